@@ -288,7 +288,7 @@ def parse_problem(words: tuple[str, ...]) -> str | None:
     arguments, path = list(words), ["pellucid"]
     while arguments and hasattr(command, "commands"):
         word = arguments.pop(0)
-        if word not in command.commands:
+        if word not in command.commands or command.commands[word].hidden:
             return f"there is no command `{' '.join([*path, word])}`"
         command = command.commands[word]
         path.append(word)

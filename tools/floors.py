@@ -53,11 +53,11 @@ FLOORS = {  # in the order of reading, from the ground up
     "trace": Floor(
         ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",
         ours_inside="page",
-        others="numpy torch jaxtyping safetensors",
+        others="numpy torch jaxtyping safetensors pydantic",
     ),
     "inspect": Floor(
         ours="inspect trace decode bundle weights model data.batching data.tokenizer text",
-        others="numpy torch jaxtyping",
+        others="numpy torch jaxtyping pydantic",
         others_inside="sklearn umap",  # where the user has them
     ),
     "plots": Floor(ours="plots atomic", others="numpy", others_inside="matplotlib"),

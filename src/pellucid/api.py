@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pellucid.bundle import Bundle
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
-    from pellucid.trace.trace import ModelQueries, Trace
+    from pellucid.trace.session import ModelQueries, Trace
     from pellucid.train.config import RunConfig
 
 
@@ -265,20 +265,13 @@ class Model:
             trace.edited(Silence("decoder.3.cross", 2))   # a new trace, without that head
             trace.save_html("ball.html")                  # the page, in one file
         """
-        from pellucid.trace.edits import check_edits
-        from pellucid.trace.tracing import trace_sentence
+        from pellucid.trace.session import TraceOrigin, trace_sentence
 
-        return trace_sentence(
-            self.translator,
-            self.bundle,
-            sentence,
-            target=target,
-            beam=beam,
-            prefix_ids=prefix_ids,
-            edits=check_edits(edits),
-            keep=keep,
-            model_queries=import_model_queries,
+        patterns = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
+        origin = TraceOrigin(
+            self.translator, self.bundle, beam, tuple(prefix_ids), patterns, model_queries=import_model_queries
         )
+        return trace_sentence(origin, sentence, target, edits)
 
     def evaluate(
         self,

@@ -11,7 +11,6 @@ from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.inspect.analogies import parse_question, solve_analogy
 from pellucid.inspect.embeddings import Embeddings
 from pellucid.inspect.positions import doubled_exponent_table, paper_table, wavelengths
-from pellucid.inspect.softmax import explain_impossible, softmax_shares
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend, masked_softmax
 from pellucid.model.cache import Cache
@@ -36,10 +35,17 @@ def test_the_logits_have_the_probabilities_that_softmax_gives():
     logits = torch.tensor(list(LOGITS.values()), dtype=torch.float64)
     expected = [1.669578e-05, 0.9996457, 3.353438e-04, 2.259529e-06]
     assert logits.softmax(0).tolist() == pytest.approx(expected, rel=1e-6)
-    assert [share.probability for share in softmax_shares(list(LOGITS.values()), list(LOGITS))] == pytest.approx(
-        expected, rel=1e-6
-    )
-    assert explain_impossible(list(LOGITS.values()), list(PROBABILITIES.values()))
+    assert sum(expected) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.article("X1")
+def test_the_printed_probabilities_are_those_of_no_temperature():
+    """Two probabilities give the temperature: (z - z') / ln(p / p'). Each pair asks for another, one for a negative."""
+    temperatures = [
+        (LOGITS[word] - LOGITS[other]) / math.log(PROBABILITIES[word] / PROBABILITIES[other])
+        for word, other in (("cielo", "El"), ("cielo", "azul"), ("azul", "es"))
+    ]
+    assert temperatures == pytest.approx([1.917, 2.087, -5.944], abs=5e-4)
 
 
 @pytest.mark.article("X2")

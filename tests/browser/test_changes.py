@@ -12,7 +12,7 @@ import torch
 
 from pellucid.api import Model
 from pellucid.decode.translate import Translator
-from pellucid.trace import tracing
+from pellucid.trace import session
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE
@@ -38,7 +38,7 @@ def open_page(browser: Any, model: Model) -> Iterator[Page]:
 @pytest.fixture
 def mutate_capture(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Tensors], None]], None]:
     """A function that lets another function change the captured tensors before a trace is made of them."""
-    capture_tensors = tracing.capture_tensors
+    capture_tensors = session.capture_tensors
 
     def mutate(change: Callable[[Tensors], None]) -> None:
         def capture_and_change(*arguments):
@@ -46,7 +46,7 @@ def mutate_capture(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Tenso
             change(tensors)
             return tensors, logits
 
-        monkeypatch.setattr(tracing, "capture_tensors", capture_and_change)
+        monkeypatch.setattr(session, "capture_tensors", capture_and_change)
 
     return mutate
 

@@ -24,9 +24,7 @@ def test_the_help_of_every_analysis_has_examples(call):
         for line in result.stdout.partition("Commands:\n")[2].partition("Examples:")[0].splitlines()
         if line.strip()
     ]
-    assert {"model", "similar", "neighbours", "analogy", "project", "positions", "logits", "lens", "length"} <= set(
-        names
-    )
+    assert {"model", "similar", "neighbours", "analogy", "project", "positions", "lens", "length"} <= set(names)
     for name in names:
         command_help = call("inspect", name, "--help")
         assert f"pellucid inspect {name} " in command_help.stdout.partition("Examples:\n")[2], name
@@ -85,33 +83,6 @@ def test_positions_are_compared_with_those_of_the_wrong_code(call, model, tmp_pa
     assert [wrong["d_model"] for wrong in table["wrong_code"]] == [512, 6]
 
 
-def test_given_logits_become_exact_probabilities(call, tmp_path):
-    options = ["--given", "azul=40 cielo=51 El=43 es=38"]
-    result = call("inspect", "logits", *options, "--claimed", "0.005,0.973,0.015,0.007", "--plot", "a.svg")
-    assert result.stdout.splitlines()[2].split() == ["cielo", "51", "1", "0.999646", "0.973"]
-    assert result.stdout.endswith("cannot be theirs: 40 > 38, but 0.005 < 0.007; no temperature does that\n")
-    assert is_whole_figure(tmp_path / "a.svg")
-    [distribution] = map(json.loads, call("inspect", "logits", *options, "--json").stdout.splitlines())
-    assert sum(share["probability"] for share in distribution["shares"]) == pytest.approx(1.0)
-    consistent = call("inspect", "logits", "--given", "1 0", "--claimed", "0.731 0.269")
-    assert consistent.stdout.endswith("the claimed probabilities can be theirs at some temperature\n")
-
-
-def test_the_candidates_of_a_real_step_add_up(call, model, tmp_path):
-    trace = load(model).trace("Yes.")
-    steps = [
-        json.loads(line) for line in call("inspect", "logits", model, "Yes.", "--json", "-k", 3).stdout.splitlines()
-    ]
-    assert [step["chosen"]["id"] for step in steps] == trace.target.ids
-    assert [len(step["top"]) for step in steps] == [3] * len(trace.steps)
-    result = call("inspect", "logits", model, "Yes.", "--step", 1, "-k", 3, "--plot", "a.png")
-    assert is_whole_figure(tmp_path / "a.png")
-    rows = [line.split() for line in result.stdout.splitlines()[4:]]
-    assert sum(
-        float(next(cell for cell in reversed(row) if "." in cell and cell != ".")) for row in rows
-    ) == pytest.approx(1.0, abs=5e-6)
-
-
 def test_the_lens_ends_with_what_was_written(call, model, tmp_path):
     result = call("inspect", "lens", model, "Yes.", "--target", "Sí.", "--plot", "a.png")
     lines = result.stdout.splitlines()
@@ -143,17 +114,20 @@ def test_length_measures_all_sentences_by_their_length(call, model, tmp_path):
     assert min(bucket["loss"] for bucket in buckets) <= by_hand <= max(bucket["loss"] for bucket in buckets)
 
 
+@pytest.mark.parametrize("options", [[], ["--help"], ["MODEL", "Yes.", "--step", "1"], ["--given", "1 2"]])
+def test_removed_logits_name_what_shows_them_now(call, options: list[str]):
+    result = call("inspect", "logits", *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "pellucid: `pellucid inspect logits` was removed after version 0.1, the last that had it: "
+        "`pellucid explain MODEL SENTENCE` shows the likeliest pieces of each step, and the chapter on logits "
+        "(docs/transformer/logits.md) computes the softmax of given numbers\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["logits"], "give a model and a sentence, or numbers with --given"),
-        (["logits", "MODEL"], "give a sentence to translate"),
-        (["logits", "MODEL", "Yes.", "--given", "1"], "give a model and a sentence, or numbers"),
-        (["logits", "MODEL", "Yes.", "--temperature", "2"], "go with --given"),
-        (["logits", "MODEL", "Yes.", "--step", "99"], "--step is 99, this translation has steps 1 to"),
-        (["logits", "MODEL", "Yes.", "-k", "21"], "--count is 21"),
-        (["logits", "--given", "a=x"], "--given: 'a=x' is no number"),
-        (["logits", "--given", "1 2", "--claimed", "1"], "2 logits and 1 probabilities"),
         (["positions", "MODEL", "--count", "99"], "99 positions were asked for, this model has 1 to 31"),
         (["positions", "MODEL", "--side", "output"], "side is 'output', it must be source or target"),
         (["length", "MODEL", "--source", "a", "--target", "b", "--join", "0"], "--join is 0"),

@@ -125,8 +125,14 @@ def test_a_missing_package_is_one_clear_sentence(call, model: Path, monkeypatch)
         (["--set", "seconds=-1"], "'seconds' is -1: input should be greater than 0"),
         (["--set", "seconds=inf"], "'seconds' is inf: input should be a finite number"),
         (["--set", "character=5"], "unknown key 'character'; did you mean 'characters'?"),
-        (["--characters", 5], "--characters was removed after version 0.1; write --set characters=NUMBER"),
-        (["--trace-bytes=5"], "--trace-bytes was removed after version 0.1; write --set trace_bytes=NUMBER"),
+        (
+            ["--characters", 5],
+            "--characters was removed after version 0.1, the last that had it: write --set char",
+        ),
+        (
+            ["--trace-bytes=5"],
+            "the last that had it: write --set trace_bytes=NUMBER",
+        ),
         (["--from", "en"], "--from en --to es"),
         (["--from", "english!", "--to", "es"], "not a language code"),
         (["--engine", "magic"], "magic"),

@@ -4,7 +4,7 @@ import pytest
 
 from pellucid import bundle
 from pellucid.inspect.badges import badges_path, list_heads, read_badges
-from pellucid.trace.page_api import perform_act
+from pellucid.trace.session import perform_act
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
 

@@ -6,7 +6,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS
 from pellucid.inspect.claims import compare_masking, cross_attention_diagonals, mean_diagonal
-from pellucid.trace.page_api import perform_act
+from pellucid.trace.session import perform_act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0, double=True)

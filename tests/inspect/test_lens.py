@@ -4,7 +4,7 @@ import torch
 
 from pellucid.api import Model
 from pellucid.inspect.lens import early_logits, logit_lens, residual_tensors
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 from tests.trace.copying import copying_model, word_tokenizer
 from tests.trace.traced import ball, small_traced
 

@@ -15,7 +15,7 @@ from pellucid.inspect.word_maps import (
     neighbours_by_id,
     word_map,
 )
-from pellucid.trace.page_api import perform_act
+from pellucid.trace.session import perform_act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0)
@@ -83,16 +83,16 @@ def test_cosines_are_symmetric_and_words_without_a_piece_are_named():
 @pytest.mark.parametrize(
     ("verb", "arguments", "says"),
     [
-        ("words", {}, "side is None"),
+        ("words", {}, "words.side is missing"),
         ("words", {"side": "all"}, "side is 'all'; this model has tables for source, target, output"),
-        ("words", {"side": "source", "n": 1}, "words takes side; 'n' is none of them"),
+        ("words", {"side": "source", "n": 1}, "words.n is unknown"),
         ("neighbours", {"side": "source", "piece": -1}, "piece is -1, expected a whole number from 0 to 306"),
         ("neighbours", {"side": "source", "piece": True}, "piece is True"),
-        ("similar", {"side": "source", "words": ["a"] * 17}, "expected a list of at most 16"),
-        ("similar", {"side": "source", "words": [3]}, "words is 3, expected a text"),
+        ("similar", {"side": "source", "words": ["a"] * 17}, "list should have at most 16 items"),
+        ("similar", {"side": "source", "words": [3]}, "similar.words[0] is 3; it should be a valid string"),
         ("analogy", {"side": "source", "question": "king"}, "is no analogy; write it as: king - man"),
         ("identity", {"sentence": "a\ud800"}, "half of a surrogate pair"),
-        ("masking", {"x": 1}, "masking takes"),
+        ("masking", {"x": 1}, "masking.x is unknown"),
     ],
 )
 def test_bad_queries_are_refused(verb, arguments, says):
@@ -149,7 +149,7 @@ def test_a_file_lists_the_neighbours_of_the_sentence():
 
 
 def test_a_trace_without_its_model_has_no_answers(tmp_path):
-    from pellucid.trace.trace import Trace
+    from pellucid.trace.session import Trace
 
     TRACE.save(tmp_path / "ball.trace")
     assert answers_for_file(Trace.load(tmp_path / "ball.trace")) == {

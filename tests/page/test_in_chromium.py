@@ -11,7 +11,7 @@ from pellucid.decode.translate import Translator
 from pellucid.page.assets import SCRIPT_PATH, read_script
 from pellucid.page.html import KEEP_CHOICES, manifest_with_answers, page_html, save_html
 from pellucid.page.widget import PageQuestions, frame_html
-from pellucid.trace.page_api import perform_act
+from pellucid.trace.session import perform_act
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import open_tab
 

@@ -13,7 +13,7 @@ import pytest
 from pellucid.page import widget as module
 from pellucid.page.html import trace_page
 from pellucid.page.widget import TRACES_REMEMBERED, PageFrame, PageQuestions, frame_html, show_in_notebook
-from pellucid.trace import page_api
+from pellucid.trace import session
 from tests.page.traces import HOSTILE, SCRIPT, HandMadeTrace, built_script
 from tests.trace.traced import small_traced
 
@@ -71,9 +71,9 @@ def test_the_words_and_the_claims_of_a_model_are_asked_like_everything_else():
     trace = small_traced().trace("Yes.", target="Si.")
     arguments = {"words": {"side": "source"}, "masking": {}, "heads": {}}
     for verb, args in arguments.items():
-        [answer] = ask(PageQuestions(trace, page_api.perform_act), ask="act", verb=verb, args=args)
-        assert answer == {"value": page_api.perform_act(trace, verb, args)}
-    [answer] = ask(PageQuestions(trace, page_api.perform_act), ask="act", verb="words", args={"side": "left"})
+        [answer] = ask(PageQuestions(trace, session.perform_act), ask="act", verb=verb, args=args)
+        assert answer == {"value": session.perform_act(trace, verb, args)}
+    [answer] = ask(PageQuestions(trace, session.perform_act), ask="act", verb="words", args={"side": "left"})
     assert answer["problem"].startswith("side is 'left'")
 
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from pellucid.plots.architecture import draw_architecture
-from pellucid.plots.bars import draw_bars
 from pellucid.plots.heatmap import draw_heat_map
 from pellucid.plots.lengths import draw_by_length
 from pellucid.plots.positions import draw_positions
@@ -36,12 +35,6 @@ def test_every_point_is_drawn_and_some_are_named(saved_figures, tmp_path):
     axes = saved_figures[0].axes[0]
     assert np.asarray(axes.collections[0].get_offsets()) == pytest.approx(places[:, :2])
     assert [text.get_text() for text in axes.texts] == [f"w{n}" for n in range(0, 601, 3)]
-
-
-def test_bars_are_as_long_as_their_numbers(saved_figures, tmp_path):
-    draw_bars(["a", "b"], {"logit": [1.0, -2.0], "probability": [0.9, 0.1]}, tmp_path / "a.png")
-    widths = [[bar.get_width() for bar in axes.patches] for axes in saved_figures[0].axes]
-    assert widths == [[1.0, -2.0], [0.9, 0.1]]
 
 
 def test_lengths_are_drawn_with_the_longest_of_training(saved_figures, tmp_path):

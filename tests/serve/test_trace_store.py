@@ -7,7 +7,7 @@ import pytest
 
 from pellucid.serve.service import TraceStore
 from pellucid.serve.settings import Limits
-from pellucid.trace.page_api import perform_act
+from pellucid.trace.session import perform_act
 from tests.serve.servers import client, small_model
 from tests.trace.traced import small_traced
 

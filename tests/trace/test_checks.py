@@ -20,8 +20,7 @@ from pellucid.trace.attribution import AccountPart, LogitAccount, LogitQuestion,
 from pellucid.trace.capture import decoding_steps
 from pellucid.trace.checks import check_captured_run, check_trace, make_captured_run
 from pellucid.trace.number_checks import CapturedRun, Check
-from pellucid.trace.trace import Trace
-from pellucid.trace.tracing import trace_sentence
+from pellucid.trace.session import Trace, TraceOrigin, trace_sentence
 from tests.decode.models import random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 
@@ -81,7 +80,7 @@ def searched_trace(beam: int = 4, **settings: Any) -> Trace:
     model = random_model(45, tokenizer.source_vocabulary, tokenizer.target_vocabulary, **settings)
     files = {name: {"sha256": "a" * 64} for name in ("model.safetensors", *tokenizer.files(tokenizer.config))}
     bundle = Bundle(model, tokenizer, {"files": files}, Path("somewhere"))
-    return trace_sentence(Translator(model, tokenizer), bundle, "The ball is blue.", beam=beam)
+    return trace_sentence(TraceOrigin(Translator(model, tokenizer), bundle, beam), "The ball is blue.")
 
 
 def with_tensor(run: CapturedRun, name: str, values: np.ndarray) -> CapturedRun:

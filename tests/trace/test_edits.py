@@ -282,13 +282,19 @@ REFUSED = [
     (Pattern("decoder.1.cross", 0, 1, [float("nan")] * 14), "weights must be numbers of at least 0"),
     (Pattern("decoder.1.cross", 0, 1, [-1.0] * 14), "weights must be numbers of at least 0"),
     (Prefix("  "), "the prefix is blank"),
-    ({"kind": "shuffle"}, "kind is 'shuffle', it must be one of silence, pattern, hide, prefix"),
-    ({"word": 1}, "kind is None"),
-    ({"kind": "hide", "word": "1"}, "edit.word is '1', which it cannot be"),
-    ({"kind": "hide", "word": True}, "edit.word is True, which it cannot be"),
-    ({"kind": "hide"}, "edit: word is missing"),
-    ({"kind": "hide", "word": 1, "also": 2}, "'also' is unknown"),
-    ({"kind": "pattern", "attention": "decoder.1.cross", "head": 0, "row": 0, "values": "1"}, "edit.values is '1'"),
+    (
+        {"kind": "shuffle"},
+        "tag 'shuffle' found using 'kind' does not match any of the expected tags",
+    ),
+    ({"word": 1}, "unable to extract tag using discriminator 'kind'"),
+    ({"kind": "hide", "word": "1"}, "edit.hide.word is '1'; it should be a valid integer"),
+    ({"kind": "pattern", "attention": "", "head": 0, "row": 0, "values": "1"}, "edit.pattern.values is '1'"),
+    ({"kind": "hide"}, "edit.hide.word is missing"),
+    ({"kind": "hide", "word": 1, "also": 2}, "edit.hide.also is unknown"),
+    (
+        {"kind": "pattern", "attention": "decoder.1.cross", "head": 0, "row": 0, "values": "1"},
+        "edit.pattern.values is '1'",
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from pellucid.trace.attribution import (
 )
 from pellucid.trace.edits import Silence
 from pellucid.trace.record import Chain
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 from tests.model.models import EVERY_OPTION, every_option, sentences, small_model
 from tests.trace.traced import ball, small_traced
 

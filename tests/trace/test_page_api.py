@@ -2,12 +2,12 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from pellucid.trace.page_api import VERBS, perform_act
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import VERBS, Trace, perform_act
 from tests.serve.servers import small_model
 
 
@@ -84,45 +84,49 @@ ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "
     [
         ("destroy", {}, "not something a trace can do"),
         ("__class__", {}, "not something a trace can do"),
-        ("account", [], "expected a table"),
-        ("account", None, "expected a table"),
-        ("account", {}, "step is None"),
+        ("account", [], "account is []; it should be an object"),
+        ("account", None, "account is None; it should be an object"),
+        ("account", {}, "account.step is missing; account.piece is missing"),
         ("account", {"step": -1, "piece": 0}, "step is -1"),
         ("account", {"step": 999, "piece": 0}, "step is 999"),
         ("account", {"step": True, "piece": 0}, "step is True"),
         ("account", {"step": 0.0, "piece": 0}, "step is 0.0"),
         ("account", {"step": 0, "piece": 307}, "piece is 307"),
-        ("account", {"step": 0, "piece": 10**400}, "piece is 1000"),
+        ("account", {"step": 0, "piece": 10**400}, "a whole number of 1329 bits, at most 53 are read"),
         ("account", {"step": 0, "piece": 0, "other": "x"}, "other is 'x'"),
-        ("account", {"step": 0, "piece": 0, "extra": 1}, "'extra' is none of them"),
+        ("account", {"step": 0, "piece": 0, "extra": 1}, "account.extra is unknown"),
         ("verdict", {"reference": 5}, "reference is 5"),
         ("verdict", {"reference": "\ud800"}, "surrogate"),
-        ("verdict", {"reference": "a" * 10**6}, "length of 1,000,000"),
-        ("trace", {}, "sentence is None"),
+        ("verdict", {"reference": "a" * 10**6}, "string should have at most 100000 characters"),
+        ("trace", {}, "trace.sentence is missing"),
         ("trace", {"sentence": ["Yes."]}, "sentence is"),
         ("trace", {"sentence": "Yes.", "beam": 10**9}, "beam is 1000000000"),
-        ("trace", {"sentence": "Yes.", "prefix_ids": "1,2"}, "expected a list"),
-        ("trace", {"sentence": "Yes.", "prefix_ids": [0] * 10**5}, "expected a list"),
-        ("trace", {"sentence": "Yes.", "prefix_ids": [1.0]}, "prefix_ids is 1.0"),
+        ("trace", {"sentence": "Yes.", "prefix_ids": "1,2"}, "it should be a valid array"),
+        (
+            "trace",
+            {"sentence": "Yes.", "prefix_ids": [0] * 10**6},
+            "1,000,000 entries in one place",
+        ),
+        ("trace", {"sentence": "Yes.", "prefix_ids": [1.0]}, "prefix_ids[0] is 1.0; it should be a valid integer"),
         ("trace", {"sentence": "Yes.", "prefix_ids": [9], "target": "No."}, "both given"),
-        ("edit", {"edits": [HIDE]}, "keep_target is None"),
+        ("edit", {"edits": [HIDE]}, "edit.keep_target is missing"),
         ("edit", {"edits": [HIDE], "keep_target": 1}, "keep_target is 1"),
-        ("edit", {"edits": HIDE, "keep_target": True}, "expected a list"),
+        ("edit", {"edits": HIDE, "keep_target": True}, "it should be a valid array"),
         ("edit", {"edits": [HIDE] * 65, "keep_target": True}, "at most 64"),
-        ("edit", {"edits": [[]], "keep_target": True}, "is no edit"),
-        ("edit", {"edits": [{"kind": ["hide"]}], "keep_target": True}, "is no edit"),
-        ("edit", {"edits": [{"kind": "burn"}], "keep_target": True}, "is no edit"),
+        ("edit", {"edits": [[]], "keep_target": True}, "edit.edits[0] is []; it should be an object"),
+        ("edit", {"edits": [{"kind": ["hide"]}], "keep_target": True}, "does not match any of the expected tags"),
+        ("edit", {"edits": [{"kind": "burn"}], "keep_target": True}, "does not match any of the expected tags"),
         ("edit", {"edits": [{**HIDE, "word": 99}], "keep_target": True}, "word 99"),
         ("edit", {"edits": [{**HIDE, "word": "0"}], "keep_target": True}, "word is '0'"),
-        ("edit", {"edits": [{**HIDE, "why": 1}], "keep_target": True}, "'why' is none of them"),
+        ("edit", {"edits": [{**HIDE, "why": 1}], "keep_target": True}, "edit.edits[0].hide.why is unknown"),
         ("edit", {"edits": [{**SILENCE, "head": 2}], "keep_target": True}, "head 2"),
         ("edit", {"edits": [{**SILENCE, "attention": "decoder.*.cross"}], "keep_target": True}, "no attention"),
         ("edit", {"edits": [{**SILENCE, "attention": "encoder.0.cross"}], "keep_target": True}, "no attention"),
-        ("edit", {"edits": [{**ROW, "values": [float("nan")] * 9}], "keep_target": True}, "values is"),
-        ("edit", {"edits": [{**ROW, "values": [True] * 9}], "keep_target": True}, "values is"),
-        ("edit", {"edits": [{**ROW, "values": [10**400]}], "keep_target": True}, "values is"),
+        ("edit", {"edits": [{**ROW, "values": [float("nan")] * 9}], "keep_target": True}, "values[0] is nan"),
+        ("edit", {"edits": [{**ROW, "values": [True] * 9}], "keep_target": True}, "values[0] is True"),
+        ("edit", {"edits": [{**ROW, "values": [1e999]}], "keep_target": True}, "values[0] is inf"),
         ("edit", {"edits": [{**ROW, "values": []}], "keep_target": True}, "weights"),
-        ("edit", {"edits": [{**ROW, "values": [0.0] * 10**5}], "keep_target": True}, "length of 100,000"),
+        ("edit", {"edits": [{**ROW, "values": [0.0] * 10**5}], "keep_target": True}, "100000 were given"),
         ("edit", {"edits": [{**ROW, "row": 10**6}], "keep_target": True}, "row 1000000"),
         ("edit", {"edits": [{"kind": "prefix", "text": " "}], "keep_target": False}, "blank"),
     ],
@@ -136,6 +140,8 @@ def test_hostile_arguments_are_refused_with_a_sentence(trace, verb: str, argumen
 def test_the_verbs_and_their_arguments_are_those_of_the_page():
     types = (Path(__file__).parents[2] / "web" / "src" / "types.ts").read_text(encoding="utf-8")
     acts = types.partition("export interface Acts {")[2].partition("\n}")[0]
-    for verb, (_, names) in VERBS.items():
+    for verb, (kind, _) in VERBS.items():
         arguments = acts.partition(f"  {verb}: {{ args: {{ ")[2].partition(" }; gives")[0]
-        assert {argument.partition(":")[0].rstrip("?") for argument in arguments.split("; ")} == set(names)
+        assert {argument.partition(":")[0].rstrip("?") for argument in arguments.split("; ")} == {
+            field.name for field in fields(kind)
+        }

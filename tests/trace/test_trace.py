@@ -17,7 +17,7 @@ from pellucid.model.glossary import glossary
 from pellucid.trace import Record
 from pellucid.trace import capture as capture_module
 from pellucid.trace.facts import make_side
-from pellucid.trace.tracing import trace_sentence
+from pellucid.trace.session import TraceOrigin, trace_sentence
 from tests.model.models import every_option
 from tests.trace.traced import SENTENCES, ball, make_model, small_traced, tree_of_ball
 
@@ -378,7 +378,7 @@ def test_a_tensor_with_nan_or_infinity_has_no_range():
         model.bundle.model.get_parameter("encoder.0.ffn.inner.bias")[0] = 1e38
         model.bundle.model.get_parameter("encoder.0.ffn.outer.weight")[:, 0] = 0.0
         model.bundle.model.get_parameter("decoder.2.cross.qkv.weight")[:12] *= 1e19
-    trace = trace_sentence(model.translator, model.bundle, "Yes.", target="Sí.")
+    trace = trace_sentence(TraceOrigin(model.translator, model.bundle), "Yes.", target="Sí.")
     json.dumps(trace.manifest(), allow_nan=False)
 
 

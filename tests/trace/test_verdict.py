@@ -31,7 +31,7 @@ from pellucid.trace.diagnosis import (
 )
 from pellucid.trace.edits import Hide, Prefix
 from pellucid.trace.facts import SearchTree, TreeNode
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_OPTION
 from tests.trace.copying import WORDS, copying_model, word_tokenizer

@@ -1,16 +1,29 @@
 // The whole page: the sentence above, the pieces at the left, the current view in the middle, the story at the right.
+import type { ComponentChild } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Footer } from "./footer";
-import { Help } from "./help";
-import { useApp } from "./hooks";
-import { handleKey } from "./keyboard";
-import { rememberPlace } from "./navigation";
-import { PieceColumn } from "./piece_column";
-import { Scrubber } from "./scrubber";
-import { useDark } from "./theme";
-import { TopBar } from "./top_bar";
-import { CurrentView, ViewTabs } from "./view_tabs";
+import { useApp, useDark } from "./hooks";
+import { handleKey, KEYS } from "./keyboard";
+import { rememberPlace, zoomOut } from "./navigation";
+import { makeLink, writeLink } from "./permalink";
+import { PieceColumn, Scrubber, TopBar } from "./sentence";
+import type { View } from "./state";
+import type { Manifest } from "./types";
+import { AlignView } from "./views/align";
+import { BeamView } from "./views/beam";
+import { BlockView } from "./views/block";
+import { CellView } from "./views/cell";
+import { ClaimsView } from "./views/claims";
+import { CompareView } from "./views/compare";
+import { ExportView } from "./views/export";
+import { HeadView } from "./views/head";
+import { HeadsView } from "./views/heads";
+import { MapView } from "./views/map";
+import { OutputView } from "./views/output";
+import { PositionsView } from "./views/positions";
 import { StoryView } from "./views/story";
+import { TokensView } from "./views/tokens";
+import { ChecksView, VerdictView } from "./views/verdict";
+import { WordsView } from "./views/words";
 
 export function Page() {
   const app = useApp();
@@ -104,6 +117,156 @@ function Messages() {
           </button>
         </p>
       ))}
+    </div>
+  );
+}
+
+const VIEWS: Record<View, () => ComponentChild> = {
+  map: () => <MapView />,
+  block: () => <BlockView />,
+  head: () => <HeadView />,
+  cell: () => <CellView />,
+  tokens: () => <TokensView />,
+  positions: () => <PositionsView />,
+  output: () => <OutputView />,
+  beam: () => <BeamView />,
+  words: () => <WordsView />,
+  claims: () => <ClaimsView />,
+  heads: () => <HeadsView />,
+  align: () => <AlignView />,
+  checks: () => <ChecksView />,
+  compare: () => <CompareView />,
+  debug: () => <VerdictView />,
+  export: () => <ExportView />,
+};
+
+const TABS: [View, string][] = [
+  ["map", "Network"],
+  ["tokens", "Pieces"],
+  ["positions", "Positions"],
+  ["words", "Words"],
+  ["heads", "Heads"],
+  ["output", "Output"],
+  ["beam", "Beam"],
+  ["align", "Alignment"],
+  ["compare", "Compare"],
+  ["claims", "Claims"],
+  ["debug", "Verdict"],
+  ["checks", "Checks"],
+  ["export", "Export"],
+];
+
+function ViewTabs() {
+  const app = useApp();
+  const { view: current } = app.place.value;
+  const isInside = current === "block" || current === "head" || current === "cell";
+  return (
+    <nav class="tabs" aria-label="Pictures">
+      {TABS.map(([view, name]) => (
+        <button
+          type="button"
+          key={view}
+          aria-current={view === current || (isInside && view === "map") ? "page" : undefined}
+          onClick={() => app.goTo({ view })}
+        >
+          {name}
+        </button>
+      ))}
+      <span class="spring" />
+      {isInside ? (
+        <button type="button" class="out" onClick={() => zoomOut(app)}>
+          ← zoom out <kbd>Esc</kbd>
+        </button>
+      ) : null}
+      {app.story.value === null ? (
+        <button type="button" class="begin" onClick={() => (app.story.value = 1)}>
+          Tell the story
+        </button>
+      ) : null}
+    </nav>
+  );
+}
+
+function CurrentView() {
+  const { place } = useApp();
+  return <div class={`view view-${place.value.view}`}>{VIEWS[place.value.view]()}</div>;
+}
+
+function Footer(props: { manifest: Manifest }) {
+  const app = useApp();
+  const { checks, run, model } = props.manifest;
+  const performed = checks.filter((check) => check.value !== null || !check.passed);
+  const passed = performed.filter((check) => check.passed).length;
+  const [message, setMessage] = useState("");
+  const copyLink = async () => {
+    const link = `${location.href.split("#")[0]}#${writeLink(makeLink(app))}`;
+    try {
+      await navigator.clipboard.writeText(link);
+      setMessage("copied");
+    } catch {
+      setMessage("the browser does not allow copying here; copy the link from the address bar");
+    }
+  };
+  return (
+    <footer class="footer">
+      <button type="button" class="link" onClick={() => app.goTo({ view: "checks" })}>
+        <span class={passed === performed.length ? "good" : "bad"}>{passed === performed.length ? "✓" : "✗"}</span> checks: {passed} of{" "}
+        {performed.length} passed
+        {performed.length < checks.length ? `, ${checks.length - performed.length} not run` : ""}
+      </button>
+      <span class="quiet">
+        {run.dtype}, {run.device}, dropout {run.dropout} · model <span class="mono">{model.sha256.slice(0, 8)}</span> ·
+        tokenizer <span class="mono">{model.tokenizer_sha256.slice(0, 8)}</span> · pellucid {run.pellucid}, torch{" "}
+        {run.torch}
+        {run.capture === "float16" ? " · numbers stored as float16" : ""}
+      </span>
+      <span class="spring" />
+      <button type="button" class="link" onClick={() => app.goTo({ view: "export" })}>
+        export
+      </button>
+      {app.host === "widget" ? null : (
+        <button type="button" class="link" onClick={copyLink}>
+          copy link
+        </button>
+      )}
+      <span role="status" class="quiet">
+        {message}
+      </span>
+    </footer>
+  );
+}
+
+function Help(props: { onClose: () => void }) {
+  const close = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    close.current?.focus();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <div class="overlay" onClick={(event) => event.target === event.currentTarget && props.onClose()}>
+      <div role="dialog" aria-modal="true" aria-labelledby="pellucid-help" class="panel help">
+        <h2 id="pellucid-help">Keys</h2>
+        <dl>
+          {KEYS.map((key) => (
+            <div key={key.shown}>
+              <dt>
+                <kbd>{key.shown}</kbd>
+              </dt>
+              <dd>{key.meaning}</dd>
+            </div>
+          ))}
+        </dl>
+        <p class="quiet">
+          Attention weights show what a position reads, not why the model chose a piece; the Output view shows what each
+          part adds to the logit.
+        </p>
+        <button ref={close} type="button" class="button" onClick={props.onClose}>
+          Close
+        </button>
+      </div>
     </div>
   );
 }

@@ -64,7 +64,7 @@ const TABLES = {
 };
 
 /** Colour of a value that is not a number; it is in neither table. */
-export const NOT_A_NUMBER: Colour = [230, 0, 200];
+const NOT_A_NUMBER: Colour = [230, 0, 200];
 
 /** Makes the sequential scale from 0 to 1. */
 export function makeUnitScale(dark: boolean): Scale {
@@ -157,4 +157,40 @@ function fromOklab(lightness: number, a: number, b: number): Colour {
 function toSrgb(share: number): number {
   const clamped = Math.min(1, Math.max(0, share));
   return Math.round(255 * (clamped <= 0.0031308 ? 12.92 * clamped : 1.055 * clamped ** (1 / 2.4) - 0.055));
+}
+
+export interface Inks {
+  panel: string;
+  ink: string;
+  quiet: string;
+  line: string;
+  hatch: string;
+  accent: string;
+  follow: string;
+  followInk: string;
+}
+
+const LIGHT: Inks = {
+  panel: "#ffffff",
+  ink: "#1c2230",
+  quiet: "#565e6e",
+  line: "#dcd9d0",
+  hatch: "#a9a69c",
+  accent: "#1f4e8c",
+  follow: "#0b7055",
+  followInk: "#ffffff",
+};
+const DARK: Inks = {
+  panel: "#1c1f27",
+  ink: "#e9e7e1",
+  quiet: "#a6abb8",
+  line: "#343945",
+  hatch: "#5b6170",
+  accent: "#8fb8f5",
+  follow: "#4fd8b8",
+  followInk: "#0c1a16",
+};
+
+export function getInks(dark: boolean): Inks {
+  return dark ? DARK : LIGHT;
 }

@@ -1,13 +1,89 @@
-// Computation of one cell from its inputs, for each kind of operation, as sums of terms and further steps.
+// Explanation of any cell of any tensor: computed again from its inputs, and compared with the captured value.
+import { listInputs } from "./network";
+import {
+  type Computation,
+  type ComputationStep,
+  getLastName,
+  getTensorRow,
+  labelPosition,
+  last,
+  makeSum,
+  type Operand,
+  readCell,
+  readCells,
+  readColumn,
+  readMergedHeads,
+  readNumber,
+  readParameter,
+  readWeights,
+  type Sum,
+  sumMagnitudes,
+  type Term,
+  type TraceNumbers,
+} from "./operands";
+import type { Manifest, Op, TensorRow } from "./types";
 
-import { gelu, silu } from "./activations";
-import { type Computation, type ComputationStep, labelPosition, type Operand, type TraceNumbers } from "./cell_terms";
-import { last, makeSum, readCell, readParameter, sumMagnitudes } from "./operands";
-import type { TensorRow } from "./types";
-import { computeLinear, computeNorm, computeProduct, computeRmsNorm, computeSoftmax } from "./vector_computation";
+export interface Explanation {
+  row: TensorRow;
+  index: number[];
+  /** Null where the tensor was not captured. */
+  captured: number | null;
+  /** Inputs and parameters that were not captured: then nothing can be recomputed. */
+  missing: string[];
+  computation: Computation | null;
+  comparison: Comparison | null;
+}
+
+interface Comparison {
+  passed: boolean;
+  difference: number;
+  limit: number;
+}
+
+/** Explains a cell; throws an Error for a tensor or an index that does not exist. */
+export async function explainCell(numbers: TraceNumbers, name: string, index: number[]): Promise<Explanation> {
+  const row = getTensorRow(numbers.manifest, name);
+  if (index.length !== row.shape.length || index.some((position, axis) => !(position >= 0 && position < (row.shape[axis] ?? 0))))
+    throw new Error(`${name} has the shape ${row.shape.join(" x ")}; there is no cell ${index.join(", ")}`);
+  const captured = row.captured ? readNumber((await numbers.loadTensor(name)).values, row.shape, index) : null;
+  const missing = listUncaptured(numbers.manifest, row.op);
+  const computation = missing.length ? null : await computeCell(numbers, row, index);
+  const isFloat16 = numbers.manifest.run.capture === "float16";
+  return {
+    row,
+    index,
+    captured,
+    missing,
+    computation,
+    comparison: computation && captured !== null ? compareNumbers(captured, computation.value, computation.magnitude, isFloat16) : null,
+  };
+}
+
+/**
+ * Compares a captured number with the recomputed one: they agree within 1e-4 of the number or, where large terms cancel, within
+ * 1e-6 of their sizes. A number stored as float16 was rounded by up to 2^-11, two to a product, and below 6e-8 to 0.
+ */
+export function compareNumbers(captured: number, recomputed: number, size: number, isFloat16: boolean): Comparison {
+  const limit = Math.max(1e-4 * Math.abs(captured), isFloat16 ? size / 1024 + 6e-8 : 1e-6 * size);
+  if (Object.is(captured, recomputed) || captured === recomputed) return { passed: true, difference: 0, limit };
+  const difference = Math.abs(captured - recomputed);
+  return { passed: difference <= limit, difference, limit };
+}
+
+/** Lists the parameters that an operation reads. */
+export function listParameters(op: Op): string[] {
+  if (op.kind === "lookup" || op.kind === "row") return [op.table];
+  if (op.kind === "norm" || op.kind === "linear") return op.bias === null ? [op.weight] : [op.weight, op.bias];
+  return [];
+}
+
+function listUncaptured(manifest: Manifest, op: Op): string[] {
+  const captured = new Set([...manifest.tensors, ...manifest.parameters].filter((r) => r.captured).map((r) => r.name));
+  return [...listInputs(op), ...listParameters(op)].filter((name) => !captured.has(name));
+}
 
 /** Computes a cell; everything it needs must have been captured. */
-export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: number[]): Promise<Computation> {
+async function computeCell(numbers: TraceNumbers, row: TensorRow, index: number[]): Promise<Computation> {
   const { op } = row;
   switch (op.kind) {
     case "lookup": {
@@ -132,4 +208,154 @@ export function formatRoot(value: number): string {
   const square = Math.round(value * value);
   const isRoot = !Number.isInteger(value) && Math.abs(Math.sqrt(square) - value) < 1e-6 * value;
   return isRoot ? `√${square}` : String(value);
+}
+
+type OpOf<K extends Op["kind"]> = Extract<Op, { kind: K }>;
+
+async function computeNorm(numbers: TraceNumbers, op: OpOf<"norm">, biasName: string, index: number[]): Promise<Computation> {
+  const xs = await readCells(numbers, op.inputs[0], index);
+  const ownCell = await readCell(numbers, op.inputs[0], index);
+  const weight = await readParameter(numbers, op.weight, [last(index)]);
+  const bias = await readParameter(numbers, biasName, [last(index)]);
+  const makeTerms = (share: (x: number) => number): Term[] =>
+    xs.map((x, i) => ({ label: String(i), operands: [x], value: share(x.value) / xs.length, own: i === last(index) }));
+  const nameTerm = (numerator: string) => [["x"], `${numerator} / ${xs.length}`] as const;
+  const mean = makeSum(`mean of the ${xs.length} numbers of the vector`, ...nameTerm("x"), makeTerms((x) => x));
+  const squares = makeTerms((x) => (x - mean.value) ** 2);
+  const variance = makeSum("variance: the mean of the squared distances", ...nameTerm("(x − mean)²"), squares);
+  const deviation = Math.sqrt(variance.value + op.eps);
+  const centred = (ownCell.value - mean.value) / deviation;
+  const value = centred * weight.value + bias.value;
+  const steps: ComputationStep[] = [
+    { text: "before", value: ownCell.value, operands: [ownCell] },
+    { text: "mean of the vector", value: mean.value },
+    { text: `standard deviation: √(variance + ${op.eps})`, value: deviation },
+    { text: "(before − mean) / standard deviation", value: centred },
+    { text: "times the weight of this dimension", value: centred * weight.value, operands: [weight] },
+    { text: "plus the bias of this dimension", value, operands: [bias] },
+  ];
+  const spread = (Math.abs(ownCell.value) + Math.abs(mean.value)) / deviation;
+  return { sums: [mean, variance], steps, value, magnitude: 2 * spread * Math.abs(weight.value) + Math.abs(bias.value) };
+}
+
+async function computeRmsNorm(numbers: TraceNumbers, op: OpOf<"norm">, index: number[]): Promise<Computation> {
+  const xs = await readCells(numbers, op.inputs[0], index);
+  const ownCell = await readCell(numbers, op.inputs[0], index);
+  const weight = await readParameter(numbers, op.weight, [last(index)]);
+  const terms = xs.map((x, i): Term => {
+    return { label: String(i), operands: [x], value: x.value ** 2 / xs.length, own: i === last(index) };
+  });
+  const square = makeSum("mean square of the vector", ["x"], `x² / ${xs.length}`, terms);
+  const root = Math.sqrt(square.value + op.eps);
+  const value = (ownCell.value / root) * weight.value;
+  const steps: ComputationStep[] = [
+    { text: "before", value: ownCell.value, operands: [ownCell] },
+    { text: `root of the mean square: √(mean + ${op.eps})`, value: root },
+    { text: "before / root of the mean square", value: ownCell.value / root },
+    { text: "times the weight of this dimension", value, operands: [weight] },
+  ];
+  return { sums: [square], steps, value, magnitude: 2 * Math.abs(value) };
+}
+
+async function computeLinear(numbers: TraceNumbers, op: OpOf<"linear">, row: TensorRow, index: number[]): Promise<Computation> {
+  const [width, e] = [last(row.shape), last(index)];
+  const position = index[index.length - 2] ?? 0;
+  const unit = op.first + (op.split ? (index[0] ?? 0) * width + e : e);
+  const x = await (op.merged ? readMergedHeads(numbers, op.inputs[0], position) : readCells(numbers, op.inputs[0], [position, 0]));
+  if (!op.turned) {
+    const sum = await sumWeighted(numbers, op, x, unit, "each number of the input times its weight");
+    return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(sum.terms) };
+  }
+  const odd = e % 2;
+  const first = await sumWeighted(numbers, op, x, unit - odd, "first of the pair, before the rotation");
+  const second = await sumWeighted(numbers, op, x, unit - odd + 1, "second of the pair, before the rotation");
+  const angle = position / 10000 ** ((e - odd) / width);
+  const [sine, cosine] = [Math.sin(angle), Math.cos(angle)];
+  const value = odd ? first.value * sine + second.value * cosine : first.value * cosine - second.value * sine;
+  const steps: ComputationStep[] = [
+    { text: `angle: position ${position} / 10000^(${e - odd}/${width})`, value: angle },
+    { text: odd ? "first × sine + second × cosine" : "first × cosine − second × sine", value },
+  ];
+  return { sums: [first, second], steps, value, magnitude: sumMagnitudes([...first.terms, ...second.terms]) };
+}
+
+async function sumWeighted(numbers: TraceNumbers, op: OpOf<"linear">, x: Operand[], unit: number, caption: string): Promise<Sum> {
+  const row = await readWeights(numbers, op.weight, unit);
+  const terms: Term[] = x.map((operand, i) => {
+    const weight = row[i] as Operand;
+    return { label: String(i), operands: [operand, weight], value: operand.value * weight.value };
+  });
+  if (op.bias !== null) {
+    const bias = await readParameter(numbers, op.bias, [unit]);
+    terms.push({ label: "bias", operands: [bias], value: bias.value });
+  }
+  return makeSum(caption, [getLastName(op.inputs[0]), "weight"], "product", terms);
+}
+
+/** Sums products over the width of a head for a dot product, over the keys for a mixture of values. */
+async function computeProduct(numbers: TraceNumbers, op: OpOf<"dot"> | OpOf<"mix">, index: number[]): Promise<Computation> {
+  const [h = 0, q = 0, lastIndex = 0] = index;
+  const [left, right] = op.inputs;
+  const leftCells = await readCells(numbers, left, [h, q, 0]);
+  const rightCells = await (op.kind === "dot" ? readCells(numbers, right, [h, lastIndex, 0]) : readColumn(numbers, right, h, lastIndex));
+  const dim = last(getTensorRow(numbers.manifest, left).dims);
+  const terms = leftCells.map((left, i): Term => {
+    const right = rightCells[i] as Operand;
+    return { label: labelPosition(numbers.manifest, dim, i), operands: [left, right], value: left.value * right.value };
+  });
+  const caption = op.kind === "dot" ? "the two vectors, multiplied number by number" : "the value of each key times its weight";
+  const sum = makeSum(caption, [getLastName(left), getLastName(right)], "product", terms);
+  return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(terms) };
+}
+
+async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">, row: TensorRow, index: number[]): Promise<Computation> {
+  const scores = await readCells(numbers, op.inputs[0], index);
+  const allowed = await Promise.all(scores.map((score) => readCell(numbers, op.inputs[1], score.index)));
+  const readable = scores.filter((_, k) => allowed[k]?.value !== 0).map((score) => score.value);
+  const largest = readable.reduce((a, b) => (b > a || Number.isNaN(b) ? b : a), Number.NEGATIVE_INFINITY);
+  const terms = scores.map((score, k): Term => {
+    const mask = allowed[k] as Operand;
+    const masked = mask.value === 0;
+    const value = masked ? 0 : Math.exp(score.value - largest);
+    const label = labelPosition(numbers.manifest, last(row.dims), k);
+    return { label, operands: [score, mask], value, masked, own: k === last(index) };
+  });
+  const caption = "e to the power of (score − largest), over the keys that may be read";
+  const sum = makeSum(caption, ["score", "may be read"], "e^(score − largest)", terms);
+  const ownTerm = terms[last(index)] as Term;
+  const [score, mask] = ownTerm.operands as [Operand, Operand];
+  if (ownTerm.masked) {
+    const step: ComputationStep = { text: "this key may not be read: exactly 0", value: 0, operands: [mask] };
+    return { sums: [sum], steps: [step], value: 0, magnitude: 0 };
+  }
+  const value = ownTerm.value / sum.value;
+  const steps: ComputationStep[] = [
+    { text: "score of this key", value: score.value, operands: [score] },
+    { text: "largest score of the row; subtracting it from all scores changes nothing", value: largest },
+    { text: "e^(score − largest)", value: ownTerm.value },
+    { text: "divided by the sum over the row", value },
+  ];
+  // An error of size e in a score changes the weight by about e times the weight.
+  const magnitude = value * (1 + 2 * readable.reduce((largestSize, score) => Math.max(largestSize, Math.abs(score)), 0));
+  return { sums: [sum], steps, value, magnitude };
+}
+
+function silu(x: number): number {
+  return x / (1 + Math.exp(-x));
+}
+
+function gelu(x: number): number {
+  return x * 0.5 * (1 + erf(x / Math.SQRT2));
+}
+
+/** Computes erf as 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·5···(2n+1)), whose terms have one sign, so that nothing cancels. */
+export function erf(x: number): number {
+  if (Math.abs(x) > 6) return Math.sign(x);
+  let term = x;
+  let sum = x;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n += 1) {
+    term *= (2 * x * x) / (2 * n + 1);
+    sum += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }

@@ -1,9 +1,8 @@
-// A sheet as a drawing that can be saved: one list of shapes, written as SVG or painted on a canvas.
-
-import { chooseInk, getColourTable, type Scale, toCssColour, toRgb } from "./colour";
+// One tensor as a drawing of vector shapes: painted as a bitmap or written as SVG.
+import { chooseInk, getColourTable, type Inks, type Scale, toCssColour, toRgb } from "./colour";
+import { saveFile } from "./file_formats";
+import { formatShort } from "./format";
 import type { SheetAxis } from "./picture";
-import { formatShort } from "./readout";
-import type { Inks } from "./theme";
 
 export interface Panel {
   title: string;
@@ -17,15 +16,15 @@ export interface Panel {
   numbers: boolean;
 }
 
-export type Mark =
+type Mark =
   | { kind: "rect"; x: number; y: number; width: number; height: number; fill: string }
   | { kind: "line"; x1: number; y1: number; x2: number; y2: number; stroke: string }
   | { kind: "text"; x: number; y: number; text: string; size: number; fill: string; anchor: "start" | "middle" | "end"; turn?: number };
 
 /** A mark, or the place of the cells. */
-export type Shape = Mark | { kind: "cells"; x: number; y: number; side: number };
+type Shape = Mark | { kind: "cells"; x: number; y: number; side: number };
 
-export interface Drawing {
+interface Drawing {
   width: number;
   height: number;
   shapes: Shape[];
@@ -94,7 +93,7 @@ function makeLegend(scale: Scale, inks: Inks, x: number, y: number, text: (x: nu
 }
 
 /** Makes the shapes of all cells, with hatching where they are masked and numbers where they fit. */
-export function makeCellShapes({ panel }: Drawing, x: number, y: number, side: number): Mark[] {
+function makeCellShapes({ panel }: Drawing, x: number, y: number, side: number): Mark[] {
   const { rows, cols, values, masked, scale, inks } = panel;
   const shapes: Mark[] = [];
   for (let r = 0; r < rows.size; r++) {
@@ -142,7 +141,7 @@ export function escapeXml(text: string): string {
 }
 
 /** Paints the drawing, enlarged by `ratio`. */
-export function paintDrawing(context: CanvasRenderingContext2D, drawing: Drawing, ratio: number): void {
+function paintDrawing(context: CanvasRenderingContext2D, drawing: Drawing, ratio: number): void {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   const shapes = drawing.shapes.flatMap((shape) =>
     shape.kind === "cells" ? makeCellShapes(drawing, shape.x, shape.y, shape.side) : [shape],
@@ -170,4 +169,34 @@ function paintShape(context: CanvasRenderingContext2D, shape: Mark): void {
     context.fillText(shape.text, 0, 0);
     context.restore();
   }
+}
+
+/** Saves the drawing as PNG, at twice its size. */
+export function savePng(drawing: Drawing, name: string): Promise<void> {
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * drawing.width;
+  canvas.height = 2 * drawing.height;
+  const context = canvas.getContext("2d");
+  if (!context) return Promise.reject(new Error("This browser paints no pictures."));
+  paintDrawing(context, drawing, 2);
+  return new Promise((resolve, reject) =>
+    canvas.toBlob((blob) => {
+      if (!blob) return reject(new Error("The picture is too large for this browser."));
+      saveFile(name, blob, "image/png");
+      resolve();
+    }),
+  );
+}
+
+/** Paints the cells alone, as large as in the drawing, and gives them as a data URL. */
+export function makeBitmapUrl(drawing: Drawing): string {
+  const cells = drawing.shapes.find((shape) => shape.kind === "cells");
+  const canvas = document.createElement("canvas");
+  if (cells?.kind !== "cells") return "";
+  canvas.width = drawing.panel.cols.size * cells.side;
+  canvas.height = drawing.panel.rows.size * cells.side;
+  const context = canvas.getContext("2d");
+  if (!context) return "";
+  paintDrawing(context, { ...drawing, shapes: [{ ...cells, x: 0, y: 0 }] }, 1);
+  return canvas.toDataURL("image/png");
 }

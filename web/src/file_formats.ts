@@ -2,7 +2,7 @@
 
 import type { Axis, TensorRow } from "./types";
 
-export interface NamedArray {
+interface NamedArray {
   name: string;
   shape: number[];
   values: Float32Array;
@@ -55,7 +55,7 @@ function unflattenIndex(flat: number, shape: number[]): number[] {
 }
 
 /** Writes one array in NumPy's format (version 1.0 of numpy.lib.format), little-endian. */
-export function writeNpy({ shape, values, flags }: NamedArray): Uint8Array {
+function writeNpy({ shape, values, flags }: NamedArray): Uint8Array {
   const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
   const description = `{'descr': '${flags ? "|b1" : "<f4"}', 'fortran_order': False, 'shape': ${tuple}, }`;
   const padding = 64 - ((10 + description.length + 1) % 64);
@@ -114,7 +114,7 @@ const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
   return c;
 });
 
-export function computeCrc32(data: Uint8Array): number {
+function computeCrc32(data: Uint8Array): number {
   let c = 0xffffffff;
   for (const byte of data) c = (CRC[(c ^ byte) & 0xff] ?? 0) ^ (c >>> 8);
   return (c ^ 0xffffffff) >>> 0;

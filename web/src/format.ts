@@ -1,7 +1,7 @@
-// Formatting for sentences: rounded numbers, quoted pieces, and text whose numbers can be hidden.
+// Numbers, pieces and sizes as text, in the same few ways everywhere on the page.
 
 /** A word that a class may guess first. */
-export interface Guess {
+interface Guess {
   guess: string;
 }
 
@@ -74,4 +74,27 @@ export function quotePiece(piece: string | undefined): string {
 export function formatBytes(n: number): string {
   if (n < 1000) return `${n} bytes`;
   return n < 1e6 ? `${formatNumber(Number((n / 1e3).toPrecision(2)))} kB` : `${formatNumber(Number((n / 1e6).toPrecision(3)))} MB`;
+}
+
+/** Formats a number as the shortest decimal that reads as the same float32. */
+export function formatExact(value: number): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
+  const single = Math.fround(value);
+  for (let digits = 1; digits <= 9; digits++) {
+    const text = single.toPrecision(digits);
+    if (Math.fround(Number(text)) === single) return writeMinus(text);
+  }
+  return writeMinus(String(single));
+}
+
+/** Formats a number with a few digits, for a cell or a bar whose exact value stands elsewhere. */
+export function formatShort(value: number, digits = 2): string {
+  if (!Number.isFinite(value)) return formatExact(value);
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e5 || size < 10 ** -digits / 2)) return writeMinus(value.toExponential(1));
+  return writeMinus(value.toFixed(size >= 100 ? Math.max(0, digits - 1) : digits));
+}
+
+function writeMinus(text: string): string {
+  return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
 }

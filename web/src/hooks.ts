@@ -1,7 +1,9 @@
-// Hooks by which components reach the state of their page, and wait for numbers.
-import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
-import { type App, describeError, type Tensor } from "./state";
+// Hooks by which components reach the state of their page, wait for numbers, and learn the theme, their room and the focus.
+import { signal } from "@preact/signals";
+import { createContext, type RefObject } from "preact";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { type App, describeError } from "./state";
+import type { Tensor } from "./trace_cache";
 
 export const AppContext = createContext<App | null>(null);
 
@@ -12,7 +14,7 @@ export function useApp(): App {
   return app;
 }
 
-export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; message: string };
+type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; message: string };
 
 /** Waits for a promise; `load` runs again when `key` changes, and a value that is already `known` is given at once. */
 export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Loaded<T> {
@@ -37,4 +39,57 @@ export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Lo
 export function useTensor(name: string): Loaded<Tensor> {
   const app = useApp();
   return useLoaded(() => app.loadTensor(name), `${app.manifest.value?.id} ${name}`, app.peekTensor(name));
+}
+
+const openedApps = new WeakSet<App>();
+
+/** Focuses the heading of a view (with tabIndex -1) when the focused element is gone, but not when the page opens. */
+export function useArrival<E extends HTMLElement>(place: string): RefObject<E | null> {
+  const app = useApp();
+  const heading = useRef<E>(null);
+  useEffect(() => {
+    const element = heading.current;
+    if (!element) return;
+    if (openedApps.has(app) && isFocusLost(element)) element.focus();
+    openedApps.add(app);
+  }, [place]);
+  return heading;
+}
+
+/** Tells whether no element of the page has the focus. */
+function isFocusLost(element: HTMLElement): boolean {
+  const root = element.getRootNode();
+  const active = root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
+  return active === null || active === document.body;
+}
+
+const mediaQuery = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+const systemDark = signal(mediaQuery?.matches ?? false);
+mediaQuery?.addEventListener("change", (event) => {
+  systemDark.value = event.matches;
+});
+
+/** Tells whether the page is dark now. */
+export function useDark(): boolean {
+  const { theme } = useApp();
+  return theme.value === "auto" ? systemDark.value : theme.value === "dark";
+}
+
+/** Measures the width available for a sheet and its font size, again whenever the page changes. */
+export function useAvailableSize(frame: { current: HTMLDivElement | null }): [number, number] {
+  const [room, setRoom] = useState<[number, number]>([0, 12]);
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const measure = () => {
+      const font = Math.round(Number.parseFloat(getComputedStyle(element).fontSize) || 12);
+      const width = Math.floor(element.parentElement?.clientWidth ?? 0);
+      setRoom((now) => (now[0] === width && now[1] === font ? now : [width, font]));
+    };
+    const observer = new ResizeObserver(measure);
+    observer.observe(element.parentElement ?? element);
+    measure();
+    return () => observer.disconnect();
+  });
+  return room;
 }

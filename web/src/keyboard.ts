@@ -1,9 +1,9 @@
 // The keys of the page and their actions; a sheet that has the focus takes arrows, Enter and F for itself.
 import { moveHead, moveLayer, moveStep, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
-import { STOP_COUNT } from "./story_stops";
+import { STOP_COUNT } from "./views/story";
 
-export interface Key {
+interface Key {
   keys: string[]; // values of KeyboardEvent.key
   shown: string;
   meaning: string;
@@ -11,7 +11,7 @@ export interface Key {
 }
 
 /** Actions of the page that keys need besides its state. */
-export interface PageHandles {
+interface PageHandles {
   focusSentence(): void;
   toggleHelp(): void;
   closeHelp(): boolean; // whether it was open

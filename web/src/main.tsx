@@ -4,17 +4,22 @@ import { render as draw } from "preact";
 import { Page } from "./app";
 import { AppContext } from "./hooks";
 import { applyLink, openLink, readLink, syncAddress } from "./permalink";
-import { type App, type Host, makeApp } from "./state";
-import { adoptStyle } from "./style_sheets";
+import { App, type Host } from "./state";
 import { fileSource, httpSource, type WidgetModel, widgetSource } from "./trace_source";
 import type { TraceSource } from "./types";
+import network from "./network.css";
+import page from "./page.css";
+import shared from "./shared.css";
+import study from "./study.css";
+import theme from "./theme.css";
+import translation from "./translation.css";
 
 export { fileSource, httpSource, widgetSource };
 
 /** Draws the page into `root`; gives back a function that removes it. */
 export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, options: { host: Host }): () => void {
   const link = options.host === "widget" ? null : readLink(location.hash);
-  const app = makeApp(source, options.host);
+  const app = new App(source, options.host);
   if (link) applyLink(app, link);
   if (app.story.value === null && !location.hash && options.host !== "widget") app.story.value = 1;
   const removeStyle = adoptStyle(root);
@@ -51,7 +56,21 @@ function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => v
 
 export default { render };
 
+// Later sheets overrule earlier ones.
+const STYLE = [theme, page, shared, network, translation, study].join("\n");
+
+/** Adopts the style sheets, so that the content policy needs no exception for a style element; gives back a function that removes them. */
+function adoptStyle(root: Node): () => void {
+  const owner = root.getRootNode();
+  if (!(owner instanceof Document || owner instanceof ShadowRoot)) return () => undefined;
+  const adopted = new CSSStyleSheet();
+  adopted.replaceSync(STYLE);
+  owner.adoptedStyleSheets = [...owner.adoptedStyleSheets, adopted];
+  return () => {
+    owner.adoptedStyleSheets = owner.adoptedStyleSheets.filter((other) => other !== adopted);
+  };
+}
+
 const root = typeof document === "undefined" ? null : document.getElementById("pellucid");
-if (root?.dataset.host === "page")
-  mount(root, httpSource(), { host: "page" });
+if (root?.dataset.host === "page") mount(root, httpSource(), { host: "page" });
 else if (root?.dataset.host === "file") mount(root, fileSource(document), { host: "file" });

@@ -4,7 +4,7 @@ import { h, type JSX } from "preact";
 import type { Op } from "./types";
 
 /** A formula, or a piece of one in the notation of `line`. */
-export type Formula = JSX.Element | string;
+type Formula = JSX.Element | string;
 
 /**
  * Sets words that are separated by spaces side by side: `line("K^T / d_k")`. A word is a number, a name or a sign; `_` makes the

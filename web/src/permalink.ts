@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { type App, type Mode, type Place, SWITCHES, type View } from "./state";
 import type { EditSpec, Manifest, Question } from "./types";
 
-export interface Link {
+interface Link {
   place: Place;
   step: number;
   story: number | null;

@@ -1,6 +1,6 @@
 // Pictures of tensors: which number stands in which cell, which cells are masked, and how a cell is described in words.
 import type { Scale } from "./colour";
-import { formatExact } from "./readout";
+import { formatExact } from "./format";
 import type { Manifest, TensorRow } from "./types";
 
 export interface SheetAxis {
@@ -25,7 +25,7 @@ export interface SheetProps {
   note?: string;
 }
 
-export interface Picture {
+interface Picture {
   rows: SheetAxis;
   cols: SheetAxis;
   values: Float32Array; // rows * cols
@@ -117,7 +117,7 @@ const DIM_NAMES: Record<string, string> = {
   V: "piece",
 };
 
-export function nameDim(dim: string): string {
+function nameDim(dim: string): string {
   return DIM_NAMES[dim] ?? dim;
 }
 

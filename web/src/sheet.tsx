@@ -1,16 +1,20 @@
-// A sheet of numbers: a canvas with its headers, a legend, the value under the pointer, and its keys.
+// A sheet of numbers: a canvas with its headers, a legend, the value under the pointer, and its keys; or a table, or a thumbnail.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { toggleFollow, toggleFollowCell } from "./followed_piece";
-import { useApp } from "./hooks";
-import { Legend } from "./legend";
+import { getInks } from "./colour";
+import { formatExact } from "./format";
+import { useApp, useAvailableSize, useDark } from "./hooks";
+import { toggleFollow, toggleFollowCell } from "./navigation";
+import { Legend } from "./parts";
 import { describeCell, namePosition, type SheetProps } from "./picture";
-import { formatExact } from "./readout";
-import { findCell, findHeader, layOutSheet, type SheetLayout, type SheetView } from "./sheet_geometry";
-import { makeTextMeasurer, scrollToCell, useAvailableSize } from "./sheet_measures";
-import { paintSheet } from "./sheet_painting";
-import { SheetTable } from "./sheet_table";
-import { getInks, useDark } from "./theme";
-import { Thumbnail } from "./thumbnail";
+import {
+  findCell,
+  findHeader,
+  layOutSheet,
+  paintSheet,
+  paintThumbnail,
+  type SheetLayout,
+  type SheetView,
+} from "./sheet_painting";
 
 type Cell = readonly [number, number];
 
@@ -178,4 +182,79 @@ function computeSizes(props: SheetProps, layout: SheetLayout, room: number, maxH
     { width, height },
     { width: Math.min(width, Math.max(room, 40)), height: Math.min(height, maxHeight) },
   ] as const;
+}
+
+/** Scrolls the frame until a cell is neither under a header nor beyond the edge. */
+function scrollToCell(frame: HTMLDivElement | null, layout: SheetLayout, visible: { width: number; height: number }, row: number, col: number): void {
+  if (!frame) return;
+  const [x, y] = [col * layout.width, row * layout.height];
+  frame.scrollLeft = Math.min(x, Math.max(frame.scrollLeft, x + layout.width + layout.left - visible.width));
+  frame.scrollTop = Math.min(y, Math.max(frame.scrollTop, y + layout.height + layout.top - visible.height));
+}
+
+let pen: CanvasRenderingContext2D | null = null;
+
+function makeTextMeasurer(font: number): (text: string) => number {
+  pen ??= document.createElement("canvas").getContext("2d");
+  return (text) => {
+    if (!pen) return text.length * font * 0.6;
+    pen.font = `bold ${font}px ui-sans-serif, system-ui, sans-serif`;
+    return pen.measureText(text).width;
+  };
+}
+
+const MAX_CELLS = 4000; // cells of one table: a browser stays quick
+
+function SheetTable(props: SheetProps) {
+  const { rows, cols, values, masked } = props;
+  const hidden = useApp().hidden.value;
+  const colCount = Math.max(1, Math.min(cols.size, Math.floor(MAX_CELLS / Math.min(rows.size, MAX_CELLS))));
+  const rowCount = Math.min(rows.size, MAX_CELLS);
+  const isCut = colCount < cols.size || rowCount < rows.size;
+  const makeRange = (length: number) => Array.from({ length }, (_, i) => i);
+  return (
+    <div class="sheet sheet-table scroll" tabIndex={0} role="region" aria-label={props.label}>
+      <table>
+        <caption>
+          {props.label}
+          {isCut ? ` — the first ${rowCount} of ${rows.size} rows, ${colCount} of ${cols.size} columns` : ""}
+        </caption>
+        <thead>
+          <tr>
+            <td />
+            {makeRange(colCount).map((c) => (
+              <th scope="col" key={c}>
+                {cols.labels?.[c] ?? c}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {makeRange(rowCount).map((r) => (
+            <tr key={r}>
+              <th scope="row">{rows.labels?.[r] ?? (rows.dim === "1" ? "" : namePosition(rows, r))}</th>
+              {makeRange(colCount).map((c) => (
+                <td key={c} class={masked?.(r, c) ? "hatched" : "mono"}>
+                  {masked?.(r, c) ? <span class="unseen">masked</span> : hidden ? "?" : formatExact(values[r * cols.size + c] as number)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Thumbnail(props: SheetProps) {
+  const dark = useDark();
+  const hidden = useApp().hidden.value;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const side = props.cell ?? Math.max(1, Math.ceil(96 / Math.max(props.rows.size, props.cols.size)));
+    if (!canvas.current) return;
+    if (hidden) canvas.current.width = canvas.current.width; // empties it
+    else paintThumbnail(canvas.current, props, props.scale, Math.round(side), getInks(dark));
+  }, [props.values, props.scale.largest, props.scale.kind, dark, hidden]);
+  return <canvas ref={canvas} class="thumbnail" role="img" aria-label={props.label} />;
 }

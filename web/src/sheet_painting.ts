@@ -1,12 +1,117 @@
-// Painting a sheet of cells on a canvas: values as colours, hatching for masked cells, and outlines.
-import { chooseInk, type Scale, toRgb } from "./colour";
-import { formatShort } from "./readout";
-import { findVisibleCells, type SheetCells, type SheetLayout, type SheetView, type VisibleCells } from "./sheet_geometry";
-import { paintHeaders } from "./sheet_headers";
+// Painting of sheets and thumbnails: where cells and headers stand, what lies under a point, and how they are drawn.
+import { chooseInk, getColourTable, type Inks, type Scale, toRgb } from "./colour";
+import { formatShort } from "./format";
+import { SPACE } from "./parts";
+import type { SheetAxis } from "./picture";
 import type { FollowedPiece } from "./state";
-import type { Inks } from "./theme";
 
-export interface SheetMarks {
+/** Angle of headers that are wider than their column. */
+const SLANT = Math.PI / 3;
+
+interface SheetCells {
+  rows: SheetAxis;
+  cols: SheetAxis;
+  values: ArrayLike<number>;
+  masked?: (row: number, col: number) => boolean;
+}
+
+/** Sizes in CSS pixels; cells begin at (left, top) and move under the headers when scrolled. */
+export interface SheetLayout {
+  left: number;
+  top: number;
+  right: number; // room for slanted headers beyond the last column
+  width: number; // of a cell
+  height: number;
+  slanted: boolean;
+  font: number;
+}
+
+export interface SheetView {
+  layout: SheetLayout;
+  scrollLeft: number;
+  scrollTop: number;
+  viewWidth: number;
+  viewHeight: number;
+  ratio: number;
+}
+
+/** The visible cells: rows from r0 up to but not including r1, columns likewise. */
+interface VisibleCells {
+  c0: number;
+  c1: number;
+  r0: number;
+  r1: number;
+}
+
+function findVisibleCells(cells: SheetCells, view: SheetView): VisibleCells {
+  const { layout } = view;
+  return {
+    c0: Math.max(0, Math.floor(view.scrollLeft / layout.width)),
+    c1: Math.min(cells.cols.size, Math.ceil((view.scrollLeft + view.viewWidth - layout.left) / layout.width)),
+    r0: Math.max(0, Math.floor(view.scrollTop / layout.height)),
+    r1: Math.min(cells.rows.size, Math.ceil((view.scrollTop + view.viewHeight - layout.top) / layout.height)),
+  };
+}
+
+/** Lays out cells as large as the room allows, within limits: small ones are hard to point at, large ones look clumsy. */
+export function layOutSheet(
+  cells: SheetCells,
+  room: number,
+  font: number,
+  measure: (text: string) => number,
+  options: { cell?: number; maxHeight?: number; numbers: boolean },
+): SheetLayout {
+  const { rows, cols } = cells;
+  const isVector = rows.size === 1 && !rows.labels;
+  const left = isVector ? 0 : rows.labels ? Math.min(150, measureWidest(rows.labels, measure)) + 18 : measure("0000") + 10;
+  const widestColumn = cols.labels ? Math.min(120, measureWidest(cols.labels, measure)) : 0;
+  const minWidth = options.numbers ? font * 3.4 : cols.labels ? font * 1.5 : 2;
+  const maxWidth = Math.max(minWidth, cols.labels ? font * 3.2 : font * 1.4);
+  const slack = cols.labels ? widestColumn * Math.cos(SLANT) + 8 : 2;
+  const fitting = Math.floor((room - left - slack) / cols.size);
+  const width = options.cell ?? Math.max(minWidth, Math.min(maxWidth, fitting));
+  const slanted = cols.labels !== undefined && widestColumn + 8 > width;
+  const top = cols.labels ? (slanted ? widestColumn * Math.sin(SLANT) + font + 6 : font + 12) : font + 8;
+  const height = options.cell ?? chooseRowHeight(cells, width, font, options.numbers, (options.maxHeight ?? Number.POSITIVE_INFINITY) - top - 2);
+  return { left, top, right: slanted ? slack : 2, width, height, slanted, font };
+}
+
+/** Chooses the height of rows: with words as high as letters need, if possible square; without, small enough to fit `room`. */
+function chooseRowHeight(cells: SheetCells, width: number, font: number, numbers: boolean, room: number): number {
+  const { rows, cols } = cells;
+  if (rows.labels || rows.dim === "1") return Math.min(font * 3.2, Math.max(font * 1.6, cols.labels ? width : 0));
+  return numbers ? font * 1.4 : Math.max(2, Math.min(font * 1.4, width, Math.floor(room / rows.size)));
+}
+
+function measureWidest(labels: string[], measure: (text: string) => number): number {
+  return Math.max(0, ...labels.map(measure));
+}
+
+/** Finds the cell under a point of the view; null over a header. */
+export function findCell(cells: SheetCells, view: SheetView, x: number, y: number): [number, number] | null {
+  const { layout } = view;
+  if (x < layout.left || y < layout.top) return null;
+  const col = Math.floor((x - layout.left + view.scrollLeft) / layout.width);
+  const row = Math.floor((y - layout.top + view.scrollTop) / layout.height);
+  return row < cells.rows.size && col < cells.cols.size ? [row, col] : null;
+}
+
+/** Finds the header under a point of the view: its axis and position. */
+export function findHeader(cells: SheetCells, view: SheetView, x: number, y: number): { axis: SheetAxis; at: number } | null {
+  const { layout } = view;
+  if (x < layout.left && y >= layout.top) {
+    const row = Math.floor((y - layout.top + view.scrollTop) / layout.height);
+    return row < cells.rows.size ? { axis: cells.rows, at: row } : null;
+  }
+  if (y < layout.top && x >= layout.left) {
+    const lean = layout.slanted ? (layout.top - 6 - y) / Math.tan(SLANT) : 0;
+    const col = Math.floor((x - lean - layout.left + view.scrollLeft) / layout.width);
+    return col >= 0 && col < cells.cols.size ? { axis: cells.cols, at: col } : null;
+  }
+  return null;
+}
+
+interface SheetMarks {
   follow: FollowedPiece | null;
   pinned: readonly [number, number] | null;
   hover: readonly [number, number] | null;
@@ -101,7 +206,7 @@ function paintMasked(
 }
 
 /** Makes a fill of slanted lines. */
-export function makeHatching(context: CanvasRenderingContext2D, inks: Inks, ratio: number): CanvasPattern | string {
+function makeHatching(context: CanvasRenderingContext2D, inks: Inks, ratio: number): CanvasPattern | string {
   const side = 6;
   const tile = document.createElement("canvas");
   tile.width = tile.height = side * 2;
@@ -151,4 +256,132 @@ function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, lay
   if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, sheetHeight - 2, inks.follow, 2);
   if (marks.hover) outline(marks.hover[1] * width, marks.hover[0] * height, width, height, inks.ink, 1);
   if (marks.pinned) outline(marks.pinned[1] * width, marks.pinned[0] * height, width, height, inks.accent, 2.5);
+}
+
+/** Paints the headers of the visible part. */
+function paintHeaders(
+  context: CanvasRenderingContext2D,
+  cells: SheetCells,
+  view: SheetView,
+  seen: VisibleCells,
+  follow: FollowedPiece | null,
+  inks: Inks,
+): void {
+  const { layout, viewWidth, viewHeight } = view;
+  const plain = `${layout.font}px ui-sans-serif, system-ui, sans-serif`;
+  const label = (text: string, followed: boolean, x: number, y: number) => {
+    context.font = followed ? `bold ${plain}` : plain;
+    if (followed) {
+      const textWidth = context.measureText(text).width;
+      const left = context.textAlign === "right" ? x - textWidth : context.textAlign === "center" ? x - textWidth / 2 : x;
+      context.fillStyle = inks.follow;
+      context.beginPath();
+      context.roundRect(left - 5, y - layout.font * 0.72, textWidth + 10, layout.font * 1.4, 4);
+      context.fill();
+    }
+    context.fillStyle = followed ? inks.followInk : inks.ink;
+    fillPiece(context, text, x, y);
+  };
+  context.save();
+  context.textBaseline = "middle";
+  context.beginPath();
+  context.rect(0, layout.top, layout.left, viewHeight - layout.top);
+  context.clip();
+  context.textAlign = "right";
+  for (const r of chooseTicks(cells.rows, seen.r0, seen.r1, layout.height, layout.font * 1.4)) {
+    const y = layout.top + (r + 0.5) * layout.height - view.scrollTop;
+    const text = clipText(context, cells.rows.labels?.[r], layout.left - 14, plain) ?? String(r);
+    label(text, follow?.dim === cells.rows.dim && follow.index === r, layout.left - 8, y);
+  }
+  context.restore();
+  context.save();
+  context.textBaseline = "middle";
+  context.beginPath();
+  context.rect(layout.left - 4, 0, viewWidth - layout.left + 4, layout.top);
+  context.clip();
+  for (const c of chooseTicks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3)) {
+    const x = layout.left + (c + 0.5) * layout.width - view.scrollLeft;
+    const text = clipText(context, cells.cols.labels?.[c], 120, plain) ?? String(c);
+    const followed = follow?.dim === cells.cols.dim && follow.index === c;
+    context.save();
+    if (layout.slanted) {
+      context.translate(x, layout.top - 6);
+      context.rotate(-SLANT);
+      context.textAlign = "left";
+      label(text, followed, 2, 0);
+    } else {
+      context.textAlign = "center";
+      label(text, followed, x, layout.top - layout.font * 0.75);
+    }
+    context.restore();
+  }
+  context.restore();
+}
+
+/** Paints a piece with the mark of its space dimmed. */
+function fillPiece(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
+  if (!text.startsWith(SPACE)) return context.fillText(text, x, y);
+  const textWidth = context.measureText(text).width;
+  const start = context.textAlign === "right" ? x - textWidth : context.textAlign === "center" ? x - textWidth / 2 : x;
+  const align = context.textAlign;
+  context.textAlign = "left";
+  context.globalAlpha = 0.75;
+  context.fillText(SPACE, start, y);
+  context.globalAlpha = 1;
+  context.fillText(text.slice(1), start + context.measureText(SPACE).width, y);
+  context.textAlign = align;
+}
+
+/** Chooses the positions that get a header: all pieces, and as many numbers as do not touch. */
+function chooseTicks(axis: SheetAxis, from: number, to: number, side: number, room: number): number[] {
+  if (axis.dim === "1") return [];
+  const interval = axis.labels ? 1 : ([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].find((step) => step * side >= room) ?? 2048);
+  const ticks = [];
+  for (let position = Math.ceil(from / interval) * interval; position < to; position += interval) ticks.push(position);
+  return ticks;
+}
+
+function clipText(context: CanvasRenderingContext2D, text: string | undefined, room: number, font: string): string | undefined {
+  if (text === undefined) return undefined;
+  context.font = font;
+  if (context.measureText(text).width <= room) return text;
+  let end = text.length;
+  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > room) end--;
+  return `${text.slice(0, end)}…`;
+}
+
+/** Paints every cell as a square of `side` device pixels. */
+export function paintThumbnail(canvas: HTMLCanvasElement, cells: SheetCells, scale: Scale, side: number, inks: Inks): void {
+  const { rows, cols, values, masked } = cells;
+  const width = cols.size * side;
+  canvas.width = width;
+  canvas.height = rows.size * side;
+  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+  const pixels = context.createImageData(width, canvas.height);
+  const words = new Uint32Array(pixels.data.buffer);
+  const table = getColourTable(scale).map(packPixel);
+  const last = table.length - 1;
+  const spread = last / (scale.largest - scale.least);
+  const notANumber = packPixel(toRgb(Number.NaN, scale));
+  const [panel, line] = [packPixel(parseHex(inks.panel)), packPixel(parseHex(inks.hatch))];
+  for (let r = 0; r < rows.size; r++) {
+    for (let c = 0; c < cols.size; c++) {
+      const value = values[r * cols.size + c] as number;
+      const hatched = masked?.(r, c) ?? false;
+      const entry = Math.round((value - scale.least) * spread);
+      const word = Number.isFinite(value) ? (table[entry < 0 ? 0 : entry > last ? last : entry] as number) : notANumber;
+      for (let y = r * side; y < (r + 1) * side; y++)
+        for (let x = c * side; x < (c + 1) * side; x++)
+          words[y * width + x] = hatched ? ((x + y) % 6 === 0 ? line : panel) : word;
+    }
+  }
+  context.putImageData(pixels, 0, 0);
+}
+
+function packPixel([red, green, blue]: readonly [number, number, number]): number {
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+function parseHex(colour: string): [number, number, number] {
+  return [1, 3, 5].map((start) => Number.parseInt(colour.slice(start, start + 2), 16)) as [number, number, number];
 }

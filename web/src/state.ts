@@ -1,8 +1,7 @@
-// The state of one page: the trace it shows, the current place, and functions that fetch numbers. One object per mount.
-import { batch, type Signal, signal } from "@preact/signals";
-import { findFileAnswer, OF_MODEL } from "./file_answers";
-import { findTensorRow } from "./tensor_graph";
-import type { Acts, HeadStudyAnswer, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
+// The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
+import { batch, signal } from "@preact/signals";
+import { findFileAnswer, TraceCache } from "./trace_cache";
+import type { Acts, HeadStudyAnswer, Manifest, TraceSource } from "./types";
 
 export type View =
   | "map"
@@ -33,18 +32,6 @@ export interface Place {
   index?: number[]; // of the cell opened, one number for each dimension of `tensor`
 }
 
-export interface Tensor {
-  row: TensorRow;
-  values: Float32Array;
-}
-
-/** Rows `first` to `end` of a parameter, the last dimension running fastest; of a vector, its numbers. */
-export interface Parameter {
-  row: ParameterRow;
-  first: number;
-  values: Float32Array;
-}
-
 export type Mode = "learn" | "teach" | "debug";
 /** Switches of the page, by their letter in a link. */
 export const SWITCHES = { n: "numbers", t: "table", m: "code", h: "hidden" } as const;
@@ -55,201 +42,98 @@ export interface FollowedPiece {
   index: number;
 }
 
-export interface App {
-  source: TraceSource;
-  host: Host;
-  manifest: Signal<Manifest | null>;
-  place: Signal<Place>;
-  followed: Signal<FollowedPiece | null>; // the pinned piece, outlined everywhere
-  step: Signal<number>; // the row of T looked at
-  story: Signal<number | null>; // stop 1 to 14
-  mode: Signal<Mode>;
-  theme: Signal<Theme>;
-  numbers: Signal<boolean>; // N: numbers in the cells
-  table: Signal<boolean>; // T: a table instead of a canvas
-  code: Signal<boolean>; // M: formula and code
-  hidden: Signal<boolean>; // teach mode: values wait for the space bar
-  busy: Signal<string | null>;
-  problem: Signal<string | null>;
-  notice: Signal<string | null>; // how the shown trace differs from what a link named, until another trace comes
-  /** Study of the model's heads on other sentences; null until it has come. */
-  headStudy: Signal<HeadStudyAnswer | null>;
+/** One page over a source of traces: signals that its components read, and functions that fetch numbers. */
+export class App {
+  readonly manifest = signal<Manifest | null>(null);
+  readonly place = signal<Place>({ view: "map" });
+  readonly followed = signal<FollowedPiece | null>(null); // the pinned piece, outlined everywhere
+  readonly step = signal(0); // the row of T looked at
+  readonly story = signal<number | null>(null); // stop 1 to 14
+  readonly mode = signal<Mode>("learn");
+  readonly theme = signal<Theme>("auto");
+  readonly numbers = signal(false); // N: numbers in the cells
+  readonly table = signal(false); // T: a table instead of a canvas
+  readonly code = signal(true); // M: formula and code
+  readonly hidden = signal(false); // teach mode: values wait for the space bar
+  readonly busy = signal<string | null>(null);
+  readonly problem = signal<string | null>(null);
+  readonly notice = signal<string | null>(null); // how the shown trace differs from what a link named, until another comes
+  readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
+  private cache: TraceCache;
+
+  constructor(
+    readonly source: TraceSource,
+    readonly host: Host,
+  ) {
+    this.cache = new TraceCache(source, null);
+  }
+
   /** Shows the source's trace (the one with this id where it has several) if it is `wanted`; resolves to whether it did. */
-  showTrace(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<boolean>;
-  /** Moves to a place that differs from the current one by `change`, and adds it to the history. */
-  goTo(change: Partial<Place>): void;
-  /** Loads all numbers of a captured tensor; rejects with one sentence where it was not captured. */
-  loadTensor(name: string): Promise<Tensor>;
-  /** Gives a tensor that has already been loaded. */
-  peekTensor(name: string): Tensor | undefined;
-  loadParameter(name: string, first: number, end: number): Promise<Parameter>;
-  /** Asks the source; null where it could not answer, with the reason in `problem`. A new trace is shown at once, at `then`. */
-  askSource<V extends keyof Acts>(verb: V, args: Acts[V]["args"], then?: Partial<Place>): Promise<Acts[V]["gives"] | null>;
-  /** Asks the source for what a picture needs: only once, and without setting `busy` or `problem`; rejects with a sentence. */
-  fetchAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
-}
+  async showTrace(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<boolean> {
+    try {
+      this.showManifest(await this.source.fetchManifest(id, wanted));
+      this.problem.value = null;
+      return true;
+    } catch (error) {
+      this.problem.value = describeError(error);
+      return false;
+    }
+  }
 
-const BLOCK_ROWS = 64; // rows of a parameter fetched together
-
-/** Makes the initial state of a page over `source`. */
-export function makeApp(source: TraceSource, host: Host): App {
-  let pending = new Map<string, Promise<Tensor>>();
-  let loaded = new Map<string, Tensor>();
-  let blocks = new Map<string, Promise<Float32Array>>();
-  let answers = new Map<string, Promise<unknown>>();
-  const manifest = signal<Manifest | null>(null);
-
-  function showManifest(next: Manifest): void {
-    pending = new Map();
-    loaded = new Map();
-    blocks = new Map();
-    app.step.value = Math.min(app.step.value, Math.max(0, next.steps.length - 1));
-    const follow = app.followed.value;
-    if (follow && follow.index >= (next.axes[follow.dim]?.size ?? 0)) app.followed.value = null;
-    const { tensor } = app.place.value;
+  private showManifest(next: Manifest): void {
+    this.step.value = Math.min(this.step.value, Math.max(0, next.steps.length - 1));
+    const follow = this.followed.value;
+    if (follow && follow.index >= (next.axes[follow.dim]?.size ?? 0)) this.followed.value = null;
+    const { tensor } = this.place.value;
     const isKnown = [...next.tensors, ...next.parameters].some((row) => row.name === tensor);
-    if (tensor && !isKnown) app.place.value = { view: "map" };
-    const isOtherModel = manifest.value?.model.sha256 !== next.model.sha256;
-    answers = new Map([...answers].filter(([key]) => !isOtherModel && OF_MODEL.has(key.slice(0, key.indexOf(" ")))));
-    manifest.value = next;
-    app.notice.value = null;
-    if (isOtherModel || !app.headStudy.value)
-      app.fetchAnswer("heads", {}).then(
-        (answer) => (app.headStudy.value = answer),
-        (error) => (app.headStudy.value = { study: null, says: describeError(error) }),
+    if (tensor && !isKnown) this.place.value = { view: "map" };
+    const isOtherModel = this.manifest.value?.model.sha256 !== next.model.sha256;
+    this.cache = this.cache.makeNext(next);
+    this.manifest.value = next;
+    this.notice.value = null;
+    if (isOtherModel || !this.headStudy.value)
+      this.fetchAnswer("heads", {}).then(
+        (answer) => (this.headStudy.value = answer),
+        (error) => (this.headStudy.value = { study: null, says: describeError(error) }),
       );
   }
 
-  async function fetchTensor(name: string): Promise<Tensor> {
-    const row = findTensorRow(manifest.value, name);
-    if (!row) throw new Error(`This trace has no tensor named ${name}.`);
-    if (!row.captured) throw new Error(`${name} was not captured.`);
-    const values = await source.fetchTensor(name);
-    const count = row.shape.reduce((a, b) => a * b, 1);
-    if (values.length !== count) throw new Error(`${name} came with ${values.length} numbers; its shape has ${count}.`);
-    return { row, values };
+  /** Moves to a place that differs from the current one by `change`, and adds it to the history. */
+  goTo(change: Partial<Place>): void {
+    this.place.value = { ...this.place.value, ...change };
   }
 
-  async function fetchBlock(row: ParameterRow, number: number): Promise<Float32Array> {
-    const key = `${row.name}:${number}`;
-    const end = Math.min((number + 1) * BLOCK_ROWS, row.shape[0] ?? 0);
-    const rows = blocks.get(key) ?? source.fetchParameter(row.name, number * BLOCK_ROWS, end);
-    blocks.set(key, rows);
-    rows.catch(() => blocks.delete(key));
-    return rows;
-  }
-
-  const app: App = {
-    source,
-    host,
-    manifest,
-    place: signal<Place>({ view: "map" }),
-    followed: signal<FollowedPiece | null>(null),
-    step: signal(0),
-    story: signal<number | null>(null),
-    mode: signal<Mode>("learn"),
-    theme: signal<Theme>("auto"),
-    numbers: signal(false),
-    table: signal(false),
-    code: signal(true),
-    hidden: signal(false),
-    busy: signal<string | null>(null),
-    problem: signal<string | null>(null),
-    notice: signal<string | null>(null),
-    headStudy: signal<HeadStudyAnswer | null>(null),
-
-    goTo(change) {
-      app.place.value = { ...app.place.value, ...change };
-    },
-
-    loadTensor(name) {
-      const started = pending.get(name);
-      if (started) return started;
-      // A new trace replaces the maps: numbers that come late belong to the maps of their own trace.
-      const [request, pendingNow, loadedNow] = [fetchTensor(name), pending, loaded];
-      pendingNow.set(name, request);
-      request.then(
-        (tensor) => loadedNow.set(name, tensor),
-        () => pendingNow.delete(name),
-      );
-      return request;
-    },
-
-    peekTensor: (name) => loaded.get(name),
-
-    async loadParameter(name, first, end) {
-      const row = manifest.value?.parameters.find((parameter) => parameter.name === name);
-      if (!row) throw new Error(`This trace has no parameter named ${name}.`);
-      if (!row.captured) throw new Error(`The numbers of ${name} are not in this file.`);
-      const width = row.shape[1] ?? 1;
-      const numbers: number[] = [];
-      for (let block = Math.floor(first / BLOCK_ROWS); block * BLOCK_ROWS < end; block++) numbers.push(block);
-      const parts = await Promise.all(numbers.map((number) => fetchBlock(row, number)));
-      const values = new Float32Array((end - first) * width);
-      parts.forEach((part, i) => {
-        const start = (numbers[i] as number) * BLOCK_ROWS;
-        const from = Math.max(first, start);
-        const to = Math.min(end, start + BLOCK_ROWS);
-        values.set(part.subarray((from - start) * width, (to - start) * width), (from - first) * width);
-      });
-      return { row, first, values };
-    },
-
-    async showTrace(id, wanted) {
-      try {
-        showManifest(await source.fetchManifest(id, wanted));
-        app.problem.value = null;
-        return true;
-      } catch (error) {
-        app.problem.value = describeError(error);
-        return false;
-      }
-    },
-
-    async askSource(verb, args, thenGoTo) {
-      app.problem.value = null;
-      const saved = findFileAnswer(manifest.value, verb, args);
-      if (saved) return saved;
-      if (!source.act) {
-        app.problem.value = "A saved file cannot compute anything new; to do that, open the model with `pellucid serve`.";
-        return null;
-      }
-      app.busy.value = BUSY_TEXTS[verb] ?? "Asking";
-      try {
-        const answer = await source.act(verb, args);
-        if (verb === "trace" || verb === "edit")
-          batch(() => {
-            showManifest(answer as Manifest);
-            if (thenGoTo) app.goTo(thenGoTo);
-          });
-        return answer;
-      } catch (error) {
-        app.problem.value = describeError(error);
-        return null;
-      } finally {
-        app.busy.value = null;
-      }
-    },
-
-    fetchAnswer(verb, args) {
-      const key = `${verb} ${JSON.stringify(args)}`;
-      const started = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
-      if (started) return started;
-      const [request, answersNow] = [requestAnswer(verb, args), answers];
-      answersNow.set(key, request);
-      request.catch(() => answersNow.delete(key));
-      return request;
-    },
-  };
-
-  async function requestAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]> {
-    const saved = findFileAnswer(manifest.value, verb, args);
+  /** Asks the source; null where it could not answer, with the reason in `problem`. A new trace is shown at once, at `then`. */
+  async askSource<V extends keyof Acts>(verb: V, args: Acts[V]["args"], then?: Partial<Place>): Promise<Acts[V]["gives"] | null> {
+    this.problem.value = null;
+    const saved = findFileAnswer(this.manifest.value, verb, args);
     if (saved) return saved;
-    if (!source.act) throw new Error("Not in this file; to compute it, run: pellucid serve MODEL");
-    return source.act(verb, args);
+    if (!this.source.act) {
+      this.problem.value = "A saved file cannot compute anything new; to do that, open the model with `pellucid serve`.";
+      return null;
+    }
+    this.busy.value = BUSY_TEXTS[verb] ?? "Asking";
+    try {
+      const answer = await this.source.act(verb, args);
+      if (verb === "trace" || verb === "edit")
+        batch(() => {
+          this.showManifest(answer as Manifest);
+          if (then) this.goTo(then);
+        });
+      return answer;
+    } catch (error) {
+      this.problem.value = describeError(error);
+      return null;
+    } finally {
+      this.busy.value = null;
+    }
   }
 
-  return app;
+  // Numbers and answers for pictures come from the cache of the trace shown, and leave `busy` and `problem` alone.
+  readonly loadTensor = (name: string) => this.cache.loadTensor(name);
+  readonly peekTensor = (name: string) => this.cache.peekTensor(name);
+  readonly loadParameter = (name: string, first: number, end: number) => this.cache.loadParameter(name, first, end);
+  readonly fetchAnswer = <V extends keyof Acts>(verb: V, args: Acts[V]["args"]) => this.cache.fetchAnswer(verb, args);
 }
 
 const BUSY_TEXTS: Partial<Record<keyof Acts, string>> = {

@@ -1,7 +1,7 @@
 // Sources of a trace: a server, a file, or the kernel of a notebook, all with the same interface.
 import type { Acts, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
-export interface HttpSource extends TraceSource {
+interface HttpSource extends TraceSource {
   /** Id of the trace that is shown; null before the first. */
   id: string | null;
 }

@@ -1,9 +1,6 @@
 // Functions that tests call in a browser: they paint given numbers, read them back pixel by pixel, and time many pictures.
-import { getColourTable, readValue, type Scale } from "../src/colour";
-import { layOutSheet, type SheetView } from "../src/sheet_geometry";
-import { paintSheet } from "../src/sheet_painting";
-import { getInks } from "../src/theme";
-import { paintThumbnail } from "../src/thumbnail_painting";
+import { getColourTable, getInks, readValue, type Scale } from "../src/colour";
+import { layOutSheet, paintSheet, paintThumbnail, type SheetView } from "../src/sheet_painting";
 
 const makeWords = (size: number) => Array.from({ length: size }, (_, i) => `w${i}`);
 

@@ -1,12 +1,14 @@
 // Measures of the claim cards, against numbers that can be worked out by hand or another way.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { findFileAnswer } from "../src/trace_cache";
 import {
   computeMaskedWeights,
   cosineAtDistance,
   countConstantDims,
   findLargestDifference,
   findLargestLeak,
+  makePattern,
   makeSinusoids,
   measureDiagonal,
   measureOverlap,
@@ -16,16 +18,13 @@ import {
   sinusoid,
   softmax,
   softmaxSlope,
-} from "../src/claim_measures";
-import { findFileAnswer } from "../src/file_answers";
-import { makePattern } from "../src/patterns";
-import { findNearest, findNext, locatePoint, makeFrame } from "../src/scatter";
+} from "../src/measures";
 import type { WordMap } from "../src/types";
-import { averageByDistance } from "../src/views/cards_numbers";
 import { listBareWords } from "../src/views/cards_words";
+import { averageByDistance } from "../src/views/claims";
 import { describeRole, findStudiedHead } from "../src/views/head_roles";
 import { computeCosines } from "../src/views/positions";
-import { findPieces } from "../src/views/words";
+import { findNearest, findNext, findPieces, locatePoint, makeFrame } from "../src/views/words";
 import { makeManifest } from "./small_trace";
 
 const assertNear = (a: number, b: number, tolerance = 1e-9) => assert.ok(Math.abs(a - b) < tolerance, `${a} is not ${b}`);

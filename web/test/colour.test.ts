@@ -6,6 +6,7 @@ import {
   chooseInk,
   type Colour,
   getColourTable,
+  getInks,
   makeSymmetricScale,
   makeTensorScale,
   makeUnitScale,
@@ -15,7 +16,6 @@ import {
   toCssColour,
   toRgb,
 } from "../src/colour";
-import { getInks } from "../src/theme";
 import { makeRow } from "./small_trace";
 
 const SCALES: Scale[] = [makeUnitScale(false), makeUnitScale(true), makeSymmetricScale(3.7, false), makeSymmetricScale(3.7, true)];

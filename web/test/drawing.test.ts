@@ -1,9 +1,8 @@
 // Laws of saved pictures: cells in their colours, hatching where masked, texts that cannot break out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeUnitScale, toCssColour } from "../src/colour";
+import { getInks, makeUnitScale, toCssColour } from "../src/colour";
 import { escapeXml, makeDrawing, type Panel, VECTOR_CELLS, writeSvg } from "../src/drawing";
-import { getInks } from "../src/theme";
 
 function makePanel(rows: number, cols: number, more: Partial<Panel> = {}): Panel {
   return {

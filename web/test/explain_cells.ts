@@ -1,9 +1,8 @@
 // Explains every cell of a trace that Python wrote into a directory, walks back from some, and prints the result as JSON.
-
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Operand, TraceNumbers } from "../src/cell_terms";
-import { explainCell } from "../src/explanation";
+import { explainCell } from "../src/computation";
+import type { Operand, TraceNumbers } from "../src/operands";
 import type { Manifest } from "../src/types";
 
 const directory = process.argv[2] ?? "";

@@ -1,12 +1,10 @@
 // Saves tensors that Python wrote into a directory, as the page does, into another one: all.npz, NAME.csv and NAME.svg.
-
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeTensorScale } from "../src/colour";
+import { getInks, makeTensorScale } from "../src/colour";
 import { makeDrawing, writeSvg } from "../src/drawing";
 import { writeCsv, writeNpz } from "../src/file_formats";
 import { makePicture } from "../src/picture";
-import { getInks } from "../src/theme";
 import type { Manifest } from "../src/types";
 
 const [from = "", to = ""] = process.argv.slice(2);

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { display, fraction, line, makeFormula, makeRootOrNumber, over, root } from "../src/mathml";
-import { makeStory } from "../src/story_stops";
 import type { Op } from "../src/types";
+import { makeStory } from "../src/views/story";
 import { type Element, listElements, readText, writeXml } from "./element_tree";
 import { makeManifest } from "./small_trace";
 

@@ -1,15 +1,21 @@
 // Measures of attention, links and accounts, against numbers that can be worked out by hand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findLinks, listUnits } from "../src/alignment_links";
-import { measureDistance } from "../src/baseline";
-import { describeDifference, describeEdit, pairSteps } from "../src/edits";
-import { parseHeadPart, sortBySize, sumByGroup, sumByKey, sumByWord } from "../src/logit_account";
-import { averageHeads, computeContributionNorms, computeEntropy, makeMask, makePattern, measureHead } from "../src/patterns";
+import {
+  averageHeads,
+  computeContributionNorms,
+  computeEntropy,
+  makeMask,
+  makePattern,
+  measureHead,
+} from "../src/measures";
 import type { LogitAccount, Manifest } from "../src/types";
+import { findLinks, listUnits } from "../src/views/align";
+import { describeDifference, describeEdit, measureDistance, pairSteps } from "../src/views/compare";
+import { estimateSize } from "../src/views/export";
+import { parseHeadPart, sortBySize, sumByGroup, sumByKey, sumByWord } from "../src/views/output";
 import { computeCosines } from "../src/views/positions";
 import { groupPieces, listWarnings } from "../src/views/tokens";
-import { estimateSize } from "../src/views/whole_trace";
 import { makeManifest } from "./small_trace";
 
 const assertNear = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);

@@ -1,5 +1,4 @@
 // The picture of the network follows from names and operations alone: which parts there are, and what reads what.
-
 import assert from "node:assert/strict";
 import test from "node:test";
 import { findBlock, listBlocks, listStacks } from "../src/network";

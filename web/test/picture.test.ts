@@ -1,9 +1,9 @@
 // Laws of pictures: which number stands in which cell, which cells are masked, and how a cell is described.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { formatExact, formatShort } from "../src/format";
 import { describeCell, findMask, makePicture } from "../src/picture";
-import { formatExact, formatShort } from "../src/readout";
-import { findCell, findHeader, layOutSheet, type SheetView } from "../src/sheet_geometry";
+import { findCell, findHeader, layOutSheet, type SheetView } from "../src/sheet_painting";
 import { countCells, makeManifest, TENSORS } from "./small_trace";
 
 const findTensor = (name: string) => {

@@ -4,13 +4,13 @@ import { test } from "node:test";
 import { handleKey, KEYS } from "../src/keyboard";
 import { moveHead, moveLayer, moveStep, rememberPlace, zoomOut } from "../src/navigation";
 import { applyLink, isAnswerTo, makeLink, makeQuestion, openLink, readLink, writeLink } from "../src/permalink";
-import { type App, makeApp } from "../src/state";
+import { App } from "../src/state";
 import type { EditSpec, Manifest, Question } from "../src/types";
 import { countCells, makeManifest, makeSource } from "./small_trace";
 
 async function showTrace(more = {}): Promise<{ app: App; source: ReturnType<typeof makeSource> }> {
   const source = makeSource(makeManifest(), more);
-  const app = makeApp(source, "page");
+  const app = new App(source, "page");
   await app.showTrace();
   return { app, source };
 }
@@ -88,7 +88,7 @@ test("an answer that does not come is told as one sentence, and asking again cle
 
 test("a file answers from what it holds and says that it cannot be asked more", async () => {
   const account = { step: 1, piece: "a", id: 9, other: null, logit: 1, sum: 1, parts: [] };
-  const app = makeApp(makeSource(makeManifest({ accounts: { chosen: [account], against: [null] } }), { kind: "file" }), "file");
+  const app = new App(makeSource(makeManifest({ accounts: { chosen: [account], against: [null] } }), { kind: "file" }), "file");
   await app.showTrace();
   assert.equal(await app.askSource("account", { step: 1, piece: 9 }), account);
   assert.equal(await app.askSource("account", { step: 1, piece: 8 }), null);
@@ -103,11 +103,11 @@ test("where the trace of a link is gone, its sentence is translated again", asyn
     },
     act: async () => again,
   });
-  const app = makeApp(source, "page");
+  const app = new App(source, "page");
   await openLink(app, readLink("#id=again&s=The+ball+is+blue."));
   assert.equal(app.manifest.value?.id, "again");
   assert.equal(app.problem.value, null);
-  const without = makeApp(makeSource(makeManifest(), { fetchManifest: source.fetchManifest }), "page");
+  const without = new App(makeSource(makeManifest(), { fetchManifest: source.fetchManifest }), "page");
   await openLink(without, readLink("#id=again"));
   assert.equal(without.problem.value, "That trace is gone.");
 });
@@ -144,7 +144,7 @@ test("a link says the whole question, of whatever kind, and reading it gives the
           for (const model of ["0123456789ab", undefined]) {
             const question = { sentence, beam, ...way, ...(edits && { edits }), ...(model && { model }) };
             const answer = answerQuestion(question);
-            const app = makeApp(makeSource(answer), "page");
+            const app = new App(makeSource(answer), "page");
             await app.showTrace();
             const link = readLink(`#${writeLink(makeLink(app))}`);
             assert.deepEqual(link.question, question);
@@ -181,7 +181,7 @@ for (const [what, fragment] of [
 ]) {
   test(`a link whose ${what} cannot be read shows nothing and says so`, async () => {
     const source = makeSource(makeManifest(), { act: async () => assert.fail("it was asked") });
-    const app = makeApp(source, "page");
+    const app = new App(source, "page");
     await openLink(app, readLink(`#${fragment}`));
     assert.equal(app.manifest.value, null);
     assert.match(app.notice.value ?? "", new RegExp(`damaged: it.*${what}`));
@@ -202,7 +202,7 @@ test("a kept trace that is not what the link asks for is not shown for it, and a
       return answer;
     },
   });
-  const app = makeApp(source, "page");
+  const app = new App(source, "page");
   await openLink(app, readLink("#id=former&s=a&b=1"));
   assert.deepEqual(requests, [{ sentence: "a", beam: 1 }]);
   assert.equal(app.manifest.value, answer);
@@ -210,7 +210,7 @@ test("a kept trace that is not what the link asks for is not shown for it, and a
 });
 
 test("a file says of a link that it is of another translation", async () => {
-  const app = makeApp(makeSource(makeManifest(), { kind: "file" }), "file");
+  const app = new App(makeSource(makeManifest(), { kind: "file" }), "file");
   for (const fragment of ["#v=map", `#${writeLink(makeLink(app))}`, "#id=abc", "#s=The+ball+is+blue."]) {
     await openLink(app, readLink(fragment));
     assert.equal(app.notice.value, null);

@@ -1,10 +1,9 @@
 // Tells the story of a trace that Python wrote into a directory: each stop as JSON, its sentence and its formula as text.
-
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { toPlainText } from "../src/format";
-import { makeStory } from "../src/story_stops";
 import type { Manifest } from "../src/types";
+import { makeStory } from "../src/views/story";
 import { listElements, writeXml } from "./element_tree";
 
 const [directory = "", piece = "1", step = "0"] = process.argv.slice(2);

@@ -1,8 +1,8 @@
 // Laws of the beam tree's picture: nothing overlaps, parents stand before their children, the way to a node is its hypothesis.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findNeighbour, findPath, layOutTree, NODE } from "../src/tree_layout";
 import type { Tree, TreeNode } from "../src/types";
+import { findNeighbour, findPath, layOutTree, NODE } from "../src/views/beam";
 
 /** Makes a tree in which every kept candidate has `children` children, of which the first `width` are kept; ranks run through a step. */
 function makeTree(width: number, children: number, steps: number): Tree {

@@ -11,7 +11,7 @@ from pellucid.cli.options import MODEL, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
-    from pellucid.trace.trace import Trace
+    from pellucid.trace.session import Trace
 
 EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue."

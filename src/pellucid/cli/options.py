@@ -74,7 +74,10 @@ class Command(TyperCommand):
         for word in args:
             option = word.partition("=")[0]
             if option in removed:
-                typer.echo(f"pellucid: {option} was removed after version 0.1; write {removed[option]}", err=True)
+                instead = f"write {removed[option]}"
+                typer.echo(
+                    f"pellucid: {option} was removed after version 0.1, the last that had it: {instead}", err=True
+                )
                 raise typer.Exit(USERS_MISTAKE)
         return super().parse_args(ctx, args)
 
@@ -111,6 +114,17 @@ def report_errors(command: Function) -> Function:
             raise typer.Exit(INTERRUPTED) from None
 
     return run_and_report  # pyright: ignore[reportReturnType]
+
+
+def refuse_removed(app: typer.Typer, name: str, title: str, instead: str) -> None:
+    """Let a command that was removed say so in one sentence, whatever its arguments were; no help lists it."""
+    # Unknown options and --help belong to the arguments here, so that the answer is always the same.
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+    @app.command(name, hidden=True, add_help_option=False, context_settings=settings)
+    @report_errors
+    def removed_command() -> None:
+        raise ValueError(f"{title} was removed after version 0.1, the last that had it: {instead}")
 
 
 def show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:

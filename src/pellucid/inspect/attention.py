@@ -12,7 +12,7 @@ from pellucid.decode.alignment import project_values
 from pellucid.inspect.word_axes import WordAxis, attention_axes, merge_words, readable_words
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 STAGES = {
     "products": "q k^T, as they come",

@@ -11,7 +11,7 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit, Record
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 UNMASKED = "decoder.*.self.allowed"
 """Tensor that an edit makes true everywhere, so that each position reads later ones too."""

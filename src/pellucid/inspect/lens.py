@@ -14,7 +14,7 @@ from jaxtyping import Float
 from pellucid.decode.search import log_probabilities
 from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 
 @dataclass(frozen=True)

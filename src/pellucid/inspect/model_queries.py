@@ -1,7 +1,10 @@
 """Queries of a page about the whole model, by verb: words, analogies, claims that need another run, badges of heads."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from pellucid.inspect.badges import read_badges
 from pellucid.inspect.claims import compare_masking, cross_attention_diagonals
@@ -15,48 +18,86 @@ from pellucid.inspect.word_maps import (
     neighbours_by_id,
     word_map,
 )
-from pellucid.trace.page_api import read_list, read_optional_text, read_text, read_whole_number
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 
-def answer_word_map(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TableArguments:
+    """A table of embeddings, by its side."""
+
+    side: str
+
+
+@dataclass(frozen=True)
+class NeighboursArguments(TableArguments):
+    """A piece of a table, whose neighbours are asked for."""
+
+    piece: int
+
+
+@dataclass(frozen=True)
+class SimilarArguments(TableArguments):
+    """Words to be compared in a table."""
+
+    words: Annotated[list[str], Field(max_length=MOST_WORDS)]
+
+
+@dataclass(frozen=True)
+class AnalogyArguments(TableArguments):
+    """A sum of words in a table, and the word that should answer it."""
+
+    question: str
+    expected: str | None = None
+
+
+@dataclass(frozen=True)
+class SentenceArguments:
+    """A sentence, and its translation if that is not to be searched for."""
+
+    sentence: str
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class NoArguments:
+    """Nothing beside the trace."""
+
+
+def answer_word_map(trace: Trace, arguments: TableArguments) -> dict[str, Any]:
     """Return the map of one table."""
-    return word_map(trace.require_origin().bundle, read_text(arguments, "side"))
+    return word_map(trace.require_origin().bundle, arguments.side)
 
 
-def answer_neighbours(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer_neighbours(trace: Trace, arguments: NeighboursArguments) -> dict[str, Any]:
     """Return the nearest pieces to one piece."""
-    table = distinct_table(trace.require_origin().bundle, read_text(arguments, "side"))
-    piece = read_whole_number(arguments, "piece", 0, len(table.pieces) - 1)
+    table, piece = distinct_table(trace.require_origin().bundle, arguments.side), arguments.piece
+    if not 0 <= piece < len(table.pieces):
+        raise ValueError(f"piece is {piece}, expected a whole number from 0 to {len(table.pieces) - 1:,}")
     return {"near": neighbours_by_id(table, [piece])[str(piece)]}
 
 
-def answer_similar(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer_similar(trace: Trace, arguments: SimilarArguments) -> dict[str, Any]:
     """Return the cosines of some words."""
-    table = distinct_table(trace.require_origin().bundle, read_text(arguments, "side"))
-    words = read_list(arguments.get("words"), "words", MOST_WORDS)
-    return cosine_table(table, [read_text({"words": word}, "words") for word in words])
+    return cosine_table(distinct_table(trace.require_origin().bundle, arguments.side), arguments.words)
 
 
-def answer_analogy(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer_analogy(trace: Trace, arguments: AnalogyArguments) -> dict[str, Any]:
     """Return the answers to an analogy."""
-    table = distinct_table(trace.require_origin().bundle, read_text(arguments, "side"))
-    return analogy_answer(table, read_text(arguments, "question"), read_optional_text(arguments, "expected"))
+    table = distinct_table(trace.require_origin().bundle, arguments.side)
+    return analogy_answer(table, arguments.question, arguments.expected)
 
 
-def answer_masking(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer_masking(trace: Trace, arguments: NoArguments) -> dict[str, Any]:
     """Return the comparison of a cached, a masked and an unmasked run."""
     return compare_masking(trace)
 
 
-def answer_identity(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer_identity(trace: Trace, arguments: SentenceArguments) -> dict[str, Any]:
     """Return the diagonals of the cross-attention on another sentence."""
-    return cross_attention_diagonals(
-        trace.again(read_text(arguments, "sentence"), target=read_optional_text(arguments, "target"))
-    )
+    return cross_attention_diagonals(trace.again(arguments.sentence, target=arguments.target))
 
 
-def answer_badges(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer_badges(trace: Trace, arguments: NoArguments) -> dict[str, Any]:
     """Return the roles and the importance of the heads, or say why there are none."""
     try:
         return {"study": read_badges(trace.require_origin().bundle), "says": None}
@@ -65,14 +106,14 @@ def answer_badges(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {"study": None, "says": str(error)}
 
 
-VERBS: dict[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any]], tuple[str, ...]]] = {
-    "words": (answer_word_map, ("side",)),
-    "neighbours": (answer_neighbours, ("side", "piece")),
-    "similar": (answer_similar, ("side", "words")),
-    "analogy": (answer_analogy, ("side", "question", "expected")),
-    "masking": (answer_masking, ()),
-    "identity": (answer_identity, ("sentence", "target")),
-    "heads": (answer_badges, ()),
+VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
+    "words": (TableArguments, answer_word_map),
+    "neighbours": (NeighboursArguments, answer_neighbours),
+    "similar": (SimilarArguments, answer_similar),
+    "analogy": (AnalogyArguments, answer_analogy),
+    "masking": (NoArguments, answer_masking),
+    "identity": (SentenceArguments, answer_identity),
+    "heads": (NoArguments, answer_badges),
 }
 
 
@@ -84,7 +125,7 @@ def answers_for_file(trace: Trace) -> dict[str, Any]:
     queries: dict[str, Callable[[], Any]] = {
         "words": lambda: words_in_file(trace),
         "masking": lambda: compare_masking(trace),
-        "heads": lambda: answer_badges(trace, {}),
+        "heads": lambda: answer_badges(trace, NoArguments()),
     }
     answers = {}
     for name, query in queries.items():

@@ -19,7 +19,7 @@ from pellucid.inspect.attention import attention_mask, values_through_output
 from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, strip_word
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 GALLERY = Path(__file__).with_name("probes.toml")
 

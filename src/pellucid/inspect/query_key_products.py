@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from pellucid.inspect.attention import attention_mask, require_head
 from pellucid.inspect.word_axes import WordAxis, attention_axes, find_label, label_and_occurrence
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 
 @dataclass(frozen=True)

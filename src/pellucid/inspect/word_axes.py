@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from pellucid.decode.alignment import is_punctuation, piece_bytes, strip_eos, words_without_punctuation
 from pellucid.inspect.pattern_measures import merge_to_words
 from pellucid.trace.facts import TraceSide
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 SIDES = ("output", "input")
 """Row of cross-attention that stands for a target piece: the one that writes it, or the next one, which reads it."""

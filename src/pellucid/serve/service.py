@@ -20,8 +20,7 @@ from pellucid.decode.terms import Terms
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Languages, Limits
-from pellucid.trace.page_api import perform_act
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace, perform_act
 
 DRAIN_SECONDS = 5.0
 """Seconds that jobs under way may still take when the server stops."""

@@ -14,9 +14,10 @@ from pellucid.page.assets import read_script
 from pellucid.page.html import trace_page
 from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
 from pellucid.serve.service import Service
+from pellucid.trace.edits import EditList
 from pellucid.trace.facts import model_facts
-from pellucid.trace.page_api import choose_target, edits_from_json
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace, choose_target
+from pellucid.trace.untrusted import read_strictly
 
 BINARY = "application/octet-stream"
 
@@ -118,7 +119,10 @@ def trace_routes(service: Service) -> APIRouter:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         refuse_other_model(service, form.model)
         try:
-            target, edits = choose_target(form.target, form.target_ids), edits_from_json(form.edits or [])
+            target, edits = (
+                choose_target(form.target, form.target_ids),
+                read_strictly(EditList, form.edits or [], "edits"),
+            )
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         options = {"target": target, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ()), "edits": edits}

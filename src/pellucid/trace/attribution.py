@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import fsum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,9 +19,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.layers import EPSILON
 from pellucid.trace.operations import operations
 from pellucid.trace.record import Edit, Record
-
-if TYPE_CHECKING:
-    from pellucid.trace.trace import Trace
+from pellucid.trace.trace import TraceData
 
 Group = Literal["embedding", "positions", "self", "cross", "ffn", "norm", "bias"]
 Arrays = Callable[[str], ndarray]
@@ -78,7 +76,7 @@ class LogitQuestion:
     other: int | None = None
 
 
-def account_for_logit(trace: "Trace", step: int, piece: int | None = None, other: int | None = None) -> LogitAccount:
+def account_for_logit(trace: TraceData, step: int, piece: int | None = None, other: int | None = None) -> LogitAccount:
     """Account for the logit of a piece (None: the one written) at a step; ValueError for one out of range."""
     target_ids = trace.target.ids
     if not 0 <= step < len(target_ids):
@@ -92,7 +90,7 @@ def account_for_logit(trace: "Trace", step: int, piece: int | None = None, other
     return account
 
 
-def account_for_every_step(trace: "Trace") -> dict[str, list[Any]]:
+def account_for_every_step(trace: TraceData) -> dict[str, list[Any]]:
     """Account at each step for the piece that was written, and for its difference to the likeliest other piece."""
     chosen = [LogitQuestion(step.step, step.chosen.id) for step in trace.steps]
     rivals = [[candidate.id for candidate in step.top if candidate.id != step.chosen.id] for step in trace.steps]
@@ -103,9 +101,11 @@ def account_for_every_step(trace: "Trace") -> dict[str, list[Any]]:
     return {"chosen": [next(answers) for _ in chosen], "against": [next(answers) if ids else None for ids in rivals]}
 
 
-def account_for_trace(trace: "Trace", questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
+def account_for_trace(trace: TraceData, questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
     """Return one account for each question, in one pass; ValueError for a trace without a model, and so no weights."""
-    pieces = trace.require_origin().translator.tokenizer.target_pieces
+    trace.require_model()
+    assert trace.tokenizer is not None
+    pieces = trace.tokenizer.target_pieces
     return account_for_logits(trace.config, trace.values_of, trace.parameter, pieces, questions)
 
 

@@ -1,6 +1,6 @@
 """Captures every named tensor in one pass over source and target, after an estimate of the memory that takes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from math import prod
 
@@ -16,6 +16,7 @@ from pellucid.model.glossary import TensorRow, glossary
 from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.facts import Candidate, DecodingStep
 from pellucid.trace.record import Chain, Edit, Record
+from pellucid.trace.trace import axis_sizes, tensor_dims, tensor_shape
 
 LARGEST_TRACE = 2**30
 """Bytes that the tensors of one trace may hold."""
@@ -28,38 +29,6 @@ CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
 
 TOP_CANDIDATES = 20
 """Candidates shown at each step."""
-
-
-def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
-    """Return the length of each dimension, by its letter in the legend."""
-    c = config
-    return {
-        "B": 1,
-        "S": source,
-        "T": target,
-        "D": c.d_model,
-        "H": c.heads,
-        "E": c.head_width,
-        "F": c.d_ff,
-        "2F": 2 * c.d_ff,
-        "V": c.target_vocabulary,
-        "1": 1,
-    }
-
-
-def tensor_shape(row: TensorRow, size: Mapping[str, int]) -> list[int]:
-    """Return the shape of a tensor without the batch axis, the `size` of each of its dimensions by letter."""
-    return [size[letter] for letter in tensor_dims(row)]
-
-
-def tensor_dims(row: TensorRow) -> tuple[str, ...]:
-    """Return the dimensions of a tensor without the batch axis; `positions` has none to leave out.
-
-    >>> [tensor_dims(TensorRow("", dims, "", "")) for dims in ("B H T S", "1 1 T T", "S D")]
-    [('H', 'T', 'S'), ('1', 'T', 'T'), ('S', 'D')]
-    """
-    letters = tuple(row.dims.split())
-    return letters[1:] if letters[0] in ("B", "1") else letters
 
 
 def matching_rows(config: ModelConfig, keep: Iterable[str]) -> list[TensorRow]:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,12 +23,10 @@ from pellucid.trace.number_checks import (
     check_recomputed,
     check_steps,
 )
-
-if TYPE_CHECKING:
-    from pellucid.trace.trace import Trace
+from pellucid.trace.trace import TraceData
 
 
-def check_trace(trace: "Trace") -> list[Check]:
+def check_trace(trace: TraceData) -> list[Check]:
     """Check everything about a trace, in the order of the page, but not what an edit replaced."""
     return check_captured_run(make_captured_run(trace))
 
@@ -49,7 +46,7 @@ def check_captured_run(run: CapturedRun) -> list[Check]:
         ]
 
 
-def make_captured_run(trace: "Trace") -> CapturedRun:
+def make_captured_run(trace: TraceData) -> CapturedRun:
     """Return the parts of a trace that the checks look at."""
     return CapturedRun(
         config=trace.config,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from unicodedata import east_asian_width
 
 import numpy as np
@@ -20,9 +20,7 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
 from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.facts import SearchTree
-
-if TYPE_CHECKING:
-    from pellucid.trace.trace import Trace
+from pellucid.trace.trace import TraceData
 
 
 @dataclass(frozen=True)
@@ -46,12 +44,13 @@ class TranslationCase:
     tree: SearchTree | None = None
 
     @classmethod
-    def from_trace(cls, trace: "Trace") -> "TranslationCase":
+    def from_trace(cls, trace: TraceData) -> "TranslationCase":
         """Return the case of a trace; ValueError for a trace from disk, which has no model."""
-        origin, settings = trace.require_origin(), trace.facts.run.search
+        model, settings = trace.require_model(), trace.facts.run.search
+        assert trace.tokenizer is not None
         return cls(
-            model=origin.bundle.model,
-            tokenizer=origin.translator.tokenizer,
+            model=model,
+            tokenizer=trace.tokenizer,
             text=trace.source.text,
             source=trace.source.ids,
             unknown=trace.source.unknown,
@@ -392,7 +391,7 @@ class TranslationVerdict:
         return {**asdict(self), "findings": [finding.as_json() for finding in self.findings]}
 
 
-def judge_translation(trace: "Trace", reference: str | None = None) -> TranslationVerdict:
+def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
     """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
 
     Raises ValueError for a trace that cannot be judged: one from disk, which has no model, or one of an edited run.

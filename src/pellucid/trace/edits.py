@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import isfinite
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Discriminator, Field
 from torch import Tensor
 
 from pellucid.model import ModelConfig
-from pellucid.trace.json_types import from_json
 from pellucid.trace.record import Edit
+from pellucid.trace.untrusted import read_strictly
 
 TensorChange = Callable[[Tensor], Tensor]
 
@@ -52,12 +53,13 @@ class Prefix:
     kind: Literal["prefix"] = "prefix"
 
 
-EditSpec = Silence | Pattern | Hide | Prefix
+EditSpec = Annotated[Silence | Pattern | Hide | Prefix, Discriminator("kind")]
+EditList = Annotated[list[EditSpec], Field(max_length=64)]  # more than a page ever asks for
 
 
 def check_edits(edits: Iterable[EditSpec | Mapping[str, Any]]) -> list[EditSpec]:
     """Return the edits, with mappings turned into edits; ValueError for a mapping that is no edit."""
-    return [from_json(EditSpec, edit, "edit") if isinstance(edit, Mapping) else edit for edit in edits]
+    return [read_strictly(EditSpec, dict(edit), "edit") if isinstance(edit, Mapping) else edit for edit in edits]
 
 
 def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence[int | None]) -> Edit:

@@ -5,9 +5,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import FailFast
 
 from pellucid.atomic import installed_version
 from pellucid.bundle import WEIGHTS, Bundle
@@ -104,7 +105,7 @@ class SearchTree:
     length_penalty: float
     formula: str
     candidates: int
-    nodes: list[TreeNode]
+    nodes: Annotated[list[TreeNode], FailFast()]
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class TraceFacts:
     score: float
     notes: list[str]
     edits: list[EditSpec]
-    steps: list[DecodingStep]
+    steps: Annotated[list[DecodingStep], FailFast()]
     tree: SearchTree | None
     text: str
     piece_log_probs: list[float]

@@ -3,12 +3,12 @@
 import inspect
 import linecache
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,17 +16,15 @@ from torch import Tensor, nn
 
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
-from pellucid.trace.capture import axis_sizes, tensor_dims, tensor_shape
+from pellucid.trace.number_checks import Check
 from pellucid.trace.operations import operations
+from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
 from pellucid.weights import model_without_storage
-
-if TYPE_CHECKING:
-    from pellucid.trace.trace import Trace
 
 FORMAT, VERSION = "pellucid-trace", 1
 
 
-def build_manifest(trace: "Trace") -> dict[str, Any]:
+def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
     """Build the `Manifest` of web/src/types.ts, ready for JSON."""
     facts = trace.facts
     fact_table = asdict(facts)
@@ -55,11 +53,11 @@ def build_manifest(trace: "Trace") -> dict[str, Any]:
         "axes": axis_table(trace),
         "tensors": tensor_rows(trace),
         "parameters": parameter_rows(trace),
-        "checks": [check.as_json() for check in trace.checks()],
+        "checks": [check.as_json() for check in checks],
     }
 
 
-def axis_table(trace: "Trace") -> dict[str, dict[str, Any]]:
+def axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
     """Return for each letter its meaning, its length, and the pieces along S and T."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     labels = trace.labels
@@ -70,14 +68,14 @@ def axis_table(trace: "Trace") -> dict[str, dict[str, Any]]:
     }
 
 
-def tensor_rows(trace: "Trace") -> list[dict[str, Any]]:
+def tensor_rows(trace: TraceData) -> list[dict[str, Any]]:
     """Return a row for each tensor of the glossary, captured or not."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     operation_of = operations(trace.config)
     return [tensor_row(trace, row, size, operation_of[row.name].as_json()) for row in glossary(trace.config)]
 
 
-def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
+def tensor_row(trace: TraceData, row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
     """Return the row of one tensor, with the least and largest of its numbers where it was captured."""
     dims = tensor_dims(row)
     entry = {
@@ -98,7 +96,7 @@ def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[st
     return entry
 
 
-def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
+def finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     """Return the least and largest finite number of a tensor; of scores, only where a query may read."""
     values = trace.values_of(name)
     allowed = f"{name.removesuffix('.scores')}.allowed"
@@ -111,7 +109,7 @@ def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
     return {"least": float(values.min()), "largest": float(values.max())}
 
 
-def parameter_rows(trace: "Trace") -> list[dict[str, Any]]:
+def parameter_rows(trace: TraceData) -> list[dict[str, Any]]:
     """Return the names and shapes of the weights, each once, as `named_parameters` has them."""
     captured = trace.model is not None
     shapes = parameter_shapes(trace.config)

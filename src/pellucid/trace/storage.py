@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -17,14 +17,12 @@ from pellucid.data.tokenizer import BOS
 from pellucid.lazy_bundle import model_config_from_json
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
-from pellucid.trace.capture import LONGEST_TRACE, axis_sizes, tensor_shape
+from pellucid.trace.capture import LONGEST_TRACE
 from pellucid.trace.edits import edit_problems as problems_of_edit
 from pellucid.trace.facts import SearchTree, TraceFacts, TraceSide, TreeNode
-from pellucid.trace.json_types import from_json
 from pellucid.trace.manifest import parameter_shapes
-
-if TYPE_CHECKING:
-    from pellucid.trace.trace import Trace
+from pellucid.trace.trace import TraceData, axis_sizes, tensor_shape
+from pellucid.trace.untrusted import read_strictly
 
 FACTS, TENSORS = "trace.json", "tensors.safetensors"
 VERSION = 1
@@ -33,7 +31,7 @@ _MOST_LAYERS = 200
 _TYPES = {"float32": "F32", "float64": "F64"}  # safetensors' names for the number types of a traced model
 
 
-def save_trace(trace: "Trace", path: str | Path) -> None:
+def save_trace(trace: TraceData, path: str | Path) -> None:
     """Write a trace, whole or not at all; ValueError where something other than a trace stands."""
     refuse_non_trace_directory(Path(path))
     contents = {"trace": VERSION, "config": asdict(trace.config), "facts": asdict(trace.facts)}
@@ -52,14 +50,12 @@ def refuse_non_trace_directory(directory: Path) -> None:
         raise ValueError(f"{directory} holds other things than a trace and is not replaced; choose another place")
 
 
-def load_trace(path: str | Path) -> "Trace":
-    """Load a trace that `save_trace` wrote.
+def load_trace(path: str | Path) -> tuple[TraceFacts, ModelConfig, dict[str, np.ndarray]]:
+    """Load the facts, the config of the model and the tensors of a trace that `save_trace` wrote.
 
     Raises ValueError, naming the problems, for anything else and for contents that contradict each other. Memory is
     allocated only for sizes that were checked.
     """
-    from pellucid.trace.trace import Trace  # which imports this module
-
     directory = resolve_directory(path)
     if not (directory / MANIFEST).is_file() or not (directory / FACTS).is_file():
         raise ValueError(f"{path} is not a saved trace; that is a directory with {FACTS} and {TENSORS} in it")
@@ -74,7 +70,7 @@ def load_trace(path: str | Path) -> "Trace":
             f"{directory / FACTS} is of version {contents.get('trace')!r:.60}, this program reads {VERSION}"
         )
     config = read_traced_config(contents.get("config"), str(directory / FACTS))
-    facts = from_json(TraceFacts, contents.get("facts"), "facts")
+    facts = read_strictly(TraceFacts, contents.get("facts"), "facts")
     # The table was checked as a config above; its values replace those that the facts repeat.
     facts = replace(facts, model=replace(facts.model, config=asdict(config)))
     parameter_count = sum(map(prod, parameter_shapes(config).values()))
@@ -83,7 +79,7 @@ def load_trace(path: str | Path) -> "Trace":
         problems.append(f"the model has {facts.model.parameters:,} parameters, its config makes {parameter_count:,}")
     if problems:
         raise ValueError(f"{directory / FACTS} does not hold together: {join_problems(problems)}")
-    return Trace(facts, config, read_tensors(directory / TENSORS, facts, config))
+    return facts, config, read_tensors(directory / TENSORS, facts, config)
 
 
 def read_traced_config(table: Any, where: str) -> ModelConfig:

@@ -1,61 +1,26 @@
-"""A trace: one translation with its pieces, every named tensor, every decoding step and the tree of the search."""
+"""A trace as data: the facts of one translation and every captured tensor, each an array with named axes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.decode.translate import Translator
+from pellucid.decode.assemble import Translation
 from pellucid.model import ModelConfig, Transformer
-from pellucid.model.glossary import glossary
-from pellucid.trace.capture import tensor_dims
-from pellucid.trace.edits import EditSpec, check_edits, replaced_tensors
-from pellucid.trace.fact_properties import FactProperties
+from pellucid.model.glossary import TensorRow, glossary
+from pellucid.trace.edits import replaced_tensors
 from pellucid.trace.facts import TraceFacts
-from pellucid.trace.manifest import build_manifest
-from pellucid.trace.named_array import Named
-
-if TYPE_CHECKING:
-    from pellucid.trace.attribution import LogitAccount
-    from pellucid.trace.checks import Check
-    from pellucid.trace.diagnosis import TranslationVerdict
 
 
-class ModelQueries(Protocol):
-    """Questions that a page asks about the whole model: verbs as in `page_api.VERBS`, and their answers for a file.
+class TraceData(Mapping[str, "Named"]):
+    """One traced translation: its facts as attributes, its captured tensors by their names in the glossary.
 
-    They live above traces (pellucid.inspect.model_queries), so whoever opens a model hands them down.
-    """
-
-    @property
-    def VERBS(self) -> "Mapping[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any]], tuple[str, ...]]]": ...
-
-    def answers_for_file(self, trace: "Trace") -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class TraceOrigin:
-    """Everything a trace was made with, enough to make another one."""
-
-    translator: Translator
-    bundle: Bundle
-    beam: int
-    prefix_ids: tuple[int, ...]
-    keep: tuple[str, ...] | None
-    model_queries: Callable[[], ModelQueries] | None = None
-
-
-class Trace(FactProperties, Mapping[str, Named]):
-    """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
-
-    The names are those of the glossary. A trace that was loaded from disk has None as `model` and `tokenizer`: it
-    shows what it holds, and cannot be run again. Its arrays cannot be written to.
+    Tensors have no batch axis, and cannot be written to. A trace that was loaded from disk has None as `model` and
+    `tokenizer`: it shows what it holds, and cannot be run again.
     """
 
     def __init__(
@@ -63,18 +28,58 @@ class Trace(FactProperties, Mapping[str, Named]):
         facts: TraceFacts,
         config: ModelConfig,
         tensors: Mapping[str, np.ndarray],
-        origin: TraceOrigin | None = None,
+        bundle: Bundle | None = None,
     ):
-        super().__init__(facts)
+        self.facts = facts
         self.config = config
-        self.origin = origin
         self.dims = {row.name: tensor_dims(row) for row in glossary(config)}
         self._tensors = dict(tensors)
         # The manifest and the checks are computed once and cached: arrays that changed later would contradict them.
         for values in self._tensors.values():
             values.setflags(write=False)
 
-    def __getitem__(self, name: str) -> Named:
+        self.model: Transformer | None = None if bundle is None else bundle.model
+        """The model that ran; None for a trace from disk."""
+        self.tokenizer: Tokenizer | None = None if bundle is None else bundle.tokenizer
+        """The tokenizer that cut the text into pieces; None for a trace from disk."""
+        self.id = facts.id
+        """A short hash of model, sentence, settings and edits; equal for equal traces."""
+        self.sentence = facts.sentence
+        """The line that was given."""
+        self.source = facts.source
+        """The source as the model read it."""
+        self.target = facts.target
+        """The translation as the model wrote it."""
+        self.inputs = facts.inputs
+        """Pieces that the decoder read while it wrote."""
+        self.forced = facts.forced
+        """Whether the target was given instead of searched for."""
+        self.stop = facts.stop
+        """Reason why the translation ends: "eos" after EOS, "length" at the largest number of pieces allowed."""
+        self.log_prob = facts.log_prob
+        """Log-probability of the whole translation, a natural logarithm."""
+        self.score = facts.score
+        """The log-probability divided by the length penalty."""
+        self.steps = facts.steps
+        """Decoding steps, each with the pieces that could have been written."""
+        self.tree = facts.tree
+        """Tree of the search; None where there was no search, or none that can be observed."""
+        self.edits = facts.edits
+        """Changes made to this run."""
+        self.notes = facts.notes
+        """Notes on anything unusual about the translation and the trace."""
+        self.sha256 = facts.model.sha256
+        """SHA-256 of the file of weights; empty for a model that was never saved."""
+        self.tokenizer_sha256 = facts.model.tokenizer_sha256
+        """SHA-256 of each file of the tokenizer, separated by spaces."""
+
+    def require_model(self) -> Transformer:
+        """Return the model; ValueError for a trace from disk."""
+        if self.model is None:
+            raise ValueError("this trace was loaded from disk and has no model to run; trace the sentence again")
+        return self.model
+
+    def __getitem__(self, name: str) -> "Named":
         """Return a tensor with named axes.
 
         Raises KeyError, with the nearest name, for an unknown name; ValueError for a tensor that was not captured.
@@ -99,8 +104,7 @@ class Trace(FactProperties, Mapping[str, Named]):
             return self._tensors[name]
         if name in self.dims:
             raise ValueError(f"{name!r} was not captured; trace the sentence again with keep={name!r}")
-        near = get_close_matches(name, list(self.dims), n=1)
-        raise KeyError(f"{name!r:.60} is no tensor of this model" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise KeyError(f"{name!r:.60} is no tensor of this model{_suggest_nearest(name, self.dims)}")
 
     def tensor(self, name: str) -> np.ndarray:
         """Return the numbers in float32, in C order."""
@@ -117,9 +121,7 @@ class Trace(FactProperties, Mapping[str, Named]):
             return self.model.get_parameter(name).detach().cpu().numpy()
         except AttributeError:  # which get_parameter raises for an unknown name
             known_names = [parameter for parameter, _ in self.model.named_parameters()]
-            near = get_close_matches(name, known_names, n=1)
-            suggestion = f"; did you mean {near[0]!r}?" if near else ""
-            raise KeyError(f"{name!r:.60} is no parameter of this model{suggestion}") from None
+            raise KeyError(f"{name!r:.60} is no parameter of this model{_suggest_nearest(name, known_names)}") from None
 
     @property
     def names(self) -> list[str]:
@@ -132,16 +134,6 @@ class Trace(FactProperties, Mapping[str, Named]):
         return sum(values.nbytes for values in self._tensors.values())
 
     @property
-    def model(self) -> Transformer | None:
-        """The model that ran; None for a trace from disk."""
-        return None if self.origin is None else self.origin.bundle.model
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer that cut the text into pieces; None for a trace from disk."""
-        return None if self.origin is None else self.origin.bundle.tokenizer
-
-    @property
     def labels(self) -> Mapping[str, Sequence[str]]:
         """The pieces along the axes S and T."""
         # T counts decoder positions, so its labels are the pieces read, beginning with BOS, not those written.
@@ -152,134 +144,107 @@ class Trace(FactProperties, Mapping[str, Named]):
         """Names of the tensors that an edit replaced."""
         return replaced_tensors(self.edits, self.dims)
 
-    def manifest(self) -> dict[str, Any]:
-        """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON."""
-        return self._manifest
-
-    def checks(self) -> list["Check"]:
-        """Return the checks of whether the numbers hold together, each with its measurement."""
-        return self._checks
-
-    def account(self, step: int, piece: int | None = None, other: int | None = None) -> "LogitAccount":
-        """Account for the logit of a piece (by default the one written), or for its difference to another's."""
-        from pellucid.trace.attribution import account_for_logit
-
-        return account_for_logit(self, step, piece, other)
-
-    def verdict(self, reference: str | None = None) -> "TranslationVerdict":
-        """Judge why the translation may be bad; each reason comes with its numbers."""
-        from pellucid.trace.diagnosis import judge_translation
-
-        return judge_translation(self, reference)
-
-    def answers(self) -> dict[str, Any]:
-        """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
-        from pellucid.trace.attribution import account_for_every_step
-
-        answers: dict[str, Any] = {}
-        for name, answer in (
-            ("accounts", lambda: account_for_every_step(self)),
-            ("verdict", lambda: self.verdict().as_json()),
-        ):
-            try:
-                answers[name] = answer()
-            except ValueError:  # tensors that were not captured, or a run that was edited
-                continue
-        return answers
-
-    def model_answers(self) -> dict[str, Any]:
-        """Answer ahead what a page may ask of the model: its words, claims tested by another run, its heads."""
-        queries = self.model_queries
-        return queries.answers_for_file(self) if queries is not None else {}
-
     @property
-    def model_queries(self) -> ModelQueries | None:
-        """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
-        make_queries = self.origin.model_queries if self.origin is not None else None
-        return make_queries() if make_queries is not None else None
-
-    def again(
-        self,
-        sentence: str,
-        *,
-        target: str | Sequence[int] | None = None,
-        beam: int | None = None,
-        prefix_ids: Sequence[int] = (),
-        edits: Iterable[EditSpec | Mapping[str, Any]] = (),
-    ) -> "Trace":
-        """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
-        # Imported here because tracing imports this module.
-        from pellucid.trace.tracing import trace_sentence
-
-        origin = self.require_origin()
-        width = origin.beam if beam is None else beam
-        return trace_sentence(
-            origin.translator,
-            origin.bundle,
-            sentence,
-            target=target,
-            beam=width,
-            prefix_ids=prefix_ids,
-            edits=check_edits(edits),
-            keep=origin.keep,
-            model_queries=origin.model_queries,
+    def translation(self) -> Translation:
+        """The translation as `Model.translate` returns it."""
+        f = self.facts
+        scores = f.text, f.score, f.log_prob, f.stop
+        return Translation(
+            *scores, f.target.pieces, f.piece_log_probs, f.source.pieces, notes=tuple(f.translation_notes)
         )
 
-    def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
-        """Trace this sentence again with just these edits, in place of those of this trace.
 
-        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
-        `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
-        searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
+def _suggest_nearest(name: str, known_names: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known_names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+@dataclass(frozen=True)
+class Named:
+    """`values` with a name for each axis (letters of the glossary's legend), and labels for some axes.
+
+    NumPy functions accept it as an array.
+    """
+
+    name: str
+    values: np.ndarray
+    dims: tuple[str, ...]
+    labels: Mapping[str, Sequence[str]]
+
+    def __post_init__(self) -> None:
+        assert len(self.dims) == self.values.ndim
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.values.shape
+
+    def at(self, **positions: int | str) -> "Named":
+        """Select one position along each named axis: by index (0 first), or by a label that occurs once.
+
+        Where two axes have the same letter (queries and keys of self-attention), the first one, the queries, is meant.
+
+        >>> pattern = Named("pattern", np.array([[0.9, 0.1], [0.2, 0.8]]), ("T", "S"), {"S": ["The", "ball"]})
+        >>> float(pattern.at(T=1).at(S="ball").values)
+        0.8
+
+        Raises ValueError for an unknown axis, KeyError for a label, IndexError for an index out of range.
         """
-        from pellucid.trace.tracing import trace_with_edits  # which imports this module
+        values, dims = self.values, self.dims
+        for dim, position in positions.items():
+            if dim not in dims:
+                raise ValueError(f"{self.name} has no axis {dim!r}; its axes are {', '.join(dims) or 'none'}")
+            axis = dims.index(dim)
+            values = values.take(self._position_of(dim, position, values.shape[axis]), axis=axis)
+            dims = dims[:axis] + dims[axis + 1 :]
+        return Named(self.name, np.asarray(values), dims, self.labels)
 
-        return trace_with_edits(self, self.require_origin(), edits, keep_target)
+    def _position_of(self, dim: str, position: int | str, size: int) -> int:
+        """Return the index of a position given by its index or label."""
+        if not isinstance(position, str):
+            if not -size <= position < size:
+                raise IndexError(f"axis {dim} of {self.name} has {size} positions, 0 to {size - 1}; {position} is none")
+            return int(position)
+        labels = list(self.labels.get(dim, ()))
+        # SentencePiece marks the beginning of a word with this character, which a user need not type.
+        indices = [i for i, label in enumerate(labels) if position in (label, label.removeprefix("▁"))]
+        if len(indices) != 1:
+            occurrence = f"stands {len(indices)} times" if indices else "is not"
+            choices = f"its labels are {', '.join(labels)}" if labels else "it has numbers only"
+            raise KeyError(f"{position!r} {occurrence} on axis {dim} of {self.name}; {choices}")
+        return indices[0]
 
-    def require_origin(self) -> TraceOrigin:
-        """Return what the trace was made with; ValueError for a trace from disk."""
-        if self.origin is None:
-            raise ValueError("this trace was loaded from disk and has no model to run; trace the sentence again")
-        return self.origin
 
-    def save(self, path: str | Path) -> None:
-        """Write the trace into its own directory, whole or not at all; a trace already there is replaced."""
-        from pellucid.trace.storage import save_trace
+def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
+    """Return the length of each dimension, by its letter in the legend."""
+    c = config
+    return {
+        "B": 1,
+        "S": source,
+        "T": target,
+        "D": c.d_model,
+        "H": c.heads,
+        "E": c.head_width,
+        "F": c.d_ff,
+        "2F": 2 * c.d_ff,
+        "V": c.target_vocabulary,
+        "1": 1,
+    }
 
-        save_trace(self, path)
 
-    @staticmethod
-    def load(path: str | Path) -> "Trace":
-        """Load a trace that `save` wrote, trusting nothing in it.
+def tensor_shape(row: TensorRow, size: Mapping[str, int]) -> list[int]:
+    """Return the shape of a tensor without the batch axis, the `size` of each of its dimensions by letter."""
+    return [size[letter] for letter in tensor_dims(row)]
 
-        Raises ValueError, saying what is wrong, for anything else.
-        """
-        from pellucid.trace.storage import load_trace
 
-        return load_trace(path)
+def tensor_dims(row: TensorRow) -> tuple[str, ...]:
+    """Return the dimensions of a tensor without the batch axis; `positions` has none to leave out.
 
-    def show(self) -> Any:
-        """Return the page as a widget or frame for a notebook."""
-        from pellucid.page.widget import show_in_notebook
-        from pellucid.trace.page_api import perform_act  # which imports this module
-
-        return show_in_notebook(self, act=perform_act)
-
-    def save_html(self, path: str | Path, keep: str = "maps") -> int:
-        """Write the page as one file that needs no network and return its bytes.
-
-        `keep` is maps, float16, float32 or weights.
-        """
-        from pellucid.page.html import save_html
-
-        return save_html(self, path, keep)
-
-    @cached_property
-    def _manifest(self) -> dict[str, Any]:
-        return build_manifest(self)
-
-    @cached_property
-    def _checks(self) -> list["Check"]:
-        from pellucid.trace.checks import check_trace
-
-        return check_trace(self)
+    >>> [tensor_dims(TensorRow("", dims, "", "")) for dims in ("B H T S", "1 1 T T", "S D")]
+    [('H', 'T', 'S'), ('1', 'T', 'T'), ('S', 'D')]
+    """
+    letters = tuple(row.dims.split())
+    return letters[1:] if letters[0] in ("B", "1") else letters

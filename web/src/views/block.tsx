@@ -1,20 +1,25 @@
 // One sub-layer as a flow of matrices: the inputs and the output of each operation.
-
+import { useState } from "preact/hooks";
 import { formatRoot } from "../computation";
-import { formatQuantity } from "../format";
-import { useApp } from "../hooks";
-import { Matrix } from "../matrix";
-import { type Block, findBlock, getPositionDim, listBlocks } from "../network";
+import { formatExact, formatNumber, formatQuantity, quotePiece } from "../format";
+import { useApp, useArrival, useTensor } from "../hooks";
+import { chooseHeight, FlowStep, Matrix } from "../matrix";
+import {
+  type Block,
+  describeSection,
+  findBlock,
+  findTensorRow,
+  getPositionDim,
+  listBlocks,
+  listInputs,
+  listLabels,
+} from "../network";
 import { getLastName } from "../operands";
+import { Loading, Missing, Strip, Value } from "../parts";
 import type { App } from "../state";
-import { describeSection, findTensorRow, listInputs, listLabels } from "../tensor_graph";
+import type { Tensor } from "../trace_cache";
 import type { Manifest, Op, TensorRow } from "../types";
-import { ActiveUnits } from "./active_units";
-import { useArrival } from "./arrival_focus";
-import { HeadsRow } from "./heads_row";
-import { chooseHeight, FlowStep } from "./matrix_flow";
-import { MeansAndDeviations } from "./norm_moments";
-import { Missing } from "./values";
+import { HeadsRow } from "./head_roles";
 
 export function BlockView() {
   const app = useApp();
@@ -118,7 +123,7 @@ function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
 }
 
 /** Chooses the row to look at: the followed piece, else the step of decoding, else the first. */
-export function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
+function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
   const dim = getPositionDim(row);
   const follow = app.followed.value;
   const position = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
@@ -146,4 +151,105 @@ function describeOperation(op: Op, manifest: Manifest): string {
     default:
       return "→";
   }
+}
+
+function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; before: string }) {
+  const app = useApp();
+  const before = useTensor(props.before);
+  const after = useTensor(props.row.name);
+  if (before.state === "missing") return <Missing message={before.message} />;
+  if (after.state === "missing") return <Missing message={after.message} />;
+  if (before.state === "loading" || after.state === "loading") return <Loading />;
+  const dim = getPositionDim(props.row);
+  const labels = dim ? listLabels(props.manifest, dim) : [];
+  const [momentsBefore, momentsAfter] = [computeMoments(before.value), computeMoments(after.value)];
+  const followed = app.followed.value?.dim === dim ? app.followed.value?.index : dim === "T" ? app.step.value : null;
+  return (
+    <details>
+      <summary>mean and standard deviation of each vector, before and after</summary>
+      <table class="moments-table" aria-label="Mean and standard deviation of each vector">
+        <thead>
+          <tr>
+            <th scope="col">piece</th>
+            <th scope="col">mean before</th>
+            <th scope="col">deviation before</th>
+            <th scope="col">mean after</th>
+            <th scope="col">deviation after</th>
+          </tr>
+        </thead>
+        <tbody>
+          {momentsBefore.map((moments, position) => (
+            <tr class={position === followed ? "picked-row" : ""}>
+              <th scope="row">{quotePiece(labels[position])}</th>
+              {[...moments, ...(momentsAfter[position] ?? [])].map((value) => (
+                <td>
+                  <Value shown={formatNumber(value)} exact={formatExact(value)} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="quiet">
+        {props.row.op.kind === "norm" && props.row.op.rms
+          ? "This norm subtracts no mean: it divides by the root of the mean square; then each dimension gets its own weight."
+          : "Afterwards they are not exactly 0 and 1, because each dimension then gets its own weight and bias."}
+      </p>
+    </details>
+  );
+}
+
+/** Computes the mean and standard deviation of each vector. */
+function computeMoments({ row, values }: Tensor): [number, number][] {
+  const width = row.shape.at(-1) ?? 1;
+  return Array.from({ length: values.length / width }, (_, position) => {
+    const vector = values.subarray(position * width, (position + 1) * width);
+    const mean = vector.reduce((sum, x) => sum + x, 0) / width;
+    return [mean, Math.sqrt(vector.reduce((sum, x) => sum + (x - mean) ** 2, 0) / width)];
+  });
+}
+
+const SHOWN = 10;
+
+function ActiveUnits(props: { row: TensorRow; position: { at: number; label: string } }) {
+  const app = useApp();
+  const loaded = useTensor(props.row.name);
+  const [picked, setPicked] = useState(0);
+  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state === "loading") return <Loading />;
+  const { row, values } = loaded.value;
+  const width = row.shape.at(-1) ?? 0;
+  const { at, label } = props.position;
+  const vector = Array.from(values.subarray(at * width, (at + 1) * width));
+  const order = vector.map((_, unit) => unit).sort((a, b) => Math.abs(vector[b] ?? 0) - Math.abs(vector[a] ?? 0));
+  const openUnit = (unit: number) => app.goTo({ view: "cell", tensor: row.name, index: [at, unit] });
+  const answering = vector.filter((value) => value !== 0).length;
+  const unit = order[picked] ?? 0;
+  return (
+    <div class="active-units">
+      <h4>
+        At {quotePiece(label)}: {answering} of {width} units are not 0; the strongest first
+      </h4>
+      <Strip
+        kind="bars"
+        label="sorted"
+        values={order.map((unit) => vector[unit] ?? 0)}
+        picked={picked}
+        onPick={setPicked}
+        onOpen={(place) => openUnit(order[place] ?? 0)}
+      />
+      <p>
+        number {picked + 1}: unit {unit}, <Value shown={formatExact(vector[unit] ?? 0)} />
+      </p>
+      <ol class="row unit-list">
+        {order.slice(0, SHOWN).map((strong) => (
+          <li>
+            <button type="button" class="operand" onClick={() => openUnit(strong)}>
+              unit {strong} <Value shown={formatNumber(vector[strong] ?? 0)} exact={formatExact(vector[strong] ?? 0)} />
+            </button>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
 }

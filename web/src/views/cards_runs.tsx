@@ -1,26 +1,23 @@
 // Claim cards on attention: the width of a head, masks, the diagonal of the cross-attention, roles of heads.
-
 import { useState } from "preact/hooks";
+import { makeUnitScale } from "../colour";
+import { formatCount, formatNumber, formatProbability, formatQuantity } from "../format";
+import { useApp, useDark, useLoaded, useTensor } from "../hooks";
 import {
   computeMaskedWeights,
   findLargestDifference,
   findLargestLeak,
+  makePattern,
   measureDiagonal,
   measureOverlaps,
   measureSharpness,
-} from "../claim_measures";
-import { makeUnitScale } from "../colour";
-import { formatCount, formatNumber, formatProbability, formatQuantity } from "../format";
-import { useApp, useLoaded, useTensor } from "../hooks";
-import { makePattern } from "../patterns";
+} from "../measures";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions } from "../network";
+import { Loading, Missing, NumberValue, Slider } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
-import { type AttentionParts, describeSection, findTensorRow, listAttentions } from "../tensor_graph";
-import { useDark } from "../theme";
 import type { Diagonals, HeadStudy, Manifest, Masking } from "../types";
-import { Slider } from "./cards_numbers";
-import { Card, NumberValue, Outcome } from "./claim_card";
-import { Loading, Missing } from "./values";
+import { Card, Outcome } from "./claim_card";
 
 export function WidthCard({ manifest }: { manifest: Manifest }) {
   const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);

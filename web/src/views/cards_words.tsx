@@ -1,15 +1,13 @@
 // Claim cards on word vectors: cosines of words, and sums and differences of them.
-
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatCount, formatNumber, quotePiece } from "../format";
-import { useApp, useLoaded } from "../hooks";
+import { useApp, useDark, useLoaded } from "../hooks";
+import { Loading, Missing, NumberValue } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
-import { useDark } from "../theme";
 import type { Analogy, Manifest, Neighbour, Similarities } from "../types";
-import { Card, NumberValue, Outcome } from "./claim_card";
-import { Loading, Missing } from "./values";
+import { Card, Outcome } from "./claim_card";
 
 /** Lists the words of a sentence without punctuation, each once. */
 export function listBareWords(text: string): string[] {

@@ -1,11 +1,8 @@
 // A claim card: a claim in our own words, the articles that make it, what was measured here, and the outcome in one line.
-
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { formatNumber } from "../format";
 import { useApp } from "../hooks";
 import { makeLink, writeLink } from "../permalink";
-import { Value } from "./values";
 
 /** Titles of the articles by the letters that the cards use. */
 export const ARTICLES: Record<string, string> = {
@@ -16,7 +13,7 @@ export const ARTICLES: Record<string, string> = {
   E: "Transformers Explained Visually (Part 3): Multi-head Attention, deep dive",
 };
 
-export interface CardProps {
+interface CardProps {
   id: string;
   title: string;
   from: string[]; // letters of articles
@@ -70,9 +67,4 @@ function keepCardInView(card: HTMLElement): () => void {
 /** Shows the outcome of a card in one line. */
 export function Outcome({ children }: { children: ComponentChildren }) {
   return <p class="claim-outcome">{children}</p>;
-}
-
-/** Shows a number with three digits, hidden in teach mode; its title has all digits. */
-export function NumberValue({ value, shown }: { value: number; shown?: string }) {
-  return <Value shown={shown ?? formatNumber(value)} exact={String(value)} />;
 }

@@ -1,19 +1,16 @@
-// Two traces side by side: their pieces with probabilities, and the difference of their patterns.
+// Two traces side by side: the one that is kept and the one that is shown, and the form that makes an edited one.
+import { type Signal, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import { type Baseline, getBaseline, measureDistance, saveBaseline } from "../baseline";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
-import { describeDifference, describeEdit, pairSteps } from "../edits";
-import { formatFixed, formatNumber, formatProbability } from "../format";
-import { useApp, useTensor } from "../hooks";
-import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../patterns";
+import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { useApp, useDark, useTensor } from "../hooks";
+import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../network";
+import { Bars, HeadPicker, Loading, Missing, Value } from "../parts";
 import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
 import { type App, describeError } from "../state";
-import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../tensor_graph";
-import { useDark } from "../theme";
-import type { Manifest } from "../types";
-import { Bars } from "./bars";
-import { Loading, Missing, Value } from "./values";
+import type { EditSpec, Manifest, Side } from "../types";
 
 export function CompareView() {
   const app = useApp();
@@ -116,22 +113,7 @@ function Patterns({ before, after }: { before: Baseline; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Patterns">
       <div class="row form-row">
-        <label>
-          Attention{" "}
-          <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-            {attentions.map((parts) => (
-              <option value={parts.section}>{describeSection(parts.section)}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Head{" "}
-          <select value={String(head)} onChange={(event) => setHead(Number(event.currentTarget.value))}>
-            {Array.from({ length: parts.heads }, (_, h) => (
-              <option value={String(h)}>{h + 1}</option>
-            ))}
-          </select>
-        </label>
+        <HeadPicker attentions={attentions} labels={["Attention", "Head"]} section={section} head={head} onSection={setSection} onHead={setHead} />
       </div>
       <PatternComparison before={before} after={after} parts={parts} head={head} onPick={setHead} />
     </section>
@@ -193,4 +175,163 @@ function PatternComparison({ before, after, parts, head, onPick }: PatternCompar
 function makeAxis(manifest: Manifest, dim: string): SheetAxis {
   const labels = listLabels(manifest, dim);
   return { dim, size: labels.length, labels };
+}
+
+/** Repeats the run with words hidden or heads silenced; the unedited trace is kept for comparison. */
+export function EditForm({ app, manifest }: { app: App; manifest: Manifest }) {
+  const [edits, setEdits] = useState<EditSpec[]>(manifest.edits);
+  const [keepTarget, setKeepTarget] = useState(true);
+  if (!app.source.act) return <p class="quiet">Hiding words and silencing heads need the model: open it with “pellucid serve”.</p>;
+  const rerun = async (requested: EditSpec[], keepsTarget: boolean) => {
+    try {
+      if (!manifest.edits.length) await saveBaseline(app);
+    } catch (error) {
+      app.problem.value = describeError(error);
+      return;
+    }
+    await app.askSource("edit", { edits: requested, keep_target: keepsTarget });
+  };
+  const addEdit = (edit: EditSpec) => setEdits([...edits.filter((listed) => JSON.stringify(listed) !== JSON.stringify(edit)), edit]);
+  return (
+    <section class="panel stack" aria-label="Change the run">
+      <h2>Change something and run again</h2>
+      <div class="row form-row">
+        <HideWord manifest={manifest} onAdd={addEdit} />
+        <SilenceHead manifest={manifest} onAdd={addEdit} />
+      </div>
+      <ul class="edit-list">
+        {edits.map((edit) => (
+          <li>
+            {describeEdit(edit, manifest.source)}{" "}
+            <button type="button" class="button" onClick={() => setEdits(edits.filter((listed) => listed !== edit))}>
+              Remove
+            </button>
+          </li>
+        ))}
+      </ul>
+      <div class="row form-row">
+        <label>
+          <input type="checkbox" checked={keepTarget} onChange={(event) => setKeepTarget(event.currentTarget.checked)} /> keep the same
+          translation instead of searching for a new one
+        </label>
+        <button type="button" class="button" disabled={!edits.length || app.busy.value !== null} onClick={() => rerun(edits, keepTarget)}>
+          Run with {edits.length === 1 ? "this change" : "these changes"}
+        </button>
+        {manifest.edits.length > 0 && (
+          <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => rerun([], manifest.forced)}>
+            Undo all changes
+          </button>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function HideWord({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditSpec) => void }) {
+  const [word, setWord] = useState(0);
+  return (
+    <span class="row">
+      <label>
+        Hide the word{" "}
+        <select value={String(word)} onChange={(event) => setWord(Number(event.currentTarget.value))}>
+          {listWords(manifest.source).map((text, i) => (
+            <option value={String(i)}>{text}</option>
+          ))}
+        </select>
+      </label>
+      <button type="button" class="button" onClick={() => onAdd({ kind: "hide", word })}>
+        Add
+      </button>
+    </span>
+  );
+}
+
+function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditSpec) => void }) {
+  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const [section, setSection] = useState(attentions.at(-1)?.section ?? "");
+  const [head, setHead] = useState(0);
+  return (
+    <span class="row">
+      <HeadPicker attentions={attentions} labels={["Silence in", "head"]} section={section} head={head} onSection={setSection} onHead={setHead} />
+      <button type="button" class="button" onClick={() => onAdd({ kind: "silence", attention: section, head })}>
+        Add
+      </button>
+    </span>
+  );
+}
+
+interface Baseline {
+  manifest: Manifest;
+  /** Weights and masks of all captured attentions, by name of the tensor. */
+  tensors: Map<string, Float32Array>;
+}
+
+const baselines = new WeakMap<App, Signal<Baseline | null>>();
+
+/** Gets the baseline of this page, if there is one. */
+export function getBaseline(app: App): Signal<Baseline | null> {
+  const baseline = baselines.get(app) ?? signal<Baseline | null>(null);
+  baselines.set(app, baseline);
+  return baseline;
+}
+
+/** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. */
+export async function saveBaseline(app: App): Promise<void> {
+  const manifest = app.manifest.value;
+  if (!manifest) return;
+  const names = listAttentions(manifest).flatMap((parts) => [parts.pattern, parts.allowed]);
+  const captured = manifest.tensors.filter((row) => row.captured && names.includes(row.name));
+  const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
+  getBaseline(app).value = { manifest, tensors: new Map(tensors) };
+}
+
+/** Measures the difference of two heads, averaged over their rows: 0 for equal weights, 2 for weights with nothing in common. */
+export function measureDistance(first: Float32Array, second: Float32Array, queries: number): number {
+  let sum = 0;
+  first.forEach((value, i) => (sum += Math.abs(value - (second[i] ?? NaN))));
+  return sum / Math.max(1, queries);
+}
+
+export function describeEdit(edit: EditSpec, source: Side): string {
+  switch (edit.kind) {
+    case "silence":
+      return `${describeSection(edit.attention)}, head ${edit.head + 1} is silenced`;
+    case "pattern":
+      return `${describeSection(edit.attention)}, head ${edit.head + 1} reads with given weights in row ${edit.row}`;
+    case "hide":
+      return `the source word “${listWords(source)[edit.word] ?? edit.word}” is hidden`;
+    case "prefix":
+      return `the translation begins with “${edit.text}”`;
+  }
+}
+
+export function listWords(side: Side): string[] {
+  return side.text.split(/\s+/).filter(Boolean);
+}
+
+interface StepPair {
+  step: number;
+  before: { piece: string; prob: number; log_prob: number } | null;
+  after: { piece: string; prob: number; log_prob: number } | null;
+}
+
+/** Pairs the steps of two runs; null where one had already ended. */
+export function pairSteps(before: Manifest, after: Manifest): StepPair[] {
+  const length = Math.max(before.steps.length, after.steps.length);
+  return Array.from({ length }, (_, step) => ({
+    step,
+    before: before.steps[step]?.chosen ?? null,
+    after: after.steps[step]?.chosen ?? null,
+  }));
+}
+
+/** Describes in a sentence how the second translation differs from the first. */
+export function describeDifference(before: Manifest, after: Manifest): string {
+  const change = formatSigned(after.log_prob - before.log_prob);
+  if (before.target.ids.join() === after.target.ids.join()) return `The pieces are the same; log P changes by ${change}.`;
+  const first = before.target.ids.findIndex((id, i) => id !== after.target.ids[i]);
+  const firstChange = first < 0 ? before.target.ids.length : first;
+  const [pieceBefore, pieceAfter] = [before.target.pieces[firstChange], after.target.pieces[firstChange]];
+  const describePiece = (piece: string | undefined) => (piece === undefined ? "nothing more" : quotePiece(piece));
+  return `They first differ at step ${firstChange + 1}: ${describePiece(pieceBefore)} before, ${describePiece(pieceAfter)} after; log P changes by ${change}.`;
 }

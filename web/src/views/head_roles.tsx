@@ -1,11 +1,10 @@
-// Roles of heads, measured on sentence pairs: how much worse the model gets without a head, and which role it plays.
-
+// Heads of one attention as thumbnails, with their roles: how much worse the model gets without a head, and what it does.
 import { chooseInk, makeSymmetricScale, type Scale, toCssColour, toRgb } from "../colour";
 import { formatCount, formatNumber, formatQuantity, formatSigned, roundUp } from "../format";
-import { useApp } from "../hooks";
-import { Legend } from "../legend";
-import type { AttentionParts } from "../tensor_graph";
-import { useDark } from "../theme";
+import { useApp, useDark } from "../hooks";
+import { Matrix } from "../matrix";
+import { type AttentionParts, describeSection, findTensorRow } from "../network";
+import { Legend } from "../parts";
 import type { HeadStudy, HeadStudyAnswer, Manifest } from "../types";
 
 type StudiedHead = HeadStudy["heads"][number];
@@ -23,7 +22,7 @@ export function describeRole(head: StudiedHead | undefined): string[] {
 }
 
 /** Makes one colour scale for all heads: the loss without a head, symmetric about 0. */
-export function makeStudyScale(study: HeadStudy, dark: boolean): Scale {
+function makeStudyScale(study: HeadStudy, dark: boolean): Scale {
   return makeSymmetricScale(roundUp(Math.max(0, ...study.heads.map((head) => Math.abs(head.silent)))), dark);
 }
 
@@ -111,6 +110,40 @@ export function RolesLegend() {
           <dd>a head that is missing here, compared with the model's other attentions</dd>
         </dl>
       </details>
+    </div>
+  );
+}
+
+export function HeadsRow(props: { parts: AttentionParts; current?: number; named?: boolean }) {
+  const app = useApp();
+  const manifest = app.manifest.value;
+  const { parts, current } = props;
+  const queries = manifest ? (findTensorRow(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
+  const follow = app.followed.value?.dim === parts.queryDim ? app.followed.value.index : null;
+  const marked = follow ?? (parts.queryDim === "T" ? app.step.value : null);
+  return (
+    <div class="heads-row">
+      {Array.from({ length: parts.heads }, (_, head) => (
+        <button
+          key={head}
+          type="button"
+          class="head-thumb"
+          aria-current={head === current ? "true" : undefined}
+          aria-label={`${describeSection(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
+          title={[`head ${head + 1}`, ...describeRole(findStudiedHead(app.headStudy.value, parts.section, head))].join("; ")}
+          onClick={() => app.goTo({ view: "head", section: parts.section, head })}
+        >
+          <span class="head-face">
+            <Matrix tensor={parts.pattern} fixed={{ H: head }} bare />
+            {marked === null ? null : (
+              <span class="head-row-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
+            )}
+            {props.named ? <span class="head-plate">head {head + 1}</span> : null}
+          </span>
+          <HeadWorth section={parts.section} head={head} />
+        </button>
+      ))}
+      <MissingHeads parts={parts} manifest={manifest} />
     </div>
   );
 }

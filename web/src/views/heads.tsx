@@ -1,13 +1,26 @@
 // All heads side by side: their patterns, how sharp they are, and one or two heads in detail.
 import { useState } from "preact/hooks";
-import { useApp, useTensor } from "../hooks";
+import { makeSymmetricScale } from "../colour";
+import { formatNumber, roundUp } from "../format";
+import { useApp, useDark, useLoaded, useTensor } from "../hooks";
 import { Matrix } from "../matrix";
-import { findSpecialTokens, type HeadMeasures, makePattern, measureHead } from "../patterns";
-import { type AttentionParts, describeSection, listAttentions } from "../tensor_graph";
+import {
+  computeContributionNorms,
+  findSpecialTokens,
+  getHeadWeights,
+  haveSameAxes,
+  type HeadMeasures,
+  makeMask,
+  makePattern,
+  measureHead,
+  WIDE_KEYS,
+} from "../measures";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../network";
+import { Loading, Missing, Value } from "../parts";
+import { Sheet } from "../sheet";
+import type { App } from "../state";
 import type { Manifest } from "../types";
 import { describeRole, findStudiedHead, HeadWorth, MissingHeads, RolesLegend } from "./head_roles";
-import { OneHead } from "./one_head";
-import { Missing, Value } from "./values";
 
 const WIDTH = 146; // CSS pixels of a thumbnail and its gap
 
@@ -91,4 +104,123 @@ function HeadMeasureText({ head, numbers }: { head: number; numbers: HeadMeasure
       )}
     </span>
   );
+}
+
+interface OneHeadProps {
+  app: App;
+  manifest: Manifest;
+  parts: AttentionParts;
+  head: number;
+}
+
+function OneHead({ app, manifest, parts, head }: OneHeadProps) {
+  const [other, setOther] = useState("");
+  const others = listAttentions(manifest).filter((candidate) => haveSameAxes(candidate, parts));
+  const choices = others.flatMap((parts) =>
+    Array.from({ length: parts.heads }, (_, h) => ({ key: `${parts.section} ${h}`, parts, head: h })).filter(
+      (choice) => choice.key !== `${parts.section} ${head}`,
+    ),
+  );
+  const second = choices.find((choice) => choice.key === other);
+  return (
+    <section class="panel stack" aria-label="The head picked">
+      <header class="row">
+        <h3>
+          {describeSection(parts.section)}, head {head + 1}
+        </h3>
+        <button type="button" class="button" onClick={() => app.goTo({ view: "head", section: parts.section, head })}>
+          Show how it is computed
+        </button>
+        <label>
+          Compare with{" "}
+          <select value={other} onChange={(event) => setOther(event.currentTarget.value)}>
+            <option value="">no other head</option>
+            {choices.map((choice) => (
+              <option value={choice.key}>
+                {describeSection(choice.parts.section)}, head {choice.head + 1}
+              </option>
+            ))}
+          </select>
+        </label>
+      </header>
+      <div class={`row side-by-side${listLabels(manifest, parts.keyDim).length > WIDE_KEYS ? " side-by-side-wide" : ""}`}>
+        <Matrix tensor={parts.pattern} fixed={{ H: head }} label="Weights" maxHeight={480} />
+        {second ? (
+          <>
+            <Matrix
+              tensor={second.parts.pattern}
+              fixed={{ H: second.head }}
+              label="Weights of the other head"
+              maxHeight={480}
+            />
+            <DifferenceSheet manifest={manifest} first={{ parts, head }} second={second} />
+          </>
+        ) : (
+          <ContributionSheet app={app} manifest={manifest} parts={parts} head={head} />
+        )}
+      </div>
+      <SpecialTokenNote manifest={manifest} parts={parts} head={head} />
+    </section>
+  );
+}
+
+/** Says how much of the weight lies on special tokens. */
+function SpecialTokenNote({ manifest, parts, head }: Omit<OneHeadProps, "app">) {
+  const loaded = useTensor(parts.pattern);
+  if (loaded.state !== "ready") return null;
+  const pattern = makePattern(loaded.value.values, loaded.value.row.shape);
+  const measures = measureHead(pattern, head, findSpecialTokens(manifest, parts.keyDim));
+  const specialTokens = [...findSpecialTokens(manifest, parts.keyDim)].map((key) => listLabels(manifest, parts.keyDim)[key] ?? "").join(" ");
+  return (
+    <p class="quiet">
+      <Value shown={formatNumber(measures.onSpecialTokens)} /> of the weight lies on {specialTokens} (mean over the rows). Much weight on a special token usually
+      means that there is nothing relevant to read: look at what is carried, not at the weight. Weights say where a head reads, not what the model decided on;
+      how much they explain is debated (Jain and Wallace 2019, Wiegreffe and Pinter 2019).
+    </p>
+  );
+}
+
+/** Shows the length of the vector that each key adds to each query; needs the values and the output matrix. */
+function ContributionSheet({ app, manifest, parts, head }: OneHeadProps) {
+  const dark = useDark();
+  const output = findTensorRow(manifest, parts.output);
+  const linear = output?.op.kind === "linear" ? output.op : null;
+  const loaded = useLoaded(async () => {
+    if (!linear) throw new Error("The output matrix of this attention is not in the manifest.");
+    const outer = manifest.parameters.find((parameter) => parameter.name === linear.weight)?.shape[0] ?? 0;
+    const [pattern, v, weight] = await Promise.all([app.loadTensor(parts.pattern), app.loadTensor(parts.v), app.loadParameter(linear.weight, 0, outer)]);
+    return computeContributionNorms(makePattern(pattern.values, pattern.row.shape), head, v.values, v.row.shape.at(-1) ?? 0, weight.values);
+  }, `${manifest.id} ${parts.section} ${head}`);
+  if (loaded.state === "loading") return <Loading />;
+  if (loaded.state === "missing") return <Missing message={`What the weights carry cannot be shown: ${loaded.message}`} />;
+  const label = "What is carried: the length of weight × value × W_O";
+  return <HeadSheet manifest={manifest} parts={parts} values={loaded.value} reach={roundUp(Math.max(...loaded.value))} dark={dark} label={label} positive />;
+}
+
+function DifferenceSheet({ manifest, first, second: other }: { manifest: Manifest; first: { parts: AttentionParts; head: number }; second: { parts: AttentionParts; head: number } }) {
+  const dark = useDark();
+  const [firstTensor, secondTensor] = [useTensor(first.parts.pattern), useTensor(other.parts.pattern)];
+  if (firstTensor.state !== "ready" || secondTensor.state !== "ready") return <Loading />;
+  const firstWeights = getHeadWeights(makePattern(firstTensor.value.values, firstTensor.value.row.shape), first.head);
+  const secondWeights = getHeadWeights(makePattern(secondTensor.value.values, secondTensor.value.row.shape), other.head);
+  const difference = firstWeights.map((weight, i) => weight - (secondWeights[i] ?? NaN));
+  return <HeadSheet manifest={manifest} parts={first.parts} values={difference} reach={1} dark={dark} label="The first minus the second, −1 to 1" />;
+}
+
+interface HeadSheetProps {
+  manifest: Manifest;
+  parts: AttentionParts;
+  values: Float32Array;
+  reach: number;
+  dark: boolean;
+  label: string;
+  positive?: boolean;
+}
+
+function HeadSheet({ manifest, parts, values, reach, dark, label, positive }: HeadSheetProps) {
+  const allowed = useTensor(parts.allowed);
+  const axis = (dim: string) => ({ dim, size: manifest.axes[dim]?.size ?? 0, labels: listLabels(manifest, dim) });
+  const masked = makeMask(allowed.state === "ready" ? allowed.value.values : undefined, axis(parts.keyDim).size);
+  const scale = positive ? { kind: "sequential" as const, least: 0, largest: reach, dark } : makeSymmetricScale(reach, dark);
+  return <Sheet values={values} rows={axis(parts.queryDim)} cols={axis(parts.keyDim)} scale={scale} label={label} masked={masked} maxHeight={480} />;
 }

@@ -1,16 +1,14 @@
 // Map of the whole network, drawn bottom up like the paper's; each part opens its matrices.
-
-import type { ComponentChildren } from "preact";
-import { formatCount, formatQuantity, quotePiece } from "../format";
-import { useApp } from "../hooks";
-import { type Block, listStacks, type Stack } from "../network";
-import { Piece } from "../piece";
-import { listAttentions } from "../tensor_graph";
-import type { Manifest } from "../types";
-import { useArrival } from "./arrival_focus";
-import { RolesLegend } from "./head_roles";
-import { Arrows } from "./map_arrows";
-import { EndBox, InputBox, NextPieceBox, SublayerBox } from "./map_boxes";
+import type { ComponentChildren, RefObject } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { formatCount, formatProbability, formatQuantity, quotePiece } from "../format";
+import { useApp, useArrival } from "../hooks";
+import { Matrix } from "../matrix";
+import { type Block, describeSection, listAttentions, listStacks, type Stack } from "../network";
+import { getLastName } from "../operands";
+import { Piece, Value } from "../parts";
+import type { Manifest, TensorRow } from "../types";
+import { HeadsRow, RolesLegend } from "./head_roles";
 
 export function MapView() {
   const app = useApp();
@@ -111,4 +109,193 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
       ))}
     </div>
   );
+}
+
+function InputBox(props: { block: Block }) {
+  const app = useApp();
+  const { block } = props;
+  const shown = block.tensors.filter((row) => row.op.kind !== "add");
+  const isSum = block.tensors.some((row) => row.op.kind === "add" && row.op.inputs.length > 1);
+  return (
+    <button
+      type="button"
+      class="map-box map-input"
+      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(" and ")}: open`}
+      onClick={() => app.goTo({ view: "block", section: block.key })}
+    >
+      {shown.map((row, i) => (
+        <>
+          {i > 0 && isSum ? <span class="flow-sign">+</span> : null}
+          <span class="map-labelled">
+            <span>
+              {getLastName(row.name)} <NotCapturedNote row={row} />
+            </span>
+            <Matrix tensor={row.name} bare />
+          </span>
+        </>
+      ))}
+    </button>
+  );
+}
+
+/** Shows one sub-layer as a row: norms before it, the part itself, addition and norm after it. */
+function SublayerBox(props: { block: Block }) {
+  const app = useApp();
+  const { block } = props;
+  const openBlock = () => app.goTo({ view: "block", section: block.key });
+  const [before, after] = describeSurroundings(block);
+  const name = describeSection(block.key).split(", ").at(-1) ?? block.key;
+  return (
+    <div class={`map-sublayer map-${block.kind}`} data-reads={block.reads ?? undefined} data-block={block.key}>
+      {after.includes("add") ? <span class={before ? "map-bypass" : "map-bypass map-bypass-all"} aria-hidden="true" /> : null}
+      {before ? <NormBox operations={before} block={block} onOpen={openBlock} /> : null}
+      <div class="map-box">
+        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}: open`} onClick={openBlock}>
+          {name}
+          {block.kind === "ffn" ? <span class="quiet"> {describeWidths(block)}</span> : null}
+        </button>
+        {block.attention ? <HeadsRow parts={block.attention} /> : null}
+      </div>
+      {after ? <NormBox operations={after} block={block} onOpen={openBlock} /> : null}
+    </div>
+  );
+}
+
+function NormBox(props: { operations: string; block: Block; onOpen: () => void }) {
+  const label = `${describeSection(props.block.key)}, ${props.operations}: open`;
+  return (
+    <button type="button" class="map-box map-norm" aria-label={label} onClick={props.onOpen}>
+      {props.operations}
+    </button>
+  );
+}
+
+/** Describes the operations before and after the part: "norm" and "add", or nothing and "add & norm". */
+function describeSurroundings(block: Block): [string, string] {
+  const kinds = block.tensors.map((row) => row.op.kind);
+  const part = kinds.findIndex((kind) => kind === "linear");
+  const listNames = (from: number, to: number) => kinds.slice(from, to).filter((kind) => kind === "norm" || kind === "add");
+  return [listNames(0, part).join(" & "), listNames(part, kinds.length).join(" & ")];
+}
+
+/** Describes the widths of the vectors on the way through a feed-forward: 128 → 256 → 128. */
+function describeWidths(block: Block): string {
+  const part = block.tensors.filter((row) => row.op.kind === "linear" || row.op.kind === "activation");
+  const widths = part.map((row) => row.shape.at(-1) ?? 0);
+  return [widths.at(-1), ...widths].filter((width, i, all) => width !== all[i - 1]).join(" → ");
+}
+
+function EndBox(props: { block: Block }) {
+  const app = useApp();
+  const row = props.block.tensors.at(-1) as TensorRow;
+  const isVocabulary = row.dims.includes("V");
+  const label = `${row.name}, ${row.means}: open`;
+  const openEnd = () => (isVocabulary ? app.goTo({ view: "output" }) : app.goTo({ view: "block", section: props.block.key }));
+  return (
+    <button type="button" class="map-box map-end" data-end={row.name} aria-label={label} onClick={openEnd}>
+      <span class="map-labelled">
+        <span>
+          {row.name}{" "}
+          <span class="quiet">
+            {row.op.kind === "norm" ? "norm, " : ""}
+            {row.shape.join(" × ")} <NotCapturedNote row={row} />
+          </span>
+        </span>
+        {isVocabulary ? <span class="quiet">{row.means}</span> : null}
+        {isVocabulary ? null : <Matrix tensor={row.name} bare />}
+      </span>
+    </button>
+  );
+}
+
+function NotCapturedNote(props: { row: TensorRow }) {
+  return props.row.captured ? null : <span class="quiet">not captured</span>;
+}
+
+/** Shows the most likely next pieces of this step, and the one that was chosen. */
+function NextPieceBox(props: { manifest: Manifest }) {
+  const app = useApp();
+  const step = props.manifest.steps[app.step.value];
+  if (!step) return null;
+  const label = `writes ${quotePiece(step.chosen.piece)}: open the output`;
+  return (
+    <button type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
+      <span class="map-chosen">
+        <span class="quiet">writes</span> <strong>
+          <Piece text={step.chosen.piece} />
+        </strong>
+      </span>
+      <span class="map-candidates">
+        {step.top.slice(0, 5).map((candidate) => (
+          <span class={candidate.id === step.chosen.id ? "current-step" : ""}>
+            <span class="map-candidate">
+              <Piece text={candidate.piece} />
+            </span>
+            <span class="map-track">
+              <span class="bar-weight" style={{ width: app.hidden.value ? "0" : `${100 * candidate.prob}%` }} />
+            </span>
+            <Value shown={formatProbability(candidate.prob)} exact={String(candidate.prob)} />
+          </span>
+        ))}
+      </span>
+    </button>
+  );
+}
+
+interface ArrowDrawing {
+  width: number;
+  height: number;
+  paths: string[];
+  label: { x: number; y: number } | null;
+}
+
+function Arrows(props: { map: RefObject<HTMLElement | null> }) {
+  const [drawing, setDrawing] = useState<ArrowDrawing | null>(null);
+  useLayoutEffect(() => {
+    const map = props.map.current;
+    if (!map) return;
+    const measure = () => setDrawing(measureArrows(map));
+    const observer = new ResizeObserver(measure);
+    observer.observe(map);
+    for (const stack of map.children) observer.observe(stack);
+    measure();
+    return () => observer.disconnect();
+  }, []);
+  if (!drawing) return null;
+  return (
+    <svg class="map-arrows" width={drawing.width} height={drawing.height} aria-hidden="true">
+      <defs>
+        <marker id="map-arrow-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+          <path d="M0 0 L8 4 L0 8 z" />
+        </marker>
+      </defs>
+      {drawing.paths.map((path) => (
+        <path class="map-arrow" d={path} marker-end="url(#map-arrow-tip)" />
+      ))}
+      {drawing.label ? (
+        <text x={drawing.label.x} y={drawing.label.y}>
+          K, V
+        </text>
+      ) : null}
+    </svg>
+  );
+}
+
+function measureArrows(map: HTMLElement): ArrowDrawing {
+  const origin = map.getBoundingClientRect();
+  const paths: string[] = [];
+  let label: ArrowDrawing["label"] = null;
+  for (const reader of map.querySelectorAll<HTMLElement>("[data-reads]")) {
+    const stack = map.querySelector<HTMLElement>(`[data-stack="${CSS.escape(reader.dataset.reads ?? "")}"]`);
+    const end = [...(stack?.querySelectorAll<HTMLElement>("[data-end]") ?? [])].at(-1);
+    const into = reader.querySelector(".map-box:not(.map-norm)");
+    if (!end || !into || !stack) continue;
+    const [from, to] = [end.getBoundingClientRect(), into.getBoundingClientRect()];
+    const [x0, y0] = [from.right - origin.left, from.top + from.height / 2 - origin.top];
+    const [x1, below] = [to.left - origin.left + 16, to.bottom - origin.top];
+    const bend = stack.getBoundingClientRect().right - origin.left + 22;
+    paths.push(`M${x0} ${y0} H${bend} V${below + 5} H${x1} V${below + 1}`);
+    label ??= { x: bend + 6, y: y0 - 6 };
+  }
+  return { width: origin.width, height: origin.height, paths, label };
 }

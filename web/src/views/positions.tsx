@@ -2,15 +2,14 @@
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatNumber, quotePiece } from "../format";
-import { useApp, useTensor } from "../hooks";
+import { useApp, useDark, useTensor } from "../hooks";
 import { makeFormula } from "../mathml";
 import { Matrix } from "../matrix";
+import { findPositions, findRotatedQueries, listLabels } from "../network";
+import { Loading, Missing, Value } from "../parts";
 import { Sheet } from "../sheet";
-import { findPositions, findRotatedQueries, listLabels } from "../tensor_graph";
-import { useDark } from "../theme";
 import type { Manifest, TensorRow } from "../types";
 import { SourceLine } from "./story";
-import { Loading, Missing, Value } from "./values";
 
 export function PositionsView() {
   const app = useApp();

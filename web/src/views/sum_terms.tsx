@@ -1,13 +1,9 @@
 // The terms of a sum: operands, products and the running sum; every number links to its own cell.
-
 import { useState } from "preact/hooks";
-import type { Operand, Sum, Term } from "../cell_terms";
-import { formatNumber } from "../format";
+import { formatExact, formatNumber } from "../format";
 import { useApp } from "../hooks";
-import { Piece } from "../piece";
-import { formatExact } from "../readout";
-import { Strip } from "./number_strip";
-import { Value } from "./values";
+import type { Operand, Sum, Term } from "../operands";
+import { Piece, Strip, Value } from "../parts";
 
 const SHOWN = 8; // largest terms in the table; all of them where there are hardly more
 const FEW = 16;

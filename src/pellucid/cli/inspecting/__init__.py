@@ -10,7 +10,6 @@ from pellucid.cli.inspecting import (
     heads,
     length,
     lens,
-    logits,
     model,
     neighbours,
     pair,
@@ -20,13 +19,21 @@ from pellucid.cli.inspecting import (
     similar,
     tokens,
 )
-from pellucid.cli.options import report_errors
+from pellucid.cli.options import refuse_removed, report_errors
 
 EXAMPLES = """\
   pellucid inspect model runs/demo/best
   pellucid inspect similar runs/demo/best cat dog house
   pellucid inspect positions runs/demo/best --plot positions.png
   pellucid inspect lens runs/demo/best "The ball is blue." --json"""
+
+REMOVED = {
+    "logits": "`pellucid explain MODEL SENTENCE` shows the likeliest pieces of each step, and the chapter on logits "
+    "(docs/transformer/logits.md) computes the softmax of given numbers",
+    "prune": "`pellucid inspect heads --curve bleu` ranks the heads, silences them one after another and shows what "
+    "that costs",
+}
+"""Commands that version 0.1 was the last to have, and what to use instead."""
 
 app = typer.Typer(
     name="inspect",
@@ -43,7 +50,6 @@ for name, module in {
     "analogy": analogy,
     "project": project,
     "positions": positions,
-    "logits": logits,
     "lens": lens,
     "attention": attention,
     "pair": pair,
@@ -54,6 +60,8 @@ for name, module in {
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
+for name, instead in REMOVED.items():
+    refuse_removed(app, name, f"`pellucid inspect {name}`", instead)
 
 
 @app.callback()

@@ -22,7 +22,7 @@ from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.inspect.attention import AttentionSum, AttentionTable
-    from pellucid.trace.trace import Trace
+    from pellucid.trace.session import Trace
 
 EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue."

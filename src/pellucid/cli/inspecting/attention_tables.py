@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pellucid.api import Model
-    from pellucid.trace.trace import Trace
+    from pellucid.trace.session import Trace
 
 WHERE = typer.Option(
     metavar="NAME",

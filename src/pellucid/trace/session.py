@@ -1,0 +1,382 @@
+"""Traces that can be run again, edited, saved, drawn and questioned by a page; and how one is made."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from pellucid.bundle import Bundle
+from pellucid.data.tokenizer import BOS
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.translate import Translator
+from pellucid.model import ModelConfig
+from pellucid.trace.attribution import LogitAccount, account_for_every_step, account_for_logit
+from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
+from pellucid.trace.checks import Check, check_trace
+from pellucid.trace.diagnosis import TranslationVerdict, judge_translation
+from pellucid.trace.edits import EditList, EditSpec, Prefix, check_edits, edit_watcher, refuse_rows_beyond
+from pellucid.trace.facts import (
+    DecoderInputs,
+    TraceFacts,
+    TraceSide,
+    make_side,
+    model_facts,
+    run_facts,
+    search_settings,
+    trace_id,
+)
+from pellucid.trace.manifest import build_manifest
+from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
+from pellucid.trace.storage import load_trace, save_trace
+from pellucid.trace.trace import TraceData
+from pellucid.trace.untrusted import read_strictly
+
+WIDEST_BEAM = 64
+"""Most hypotheses that a page may have kept at each step."""
+
+
+class ModelQueries(Protocol):
+    """Questions that a page asks about the whole model: verbs as in `VERBS`, and their answers for a file.
+
+    They live above traces (pellucid.inspect.model_queries), so whoever opens a model hands them down.
+    """
+
+    @property
+    def VERBS(self) -> "Mapping[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]]": ...
+
+    def answers_for_file(self, trace: "Trace") -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class TraceOrigin:
+    """Everything a trace was made with, enough to make another one.
+
+    The search keeps `beam` hypotheses and begins with the pieces `prefix_ids`; `keep` holds patterns of the names of
+    tensors to capture; `model_queries` answers a page's questions about the whole model.
+    """
+
+    translator: Translator
+    bundle: Bundle
+    beam: int = 4
+    prefix_ids: tuple[int, ...] = ()
+    keep: tuple[str, ...] | None = None
+    model_queries: Callable[[], ModelQueries] | None = None
+
+
+class Trace(TraceData):
+    """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
+
+    The names are those of the glossary. A trace that was loaded from disk has None as `model` and `tokenizer`: it
+    shows what it holds, and cannot be run again. Its arrays cannot be written to.
+    """
+
+    def __init__(
+        self,
+        facts: TraceFacts,
+        config: ModelConfig,
+        tensors: Mapping[str, np.ndarray],
+        origin: TraceOrigin | None = None,
+    ):
+        super().__init__(facts, config, tensors, None if origin is None else origin.bundle)
+        self.origin = origin
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON."""
+        return self._manifest
+
+    def checks(self) -> list[Check]:
+        """Return the checks of whether the numbers hold together, each with its measurement."""
+        return self._checks
+
+    def account(self, step: int, piece: int | None = None, other: int | None = None) -> LogitAccount:
+        """Account for the logit of a piece (by default the one written), or for its difference to another's."""
+        return account_for_logit(self, step, piece, other)
+
+    def verdict(self, reference: str | None = None) -> TranslationVerdict:
+        """Judge why the translation may be bad; each reason comes with its numbers."""
+        return judge_translation(self, reference)
+
+    def answers(self) -> dict[str, Any]:
+        """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
+        answers: dict[str, Any] = {}
+        for name, answer in (
+            ("accounts", lambda: account_for_every_step(self)),
+            ("verdict", lambda: self.verdict().as_json()),
+        ):
+            try:
+                answers[name] = answer()
+            except ValueError:  # tensors that were not captured, or a run that was edited
+                continue
+        return answers
+
+    def model_answers(self) -> dict[str, Any]:
+        """Answer ahead what a page may ask of the model: its words, claims tested by another run, its heads."""
+        queries = self.model_queries
+        return queries.answers_for_file(self) if queries is not None else {}
+
+    @property
+    def model_queries(self) -> ModelQueries | None:
+        """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
+        make_queries = self.origin.model_queries if self.origin is not None else None
+        return make_queries() if make_queries is not None else None
+
+    def again(
+        self,
+        sentence: str,
+        *,
+        target: str | Sequence[int] | None = None,
+        beam: int | None = None,
+        prefix_ids: Sequence[int] = (),
+        edits: Iterable[EditSpec | Mapping[str, Any]] = (),
+    ) -> "Trace":
+        """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
+        origin = self.require_origin()
+        width = origin.beam if beam is None else beam
+        return trace_sentence(replace(origin, beam=width, prefix_ids=tuple(prefix_ids)), sentence, target, edits)
+
+    def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
+        """Trace this sentence again with just these edits, in place of those of this trace.
+
+        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
+        `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
+        searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
+        """
+        origin, edit_specs = self.require_origin(), check_edits(edits)
+        prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
+        if keep_target and prefix:
+            raise ValueError("a prefix begins another translation; keep_target must be false with it")
+        keeping = not prefix if keep_target is None else keep_target
+        if keeping or prefix:
+            # A kept target has its beginning already, and a `Prefix` among the edits takes the place of these ids.
+            origin = replace(origin, prefix_ids=())
+        return trace_sentence(origin, self.sentence, self.target.ids if keeping else None, edit_specs)
+
+    def require_origin(self) -> TraceOrigin:
+        """Return what the trace was made with; ValueError for a trace from disk."""
+        self.require_model()
+        assert self.origin is not None
+        return self.origin
+
+    def save(self, path: str | Path) -> None:
+        """Write the trace into its own directory, whole or not at all; a trace already there is replaced."""
+        save_trace(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> "Trace":
+        """Load a trace that `save` wrote, trusting nothing in it.
+
+        Raises ValueError, saying what is wrong, for anything else.
+        """
+        return Trace(*load_trace(path))
+
+    def show(self) -> Any:
+        """Return the page as a widget or frame for a notebook."""
+        from pellucid.page.widget import show_in_notebook
+
+        return show_in_notebook(self, act=perform_act)
+
+    def save_html(self, path: str | Path, keep: str = "maps") -> int:
+        """Write the page as one file that needs no network and return its bytes.
+
+        `keep` is maps, float16, float32 or weights.
+        """
+        from pellucid.page.html import save_html
+
+        return save_html(self, path, keep)
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        return build_manifest(self, self.checks())
+
+    @cached_property
+    def _checks(self) -> list[Check]:
+        return check_trace(self)
+
+
+def trace_sentence(
+    origin: TraceOrigin,
+    sentence: str,
+    target: str | Sequence[int] | None = None,
+    edits: Iterable[EditSpec | Mapping[str, Any]] = (),
+) -> Trace:
+    """Trace the translation of one sentence; a `target`, as text or as ids, is traced instead of searching for one.
+
+    Raises ValueError for a sentence, target or edit that cannot be traced, and for a trace that would take more memory
+    than is allowed.
+    """
+    began = time.perf_counter()
+    translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
+    tokenizer, config, edits = translator.tokenizer, SearchConfig(beam=origin.beam), check_edits(edits)
+    refuse_untraceable_model(translator)
+    if target is not None and prefix_ids:
+        raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
+    segment = only_segment(translator, sentence, config)
+    if prefix_ids and segment.request.terms:
+        raise ValueError(
+            "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
+        )
+    ids = segment.request.source
+    source = make_side(tokenizer.source_pieces(ids), ids, segment.marked.text, tokenizer.decode_source(ids))
+    itemsize = model.output_embedding.weight.element_size()
+    # A source that is too long is refused here, before the search, which is the slow part.
+    rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
+    edit = edit_watcher(edits, model.config, source.words) if edits else None
+
+    if target is not None:
+        translation = score_given_translation(translator, ids, target, config)
+    else:
+        translation = search_translation(translator, sentence, config, edits, source, prefix_ids)
+    # The decoder reads its own output shifted right by one position.
+    inputs = [BOS, *translation.ids[:-1]]
+    refuse_rows_beyond(edits, len(inputs))
+    rows = rows_to_capture(model.config, len(ids), len(inputs), itemsize, origin.keep)
+    tensors, logits = capture_tensors(model, ids, inputs, rows, edit)
+    # A given target was scored by the model as it is; under edits, the edited pass is what counts.
+    if edits and target is not None:
+        translation = rescore(translation, logits, config)
+
+    traced_model = model_facts(origin.bundle)
+    settings = search_settings(config, target is not None, tokenizer.target_pieces(prefix_ids))
+    run = run_facts(model, settings, time.perf_counter() - began)
+    input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
+    whole = origin.keep is not None or "logits" in tensors
+    remarks = [*translation.remarks, *trace_notes(translator, sentence, source, whole)]
+    facts = TraceFacts(
+        id=trace_id(
+            # A target that was searched for follows from the rest; one that was given is part of the question.
+            [traced_model.sha256, run.dtype, list(tensors)],
+            sentence,
+            settings,
+            translation.ids if target is not None else [],
+            edits,
+        ),
+        sentence=sentence,
+        model=traced_model,
+        run=run,
+        source=source,
+        target=make_side(tokenizer.target_pieces(translation.ids), translation.ids, text, text),
+        inputs=DecoderInputs(input_pieces, inputs),
+        forced=target is not None,
+        stop=translation.stop,
+        log_prob=translation.log_prob,
+        score=translation.score,
+        notes=[*translation.notes, *remarks],
+        edits=edits,
+        steps=decoding_steps(logits, input_pieces, translation.ids, lambda i: tokenizer.target_pieces([i])[0]),
+        tree=translation.tree,
+        text=translation.text,
+        piece_log_probs=translation.log_probs,
+        translation_notes=list(translation.notes),
+    )
+    return Trace(facts, model.config, tensors, origin)
+
+
+def refuse_untraceable_model(translator: Translator) -> None:
+    """Raise ValueError for an ensemble, and for a model whose number type hides differences by rounding."""
+    if len(translator.models) > 1:
+        raise ValueError(f"{len(translator.models)} models translate together; a trace shows one, so load it alone")
+    # In bfloat16 or float16 rounding alone would exceed the limits of the checks.
+    if translator.torch.dtype not in (torch.float32, torch.float64):
+        raise ValueError(
+            f"this model computes in {translator.torch.dtype}; load it with precision='float32' to trace it"
+        )
+
+
+def trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
+    """Return remarks that a reader of the trace should know."""
+    notes = []
+    if source.text != sentence.strip():
+        notes.append("tags and text around the sentence are not read by the model")
+    if translator.engine is not translator.torch:
+        notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")
+    if not whole:
+        notes.append("for a sentence this long only the patterns are captured; ask for more with keep")
+    return notes
+
+
+# Verbs that a page may apply to a trace. Their arguments come from outside: `perform_act` reads them strictly.
+
+
+def perform_act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
+    """Return what a verb of `Acts` (web/src/types.ts) gives: a table that is ready for JSON, or a new trace.
+
+    Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
+    """
+    queries = trace.model_queries
+    verbs = {**VERBS, **(queries.VERBS if queries is not None else {})}
+    if verb not in verbs:
+        raise ValueError(f"{verb!r:.40} is not something a trace can do; it can {', '.join(verbs)}")
+    kind, perform = verbs[verb]
+    try:
+        return perform(trace, read_strictly(kind, arguments, verb))
+    except KeyError as error:  # a tensor that was not captured
+        raise ValueError(f"{verb}: {error.args[0]}") from None
+
+
+@dataclass(frozen=True)
+class AccountArguments:
+    """The piece whose logit is accounted for, and the piece it is compared with."""
+
+    step: int
+    piece: int
+    other: int | None = None
+
+
+@dataclass(frozen=True)
+class VerdictArguments:
+    """A better translation."""
+
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class TraceArguments:
+    """A sentence to trace, with its translation or the beginning of one."""
+
+    sentence: str
+    target: str | None = None
+    target_ids: list[int] | None = None
+    prefix_ids: list[int] | None = None
+    beam: int | None = None
+    edits: EditList | None = None
+
+
+@dataclass(frozen=True)
+class EditArguments:
+    """Edits of the run, and whether the same translation is traced under them."""
+
+    edits: EditList
+    keep_target: bool
+
+
+def trace_again(trace: Trace, arguments: TraceArguments) -> Trace:
+    """Trace another sentence with the same model."""
+    if arguments.beam is not None and not 1 <= arguments.beam <= WIDEST_BEAM:
+        raise ValueError(f"beam is {arguments.beam}, expected a whole number from 1 to {WIDEST_BEAM}")
+    return trace.again(
+        arguments.sentence,
+        target=choose_target(arguments.target, arguments.target_ids or None),
+        beam=arguments.beam,
+        prefix_ids=arguments.prefix_ids or (),
+        edits=arguments.edits or (),
+    )
+
+
+def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence[int] | None:
+    """Return the target, given as text or as ids; ValueError where it is given as both."""
+    if text is not None and ids is not None:
+        raise ValueError("target and target_ids are both given; a trace is of one translation")
+    return text if ids is None else ids
+
+
+VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any] | Trace]]] = {
+    "account": (AccountArguments, lambda trace, a: trace.account(a.step, a.piece, a.other).as_json()),
+    "verdict": (VerdictArguments, lambda trace, a: trace.verdict(a.reference).as_json()),
+    "trace": (TraceArguments, trace_again),
+    "edit": (EditArguments, lambda trace, a: trace.edited(*a.edits, keep_target=a.keep_target)),
+}
