@@ -20,15 +20,15 @@ EXAMPLES = """\
   pellucid export runs/demo/best demo-int8 --to ctranslate2 --precision int8 --dev-source dev.en --dev-target dev.es
   pellucid export runs/demo/best demo-short --to ctranslate2 --shortlist-source train.en --shortlist-target train.es"""
 
-FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
+_FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
 """Export formats, each with a file that only this format has."""
 
-PRECISIONS = ("float32", "bfloat16", "int8")
+_PRECISIONS = ("float32", "bfloat16", "int8")
 
-MOST_SHORTLIST_PAIRS = 400_000
+_MOST_SHORTLIST_PAIRS = 400_000
 """Sentence pairs read for a shortlist, spread evenly over the files."""
 
-GATE_BEAM = 4
+_GATE_BEAM = 4
 """Beam with which a smaller form is measured."""
 
 # Dev sentences and their references, line by line.
@@ -41,7 +41,7 @@ def run(
     to: Annotated[str, typer.Option(metavar="marian|ctranslate2", help="format to convert to")],
     precision: Annotated[
         str | None,
-        typer.Option(metavar="|".join(PRECISIONS), help="precision of CTranslate2's weights; default: float32"),
+        typer.Option(metavar="|".join(_PRECISIONS), help="precision of CTranslate2's weights; default: float32"),
     ] = None,
     dev_source: Annotated[
         str | None,
@@ -76,34 +76,34 @@ def run(
         "--shortlist-target": shortlist_target,
     }
     # Options and OUT are checked before torch is imported and the model is loaded.
-    check_options(to, precision, no_gate, files)
-    refuse_other_than_export(Path(out), to)
+    _check_options(to, precision, no_gate, files)
+    _refuse_other_than_export(Path(out), to)
     from pellucid.bundle import load_bundle
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = read_file_pair(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
     bundle, report = load_bundle(model), list[str]()  # no report on marian: nothing is changed, so nothing measured
     if dev:
-        refuse_long_dev_pairs(bundle, dev, (str(dev_source), str(dev_target)))
+        _refuse_long_dev_pairs(bundle, dev, (str(dev_source), str(dev_target)))
     if to == "marian":
         from pellucid.interop.marian import export_marian
 
         export_marian(bundle, out)
     else:
-        report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
+        report = _export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
     sizes = {path.name: path.stat().st_size for path in sorted(Path(out).iterdir())}
     contents = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
     write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
 
 
-def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
+def _check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
     """Raise ValueError, before anything is read, naming everything that is wrong with the options."""
     file_options = [name for name, path in files.items() if path is not None]
     problems = []
-    if to not in FORMAT_FILES:
-        problems.append(f"--to is {to!r}, it must be {' or '.join(FORMAT_FILES)}")
-    if precision not in (None, *PRECISIONS):
-        problems.append(f"--precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
+    if to not in _FORMAT_FILES:
+        problems.append(f"--to is {to!r}, it must be {' or '.join(_FORMAT_FILES)}")
+    if precision not in (None, *_PRECISIONS):
+        problems.append(f"--precision is {precision!r}, it must be one of {', '.join(_PRECISIONS)}")
     for source_option, target_option in (
         ("--dev-source", "--dev-target"),
         ("--shortlist-source", "--shortlist-target"),
@@ -136,18 +136,18 @@ def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str
         require_file(str(files[name]))
 
 
-def refuse_other_than_export(out: Path, to: str) -> None:
+def _refuse_other_than_export(out: Path, to: str) -> None:
     """Raise ValueError if `out` holds anything but an export to this format."""
     from pellucid import atomic
 
     atomic.refuse_non_model_directory(out)
     if (out / atomic.MANIFEST).exists():
         manifest = atomic.read_manifest(out)
-        if FORMAT_FILES[to] not in manifest["files"] or manifest.get("exported") is None:
+        if _FORMAT_FILES[to] not in manifest["files"] or manifest.get("exported") is None:
             raise ValueError(f"{out} is not an export to {to} and is not replaced; choose another directory")
 
 
-def refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, str]) -> None:
+def _refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, str]) -> None:
     """Raise ValueError for a dev sentence that has more pieces than the model takes, before anything is translated."""
     tokenizer, max_positions = bundle.tokenizer, bundle.model.config.max_positions
     for file, encoded in zip(files, (tokenizer.encode_source(dev[0]), tokenizer.encode_target(dev[1])), strict=True):
@@ -158,7 +158,7 @@ def refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, str
                 )
 
 
-def export_ctranslate2(
+def _export_ctranslate2(
     bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
 ) -> list[str]:
     """Convert, measure, and only then write to `out`; return the report. Raise ValueError if the gate refuses."""
@@ -172,11 +172,11 @@ def export_ctranslate2(
     with TemporaryDirectory(prefix="pellucid-") as folder:
         vmap = Path(folder) / "vmap.txt" if pairs else None
         if vmap and pairs:
-            report += write_shortlist(bundle, vmap, pairs, dev)
+            report += _write_shortlist(bundle, vmap, pairs, dev)
         if dev:
-            verdicts = judge_forms(bundle, Path(folder), precision, vmap, dev)
-            report += gate_table(verdicts)
-            refuse_failed_forms(precision, verdicts)
+            verdicts = _judge_forms(bundle, Path(folder), precision, vmap, dev)
+            report += _gate_table(verdicts)
+            _refuse_failed_forms(precision, verdicts)
             about["measured"] = {name: vars(verdict) for name, verdict in verdicts.items()}
         elif precision != "float32" or pairs:
             report.append("not measured: it is not known how much worse it translates than the model, if at all")
@@ -185,12 +185,12 @@ def export_ctranslate2(
     return report
 
 
-def write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
+def _write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
     """Write the shortlist of these pairs to `path`; return lines on its size and its share of the references."""
     from pellucid.interop.lexicon import make_shortlist, measure_coverage, train_lexicon, write_vmap
 
     # Every step-th pair, the division rounded up: at most MOST_SHORTLIST_PAIRS, from all over the files.
-    tokenizer, step = bundle.tokenizer, -(-len(pairs[0]) // MOST_SHORTLIST_PAIRS)
+    tokenizer, step = bundle.tokenizer, -(-len(pairs[0]) // _MOST_SHORTLIST_PAIRS)
     source_ids, target_ids = tokenizer.encode_source(pairs[0][::step]), tokenizer.encode_target(pairs[1][::step])
     shortlist = make_shortlist(train_lexicon(source_ids, target_ids), target_ids, tokenizer)
     unwritable = write_vmap(path, shortlist, tokenizer)
@@ -208,7 +208,7 @@ def write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs
     return report
 
 
-def judge_forms(
+def _judge_forms(
     bundle: "Bundle", folder: Path, precision: str, vmap: Path | None, dev: DevPairs
 ) -> dict[str, "GateVerdict"]:
     """Return a verdict for each smaller form: its translations of the dev sentences beside those in float32."""
@@ -239,7 +239,7 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     sources = tokenizer.encode_source(lines)
     results = load_translator(directory, count_processors(), 1).translate_batch(
         [tokenizer.source_pieces(source) for source in sources],
-        beam_size=GATE_BEAM,
+        beam_size=_GATE_BEAM,
         max_batch_size=32,
         max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
         # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
@@ -251,18 +251,18 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     return [text if line.strip() else "" for line, text in zip(lines, texts, strict=True)]
 
 
-def gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
+def _gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
     """Return a line for each form of the model: its chrF and its share of translations that run in a loop."""
     first = next(iter(verdicts.values()))
     rows = [("float32", first.chrf_full, first.repetition_full)]
     rows += [(name, verdict.chrf_small, verdict.repetition_small) for name, verdict in verdicts.items()]
     return [
-        f"{first.sentences:,} dev sentences, beam {GATE_BEAM}:",
+        f"{first.sentences:,} dev sentences, beam {_GATE_BEAM}:",
         *(f"  {name:20} chrF {chrf:6.2f}, {loops:.2%} run in a loop" for name, chrf, loops in rows),
     ]
 
 
-def refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"]) -> None:
+def _refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"]) -> None:
     """Raise ValueError if a form of the model did not pass."""
     refused = {name: verdict for name, verdict in verdicts.items() if not verdict.passed}
     if not refused:

@@ -12,7 +12,7 @@ import typer
 
 from pellucid.atomic import atomic_file
 
-LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+_LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Translation of characters that some readers take for the end of a line into JSON escapes."""
 
 LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
@@ -111,7 +111,7 @@ def json_line(value: Any) -> str:
     >>> json_line({"text": "año\u2028\n"})
     '{"text": "año\\u2028\\n"}'
     """
-    return json.dumps(value, ensure_ascii=False).translate(LINE_SEPARATORS)
+    return json.dumps(value, ensure_ascii=False).translate(_LINE_SEPARATORS)
 
 
 def require_file(path: str) -> str:

@@ -59,7 +59,7 @@ _LIMITS = (
     "characters", "texts", "alternatives", "request_terms", "term_characters", "body", "waiting", "connections",
     "open_requests", "each", "seconds", "arrival", "beam", "traces", "trace_bytes", "trace_minutes",
 )  # fmt: skip
-REMOVED_OPTIONS = {
+_REMOVED_OPTIONS = {
     "serve": {f"--{limit.replace('_', '-')}": f"--set {limit}=NUMBER" for limit in _LIMITS},
 }
 """Options that a command had in version 0.1, and what to write instead."""
@@ -70,7 +70,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line; exit with code 2 for an option that was removed."""
-        removed = REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
+        removed = _REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
         for word in args:
             option = word.partition("=")[0]
             if option in removed:
@@ -78,13 +78,13 @@ class Command(TyperCommand):
                 typer.echo(
                     f"pellucid: {option} was removed after version 0.1, the last that had it: {instead}", err=True
                 )
-                raise typer.Exit(USERS_MISTAKE)
+                raise typer.Exit(_USERS_MISTAKE)
         return super().parse_args(ctx, args)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FAILED, USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 143  # the last three as shells do
+FAILED, _USERS_MISTAKE, INTERRUPTED, _PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 143  # the last three as shells do
 
 
 def report_errors(command: Function) -> Function:
@@ -97,7 +97,7 @@ def report_errors(command: Function) -> Function:
     def run_and_report(*arguments: Any, **options: Any) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = show_warning
+                warnings.showwarning = _show_warning
                 result = command(*arguments, **options)
             sys.stdout.flush()  # here, where a broken pipe is still caught, and not while Python shuts down
             return result
@@ -105,10 +105,10 @@ def report_errors(command: Function) -> Function:
             # The reader of our output has stopped, as `head` does. Python flushes standard output once more as it exits
             # and would complain again, so it gets a place that takes everything.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(PIPE_CLOSED) from None
+            raise typer.Exit(_PIPE_CLOSED) from None
         except (ValueError, OSError) as error:
             typer.echo(f"pellucid: {describe_error(error)}", err=True)
-            raise typer.Exit(FAILED if is_failed_write(error) else USERS_MISTAKE) from None
+            raise typer.Exit(FAILED if is_failed_write(error) else _USERS_MISTAKE) from None
         except KeyboardInterrupt:
             typer.echo("pellucid: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -127,7 +127,7 @@ def refuse_removed(app: typer.Typer, name: str, title: str, instead: str) -> Non
         raise ValueError(f"{title} was removed after version 0.1, the last that had it: {instead}")
 
 
-def show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
     """Print a warning: one of ours as its bare message, one of a library as Python shows it."""
     ours = Path(filename).is_relative_to(Path(__file__).parent)
     text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *location[:1])

@@ -84,7 +84,7 @@ def run(
         loaded = load(model, precision, engine, exported=exported)
         languages = Languages.from_manifest(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
-        is_local = is_loopback(host)
+        is_local = _is_loopback(host)
         # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
         # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.
         hosts = LOOPBACK | names if allow_host or is_local else None
@@ -97,7 +97,7 @@ def run(
         if not is_local:
             reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
         typer.echo(f"{model} is served at {address}; {reach}. Ctrl-C stops it", err=True)
-        for note in serving_notes(is_local, bool(keys), languages.are_named, exported):
+        for note in _serving_notes(is_local, bool(keys), languages.are_named, exported):
             typer.echo(note, err=True)
         if browse:
             webbrowser.open(address)
@@ -105,10 +105,10 @@ def run(
     typer.echo("stopped", err=True)
 
 
-def is_loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Return whether an address can be reached from this machine only.
 
-    >>> is_loopback("127.0.0.2"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.com")
+    >>> _is_loopback("127.0.0.2"), _is_loopback("localhost"), _is_loopback("0.0.0.0"), _is_loopback("example.com")
     (True, True, False, False)
     """
     try:
@@ -117,7 +117,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serving_notes(is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None) -> list[str]:
+def _serving_notes(is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None) -> list[str]:
     """Return notes for the user on languages, an exported model, a page that is not built, and who can reach it."""
     from pellucid.page.assets import read_script
 

@@ -46,8 +46,8 @@ def convert_to_ctranslate2(
     library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
 
-    refuse_inexpressible(model, tokenizer, precision, vmap)
-    spec = make_specification(model, library.specs)
+    _refuse_inexpressible(model, tokenizer, precision, vmap)
+    spec = _make_specification(model, library.specs)
     targets = tokenizer.target_names
     spec.register_source_vocabulary([*tokenizer.source_names])
     spec.register_target_vocabulary([*targets])
@@ -59,14 +59,14 @@ def convert_to_ctranslate2(
         spec.register_vocabulary_mapping(str(vmap))
     # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
     if precision == "int8":
-        visit_spec(spec, fill_int8)
+        visit_spec(spec, _fill_int8)
     spec.validate()
     spec.optimize(quantization=None if precision == "int8" else precision)
     with atomic_directory(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
         spec.save(str(folder))
 
 
-def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
+def _refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
     """Raise ValueError with every reason why CTranslate2 cannot hold this model."""
     problems = []
     if precision not in PRECISIONS:
@@ -89,7 +89,7 @@ def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: st
         if len(set(pieces)) < len(pieces):
             problems.append(
                 f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: "
-                f"{pieces_with_one_text(pieces)}"
+                f"{_pieces_with_one_text(pieces)}"
             )
     if vmap is not None and not vmap.is_file():
         problems.append(f"there is no file {vmap} with a shortlist")
@@ -98,14 +98,14 @@ def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: st
     refuse_non_finite(dict(model.named_parameters()), "the model to be converted")
 
 
-def pieces_with_one_text(pieces: Sequence[str]) -> str:
+def _pieces_with_one_text(pieces: Sequence[str]) -> str:
     """Return the texts that more than one piece has, for a message."""
     seen: set[str] = set()
     # `add` returns None, so a piece is listed from its second time on.
     return join_problems(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
 
 
-def make_specification(model: Transformer, specs: ModuleType) -> Any:
+def _make_specification(model: Transformer, specs: ModuleType) -> Any:
     """Make CTranslate2's specification of a Transformer, with the weights of this model."""
     c = model.config
     layers = {
@@ -119,64 +119,64 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
     decoder = specs.TransformerDecoderSpec(c.decoder_layers, c.heads, **layers)
     spec = specs.TransformerSpec(encoder, decoder)
 
-    encoder.embeddings[0].weight = copy_weight(model.source_embedding.weight)
-    decoder.embeddings.weight = copy_weight(model.target_embedding.weight)
-    decoder.projection.weight = copy_weight(model.output_embedding.weight)
+    encoder.embeddings[0].weight = _copy_weight(model.source_embedding.weight)
+    decoder.embeddings.weight = _copy_weight(model.target_embedding.weight)
+    decoder.projection.weight = _copy_weight(model.output_embedding.weight)
     if model.output_bias is not None:
-        decoder.projection.bias = copy_weight(model.output_bias)
+        decoder.projection.bias = _copy_weight(model.output_bias)
     if c.positions != "rotary":  # rotary positions are computed, from `rotary_dim`
-        encoder.position_encodings.encodings = position_table(model.source_positions, c)
-        decoder.position_encodings.encodings = position_table(model.target_positions, c)
+        encoder.position_encodings.encodings = _position_table(model.source_positions, c)
+        decoder.position_encodings.encodings = _position_table(model.target_positions, c)
     for into, layer in zip(encoder.layer, model.encoder, strict=True):
         assert isinstance(layer, EncoderLayer)
-        fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
-        fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+        _fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
+        _fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     for into, layer in zip(decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
-        fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
+        _fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
         # Its keys and values come from the memory, so the queries have a matrix of their own.
-        fill_attention(into.attention, layer.cross, layer.cross_residual, [c.d_model, 2 * c.d_model])
-        fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+        _fill_attention(into.attention, layer.cross, layer.cross_residual, [c.d_model, 2 * c.d_model])
+        _fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     # With norms after each sublayer the last layer ends in one, and there is none after the stack.
     if c.norm_first:
-        fill_norm(encoder.layer_norm, model.encoder_norm)
-        fill_norm(decoder.layer_norm, model.decoder_norm)
+        _fill_norm(encoder.layer_norm, model.encoder_norm)
+        _fill_norm(decoder.layer_norm, model.decoder_norm)
     spec.config.layer_norm_epsilon = EPSILON
     return spec
 
 
-def fill_attention(into: Any, attention: Attention, residual: Residual, sizes: list[int]) -> None:
+def _fill_attention(into: Any, attention: Attention, residual: Residual, sizes: list[int]) -> None:
     """Copy an attention whose queries, keys and values lie in matrices with these numbers of rows."""
     weights = [*attention.qkv.weight.split(sizes), attention.output.weight]
     biases = [*attention.qkv.bias.split(sizes), attention.output.bias]
     for linear, weight, bias in zip(into.linear, weights, biases, strict=True):
-        fill_linear(linear, weight, bias)
-    fill_norm(into.layer_norm, residual.norm)
+        _fill_linear(linear, weight, bias)
+    _fill_norm(into.layer_norm, residual.norm)
 
 
-def fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
+def _fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
     """Copy a feed-forward network; of a gated one, `linear_0` is the half that goes through the activation."""
     width = ffn.outer.in_features
     weights, biases = ffn.inner.weight.split(width), ffn.inner.bias.split(width)
-    fill_linear(into.linear_0, weights[0], biases[0])
+    _fill_linear(into.linear_0, weights[0], biases[0])
     if len(weights) == 2:
-        fill_linear(into.linear_0_noact, weights[1], biases[1])
-    fill_linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
-    fill_norm(into.layer_norm, residual.norm)
+        _fill_linear(into.linear_0_noact, weights[1], biases[1])
+    _fill_linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
+    _fill_norm(into.layer_norm, residual.norm)
 
 
-def position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
+def _position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
     """Return the table that is added to the embeddings, or zeros for a model without positions."""
     table = getattr(positions, "table", None)
-    return copy_weight(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
+    return _copy_weight(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
 
 
-def fill_linear(into: Any, weight: Tensor, bias: Tensor) -> None:
+def _fill_linear(into: Any, weight: Tensor, bias: Tensor) -> None:
     """Copy the matrix and the bias of x W^T + b."""
-    into.weight, into.bias = copy_weight(weight), copy_weight(bias)
+    into.weight, into.bias = _copy_weight(weight), _copy_weight(bias)
 
 
-def fill_int8(into: Any, name: str, value: Any) -> None:
+def _fill_int8(into: Any, name: str, value: Any) -> None:
     """Replace a matrix that CTranslate2 multiplies or looks up by bytes and their scales."""
     # Those have a scale beside them in the specification.
     if hasattr(into, f"{name.rpartition('/')[2]}_scale") and isinstance(value, Tensor):
@@ -191,13 +191,13 @@ def quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     return (rows * scale).round(), scale
 
 
-def fill_norm(into: Any, layer: nn.Module) -> None:
+def _fill_norm(into: Any, layer: nn.Module) -> None:
     """Copy a norm: gamma is its weight, beta its bias, which an RMSNorm does not have."""
-    into.gamma = copy_weight(layer.get_parameter("weight"))
+    into.gamma = _copy_weight(layer.get_parameter("weight"))
     if isinstance(layer, nn.LayerNorm):
-        into.beta = copy_weight(layer.bias)
+        into.beta = _copy_weight(layer.bias)
 
 
-def copy_weight(weight: Tensor) -> Tensor:
+def _copy_weight(weight: Tensor) -> Tensor:
     """Return a copy of a weight, on the CPU and contiguous."""
     return weight.detach().cpu().contiguous().clone()

@@ -11,27 +11,27 @@ from pellucid.data.tokenizer import EOS, PAD, UNK, ListedPieces, Tokenizer, Toke
 from pellucid.model import ModelConfig
 
 # The table is computed, so a short config.json could ask for any amount of memory.
-LARGEST_TABLE = 2**26
+_LARGEST_TABLE = 2**26
 """Numbers in the largest table of positions; a model directory may not have a larger one either."""
 
-NORMS = {"marian": "post", "pegasus": "pre"}
-CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
-DROPOUT_RATES = (("dropout", 0.1), ("attention_dropout", 0.0), ("activation_dropout", 0.0))
-SIZES = (
+_NORMS = {"marian": "post", "pegasus": "pre"}
+_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+_DROPOUT_RATES = (("dropout", 0.1), ("attention_dropout", 0.0), ("activation_dropout", 0.0))
+_SIZES = (
     "vocab_size",
     "d_model",
     "max_position_embeddings",
     *(f"{side}_{size}" for side in ("encoder", "decoder") for size in ("layers", "ffn_dim", "attention_heads")),
 )
-EQUAL_KEYS = (  # two names that must agree, and why
+_EQUAL_KEYS = (  # two names that must agree, and why
     ("encoder_ffn_dim", "decoder_ffn_dim", "encoder and decoder have one inner width here"),
     ("encoder_attention_heads", "decoder_attention_heads", "encoder and decoder have one number of heads here"),
     ("num_attention_heads", "encoder_attention_heads", "they are two names of one number"),
     ("num_hidden_layers", "encoder_layers", "they are two names of one number"),
     ("hidden_size", "d_model", "they are two names of one number"),
 )
-FIXED_KEYS = (  # what a key must say if it is there, and why
+_FIXED_KEYS = (  # what a key must say if it is there, and why
     ("is_encoder_decoder", True, "half a model translates nothing"),
     ("normalize_embedding", False, "there is no norm after the embeddings here"),
     ("static_position_embeddings", True, "transformers computes sines and cosines whatever this says"),
@@ -47,33 +47,33 @@ def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
     The sizes of the vocabularies, whether there is a bias, and the kind of positions are not known from this file.
     """
     kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in NORMS:
+    if not isinstance(kind, str) or kind not in _NORMS:
         return {}, [f"model_type is {kind!r:.60}; only 'marian' and 'pegasus' can be imported"]
     problems = [
         f"{name} is {value!r:.60}, it must be a number from 1 to {2**31:,}"
-        for name in SIZES
+        for name in _SIZES
         # `type`, because True is an int for `isinstance`.
         if type(value := config.get(name)) is not int or not 0 < value <= 2**31
     ]
     problems += [
         f"{name} is {value!r:.60}, it must be {expected!r}: {reason}"
-        for name, expected, reason in (*FIXED_KEYS, *fixed_by_norm(kind))
+        for name, expected, reason in (*_FIXED_KEYS, *_fixed_by_norm(kind))
         if (value := config.get(name, expected)) != expected
     ]
     problems += [
         f"{first} is {config[first]!r:.60} and {second} {config.get(second)!r:.60}: {reason}"
-        for first, second, reason in EQUAL_KEYS
+        for first, second, reason in _EQUAL_KEYS
         if first in config and config[first] != config.get(second)
     ]
     problems += [
         f"{name} is {value!r:.60}, it must be a rate from 0 to 1"
-        for name, default in DROPOUT_RATES
+        for name, default in _DROPOUT_RATES
         if type(value := config.get(name, default)) not in (int, float) or not -inf < value < inf
     ]
     if config.get("scale_embedding") is not True:
         problems.append("scale_embedding is not true: embeddings are multiplied by sqrt(d_model) here")
-    if str(activation := config.get("activation_function")) not in ACTIVATIONS:
-        problems.append(f"activation_function is {activation!r:.60}, the feed-forward knows {', '.join(ACTIVATIONS)}")
+    if str(activation := config.get("activation_function")) not in _ACTIVATIONS:
+        problems.append(f"activation_function is {activation!r:.60}, the feed-forward knows {', '.join(_ACTIVATIONS)}")
     problems += [
         f"{name} is {config[name]!r:.60}, it must be true or false"
         for name in ("tie_word_embeddings", "share_encoder_decoder_embeddings")
@@ -82,10 +82,10 @@ def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
     # Only numbers that are numbers can be multiplied.
     if problems:
         return {}, problems
-    if config["max_position_embeddings"] * config["d_model"] > LARGEST_TABLE:
+    if config["max_position_embeddings"] * config["d_model"] > _LARGEST_TABLE:
         problems.append(
             f"max_position_embeddings {config['max_position_embeddings']:,} with d_model {config['d_model']:,} makes a "
-            f"table of positions of more than {LARGEST_TABLE:,} numbers"
+            f"table of positions of more than {_LARGEST_TABLE:,} numbers"
         )
     return {
         "d_model": config["d_model"],
@@ -93,32 +93,32 @@ def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
         "heads": config["encoder_attention_heads"],
         "encoder_layers": config["encoder_layers"],
         "decoder_layers": config["decoder_layers"],
-        **{name: float(config.get(name, default)) for name, default in DROPOUT_RATES},
-        "norm": NORMS[kind],
-        "activation": ACTIVATIONS[str(activation)],
-        "tie": tied_matrices(config),
+        **{name: float(config.get(name, default)) for name, default in _DROPOUT_RATES},
+        "norm": _NORMS[kind],
+        "activation": _ACTIVATIONS[str(activation)],
+        "tie": _tied_matrices(config),
         "max_positions": config["max_position_embeddings"],
     }, problems
 
 
-def fixed_by_norm(kind: str) -> list[tuple[str, bool, str]]:
+def _fixed_by_norm(kind: str) -> list[tuple[str, bool, str]]:
     """Return the two keys of old files about the place of norms, the value each must have, and why."""
     # transformers does not read them: a file that says otherwise would be computed differently there.
-    pre = NORMS[kind] == "pre"
+    pre = _NORMS[kind] == "pre"
     reason = (
         f"in transformers a {kind} model has its norms {'before' if pre else 'after'} each sublayer, whatever this says"
     )
     return [("normalize_before", pre, reason), ("add_final_layer_norm", pre, reason)]
 
 
-def tied_matrices(config: Mapping[str, Any]) -> str:
+def _tied_matrices(config: Mapping[str, Any]) -> str:
     """Return which of the embeddings and the output matrix are one matrix, as transformers 5 reads a config.json."""
     if not config.get("tie_word_embeddings", True):
         return "none"
-    return "all" if shares_vocabulary(config) else "decoder"
+    return "all" if _shares_vocabulary(config) else "decoder"
 
 
-def shares_vocabulary(config: Mapping[str, Any]) -> bool:
+def _shares_vocabulary(config: Mapping[str, Any]) -> bool:
     """Return whether source and target share one vocabulary."""
     return config.get("model_type") == "pegasus" or config.get("share_encoder_decoder_embeddings", True)
 
@@ -139,7 +139,7 @@ def explain_unfit(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
         )
     if model.activation == "swiglu":
         problems.append("activation is 'swiglu': both formats have two matrices in the feed-forward, not three")
-    if model.norm_first and not has_one_vocabulary(tokenizer):
+    if model.norm_first and not _has_one_vocabulary(tokenizer):
         problems.append(
             "norms stand before each sublayer, with a vocabulary for each language: a Marian model has them after, a "
             "Pegasus model has one vocabulary"
@@ -149,7 +149,7 @@ def explain_unfit(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
     return problems
 
 
-def has_one_vocabulary(tokenizer: Tokenizer) -> bool:
+def _has_one_vocabulary(tokenizer: Tokenizer) -> bool:
     """Return whether every piece has the same id on both sides."""
     return tokenizer.source_names == tokenizer.target_names
 
@@ -167,7 +167,7 @@ def transformers_config(model: ModelConfig, source: Mapping[str, int], target: M
         "share_encoder_decoder_embeddings": model.tie == "all",
     }
     return {
-        "architectures": [CLASSES[kind]],
+        "architectures": [_CLASSES[kind]],
         "model_type": kind,
         "is_encoder_decoder": True,
         "vocab_size": len(source),
@@ -177,12 +177,12 @@ def transformers_config(model: ModelConfig, source: Mapping[str, int], target: M
         **sides,
         "num_hidden_layers": model.encoder_layers,
         "max_position_embeddings": model.max_positions,
-        **{name: getattr(model, name) for name, _ in DROPOUT_RATES},
+        **{name: getattr(model, name) for name, _ in _DROPOUT_RATES},
         "activation_function": "swish" if model.activation == "silu" else model.activation,
         "scale_embedding": True,
         **({"static_position_embeddings": True} if model.positions == "sinusoidal" else {}),
         "normalize_embedding": False,
-        **{name: value for name, value, _ in fixed_by_norm(kind)},
+        **{name: value for name, value, _ in _fixed_by_norm(kind)},
         "pad_token_id": source["<pad>"],
         **({"bos_token_id": target["<s>"]} if "<s>" in target else {}),
         "decoder_start_token_id": target.get("<s>", target["<pad>"]),
@@ -193,7 +193,7 @@ def transformers_config(model: ModelConfig, source: Mapping[str, int], target: M
     }
 
 
-SPECIAL_TOKENS = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+_SPECIAL_TOKENS = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
 START_TOKEN = "<s>"
 SENTENCEPIECE_FILES = ("source.spm", "target.spm")
 
@@ -226,7 +226,7 @@ def renumber_pieces(ids: Mapping[str, int], start: int) -> Vocabulary:
     Vocabulary(names=['<pad>', '<unk>', '<s>', '</s>', 'cat'], order=[3, 1, 3, 0, 2], copied=True)
     """
     names = sorted(ids, key=lambda name: ids[name])
-    pad, unknown, end = (ids[name] for name in SPECIAL_TOKENS.values())
+    pad, unknown, end = (ids[name] for name in _SPECIAL_TOKENS.values())
     copied = names[start] != START_TOKEN
     front = [pad, unknown, start, end]
     order = front + [i for i in range(len(names)) if i not in ({pad, unknown, end} if copied else front)]
@@ -243,13 +243,13 @@ def read_vocabularies(files: Mapping[str, Any]) -> tuple[list[Vocabulary], list[
     separate = settings.get("separate_vocabs", False)
     target = "target_vocab.json" if separate else "vocab.json"
     problems = [f"{name} is missing" for name in dict.fromkeys(("vocab.json", target)) if name not in files]
-    problems += tokenizer_rule_problems(files)
+    problems += _tokenizer_rule_problems(files)
     sizes = [config.get("vocab_size")] * 2
     if config.get("model_type") == "marian":
         sizes[1] = config.get("decoder_vocab_size") or sizes[0]  # the key may be there and null
     for name, size, key in zip(("vocab.json", target), sizes, ("pad_token_id", "eos_token_id"), strict=True):
         problems += vocabulary_problems(name, files.get(name, {}), size, config, key)
-    if sizes[0] != sizes[1] and shares_vocabulary(config):
+    if sizes[0] != sizes[1] and _shares_vocabulary(config):
         problems.append(
             f"decoder_vocab_size is {sizes[1]!r:.60}, vocab_size {sizes[0]!r:.60}, and both sides share pieces"
         )
@@ -265,7 +265,7 @@ def read_vocabularies(files: Mapping[str, Any]) -> tuple[list[Vocabulary], list[
         if separate
         else target_vocabulary
     )
-    if tied_matrices(config) == "all" and source_vocabulary.order != target_vocabulary.order:
+    if _tied_matrices(config) == "all" and source_vocabulary.order != target_vocabulary.order:
         problems.append("vocab.json and target_vocab.json number the special pieces differently, but share one matrix")
     return [source_vocabulary, target_vocabulary], problems
 
@@ -277,16 +277,16 @@ def vocabulary_problems(name: str, ids: Mapping[str, Any], size: Any, config: Ma
     # JSON can spell a NUL, and half of a surrogate pair.
     if any(re.search("[\0\ud800-\udfff]", piece) for piece in ids):
         return [f"{name} has a piece that is not valid text"]
-    problems = [f"{name} has no {piece}" for piece in SPECIAL_TOKENS.values() if piece not in ids]
+    problems = [f"{name} has no {piece}" for piece in _SPECIAL_TOKENS.values() if piece not in ids]
     if len(ids) != size:
         problems.append(f"{name} has {len(ids):,} pieces, the model {size!r:.60}")
-    piece = SPECIAL_TOKENS[key.removesuffix("_id")]
+    piece = _SPECIAL_TOKENS[key.removesuffix("_id")]
     if ids.get(piece) != config.get(key):
         problems.append(f"{name} gives {piece} the number {ids.get(piece)}, config.json says {config.get(key)!r:.60}")
     return problems
 
 
-def tokenizer_rule_problems(files: Mapping[str, Any]) -> list[str]:
+def _tokenizer_rule_problems(files: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each rule of a tokenizer that a SentencePiece model and a list of pieces cannot hold."""
     settings = files.get("tokenizer_config.json", {})
     problems = []
@@ -300,27 +300,27 @@ def tokenizer_rule_problems(files: Mapping[str, Any]) -> list[str]:
         problems.append("separate_vocabs of tokenizer_config.json is neither true nor false")
     for file_name in ("tokenizer_config.json", "special_tokens_map.json"):
         problems += [
-            f"{file_name}: {key} is {token_content(value)!r:.60}, only {usual!r} is read"
-            for key, usual in SPECIAL_TOKENS.items()
-            if token_content(value := files.get(file_name, {}).get(key, usual)) != usual
+            f"{file_name}: {key} is {_token_content(value)!r:.60}, only {usual!r} is read"
+            for key, usual in _SPECIAL_TOKENS.items()
+            if _token_content(value := files.get(file_name, {}).get(key, usual)) != usual
         ]
-    added = [*list_values(settings.get("added_tokens_decoder")), *files.get("added_tokens.json", {})]
+    added = [*_list_values(settings.get("added_tokens_decoder")), *files.get("added_tokens.json", {})]
     # Versions of transformers differ in the name of the key.
     for file_name in ("tokenizer_config.json", "special_tokens_map.json"):
         for key in ("additional_special_tokens", "extra_special_tokens"):
-            added += list_values(files.get(file_name, {}).get(key))
-    extra = sorted({str(token_content(token)) for token in added} - set(SPECIAL_TOKENS.values()))
+            added += _list_values(files.get(file_name, {}).get(key))
+    extra = sorted({str(_token_content(token)) for token in added} - set(_SPECIAL_TOKENS.values()))
     if extra:
         problems.append(f"the tokenizer has pieces that SentencePiece does not produce: {', '.join(extra[:8])!r:.200}")
     return problems
 
 
-def token_content(token: Any) -> Any:
+def _token_content(token: Any) -> Any:
     """Return the text of a token, which may be written as an object with its content."""
     return token.get("content") if isinstance(token, dict) else token
 
 
-def list_values(value: Any) -> list[Any]:
+def _list_values(value: Any) -> list[Any]:
     """Return the values of a list or an object; none for anything else."""
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
@@ -340,13 +340,13 @@ def tokenizer_files(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[
     It differs for text with U+2581, U+2585 or U+FDD0, which ours spells in another way, and for a line that begins with
     >>...<<, which Marian takes for the name of a language.
     """
-    separate = not has_one_vocabulary(tokenizer)
+    separate = not _has_one_vocabulary(tokenizer)
     source, target = tokenizer.source_names, tokenizer.target_names
     if not separate:
         # Marian's order: the end and the unknown piece first, and last padding, which starts a translation too. Two
         # vocabularies keep our ids, because transformers has one id of padding for both.
         source = target = (source[EOS], source[UNK], *source[EOS + 1 :], source[PAD])
-    special_tokens = dict(zip(SPECIAL_TOKENS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))
+    special_tokens = dict(zip(_SPECIAL_TOKENS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))
     return {
         "vocab.json": {name: i for i, name in enumerate(source)},
         **({"target_vocab.json": {name: i for i, name in enumerate(target)}} if separate else {}),

@@ -61,13 +61,13 @@ def create_app(
         docs_url=None,  # both pages would load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
-        middleware=list_middleware(service, hosts, origins),
+        middleware=_list_middleware(service, hosts, origins),
     )
     app.state.service = service
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate_routes(service))
-    for router in (page_routes(), trace_routes(service), metrics_routes(service)):
+    for router in (page_routes(), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 
     @app.get(
@@ -89,7 +89,7 @@ def create_app(
     return app
 
 
-def metrics_routes(service: Service) -> APIRouter:
+def _metrics_routes(service: Service) -> APIRouter:
     """Make the route GET /metrics."""
     router = APIRouter(tags=["operation"])
 
@@ -102,7 +102,7 @@ def metrics_routes(service: Service) -> APIRouter:
     return router
 
 
-def list_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
+def _list_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
     """List the middleware in the order in which a request passes it."""
     cors = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]

@@ -16,15 +16,15 @@ from starlette.responses import JSONResponse
 
 Form = TypeVar("Form", bound=BaseModel)
 
-RETRY_SECONDS = "2"
+_RETRY_SECONDS = "2"
 """Seconds after which a client that was refused for lack of room may try again."""
 
 REALM = "Pellucid"
 
-STATUS_HEADERS = {
+_STATUS_HEADERS = {
     401: {"WWW-Authenticate": f'Basic realm="{REALM}"'},  # makes a browser ask for a password
-    429: {"Retry-After": RETRY_SECONDS},
-    503: {"Retry-After": RETRY_SECONDS},
+    429: {"Retry-After": _RETRY_SECONDS},
+    503: {"Retry-After": _RETRY_SECONDS},
 }
 """Headers by which programs know what to do about a refusal."""
 
@@ -46,9 +46,9 @@ STATUS_MEANINGS = {
 
 JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
-MOST_FIELDS = 1000
-MOST_DIGITS = 40
-LONGEST_PART_HEADER = 1024
+_MOST_FIELDS = 1000
+_MOST_DIGITS = 40
+_LONGEST_PART_HEADER = 1024
 """Most bytes before the value of a multipart section: browsers write about a hundred."""
 
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
@@ -90,8 +90,8 @@ async def read_table(request: Request, *, forms: bool = False) -> dict[str, Any]
     body = await request.body()
     # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
     if kind == PARTS:
-        return await run_in_threadpool(parse_multipart, body, request.headers["content-type"])
-    return await run_in_threadpool(parse_json if kind == JSON else parse_urlencoded, body)
+        return await run_in_threadpool(_parse_multipart, body, request.headers["content-type"])
+    return await run_in_threadpool(_parse_json if kind == JSON else _parse_urlencoded, body)
 
 
 def media_type(request: Request) -> str:
@@ -99,10 +99,10 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def parse_json(body: bytes) -> dict[str, Any]:
+def _parse_json(body: bytes) -> dict[str, Any]:
     """Parse a JSON object; raise `Refusal` where the text is something else."""
     try:
-        table = json.loads(body.decode(), parse_int=parse_integer)
+        table = json.loads(body.decode(), parse_int=_parse_integer)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refusal(422, f"the body is not JSON: {reason:.120}") from None
@@ -113,29 +113,29 @@ def parse_json(body: bytes) -> dict[str, Any]:
     raise Refusal(422, f"the body is {value}, expected an object with names and values")
 
 
-def parse_integer(digits: str) -> int:
-    """Parse a whole number of at most `MOST_DIGITS` digits."""
+def _parse_integer(digits: str) -> int:
+    """Parse a whole number of at most `_MOST_DIGITS` digits."""
     # Longer ones mean nothing here, and an error message would repeat all their digits.
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a whole number of {len(digits):,} digits, {MOST_DIGITS} are read")
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a whole number of {len(digits):,} digits, {_MOST_DIGITS} are read")
     return int(digits)
 
 
-def parse_urlencoded(body: bytes) -> dict[str, Any]:
+def _parse_urlencoded(body: bytes) -> dict[str, Any]:
     """Parse the fields of a form that is written as a=b&c=d; raise `Refusal` where it is invalid."""
     try:
-        return collect_fields(
-            parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        return _collect_fields(
+            parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
         )
     except ValueError as error:
         raise Refusal(422, f"the body is not a valid form: {error!s:.120}") from None
 
 
-def parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
+def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
     """Parse a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value.
 
     >>> lines = b"--x", b'Content-Disposition: form-data; name="q"', b"", b"Yes.", b"--x--"
-    >>> parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
+    >>> _parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
     {'q': 'Yes.'}
     """
     boundary = _BOUNDARY.search(content_type)
@@ -145,22 +145,22 @@ def parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
     # too.
     delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode("latin-1")
     # Splitting one further than allowed is enough to know that there are too many fields.
-    sections = (b"\r\n" + body).split(delimiter, MOST_FIELDS + 2)[1:]
+    sections = (b"\r\n" + body).split(delimiter, _MOST_FIELDS + 2)[1:]
     if not sections or not sections[-1].startswith(b"--"):
-        if len(sections) > MOST_FIELDS:
-            raise Refusal(422, f"the form has more than {MOST_FIELDS:,} fields, as many as this server reads")
+        if len(sections) > _MOST_FIELDS:
+            raise Refusal(422, f"the form has more than {_MOST_FIELDS:,} fields, as many as this server reads")
         raise Refusal(422, "the body is not a form: its last part does not end with the boundary")
-    return collect_fields(parse_part(section) for section in sections[:-1])
+    return _collect_fields(_parse_part(section) for section in sections[:-1])
 
 
-def parse_part(section: bytes) -> tuple[str, str]:
+def _parse_part(section: bytes) -> tuple[str, str]:
     """Parse a section between two boundaries; return its name and its value."""
-    start = section.find(b"\r\n\r\n", 0, LONGEST_PART_HEADER)
+    start = section.find(b"\r\n\r\n", 0, _LONGEST_PART_HEADER)
     field = _FIELD.search(section[:start]) if start >= 0 else None
     if field is None:
         raise Refusal(
             422,
-            f"the body is not a form: a part does not begin, within {LONGEST_PART_HEADER:,} bytes, with "
+            f"the body is not a form: a part does not begin, within {_LONGEST_PART_HEADER:,} bytes, with "
             'Content-Disposition: form-data; name="..." and an empty line',
         )
     try:
@@ -170,10 +170,10 @@ def parse_part(section: bytes) -> tuple[str, str]:
         raise Refusal(422, f"the field {field[1]!r:.40} is not UTF-8: {error!s:.120}") from None
 
 
-def collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Collect fields by their names; a name that was given several times gets a list.
 
-    >>> collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
+    >>> _collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
     {'q': ['Yes.', 'No.'], 'source': 'en'}
     """
     values: dict[str, list[str]] = {}
@@ -186,17 +186,17 @@ def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) 
     """Validate a table as a `form`, `strict` where it came from JSON; raise `Refusal` that names every problem."""
     # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them took half a gigabyte
     # and stopped the event loop for seconds.
-    if len(table) > MOST_FIELDS:
-        raise Refusal(422, f"the body has {len(table):,} fields, this server reads {MOST_FIELDS:,}")
+    if len(table) > _MOST_FIELDS:
+        raise Refusal(422, f"the body has {len(table):,} fields, this server reads {_MOST_FIELDS:,}")
     # Before pydantic, whose messages repeat the names of unknown fields: half a surrogate pair could not be sent.
-    refuse_invalid_text(table)
+    _refuse_invalid_text(table)
     try:
         return form.model_validate(table, strict=strict)
     except ValidationError as error:
-        raise Refusal(422, describe_errors(error.errors(include_url=False))) from None
+        raise Refusal(422, _describe_errors(error.errors(include_url=False))) from None
 
 
-def refuse_invalid_text(value: Any) -> None:
+def _refuse_invalid_text(value: Any) -> None:
     """Raise `Refusal` where a text anywhere in `value` holds NUL or half of a surrogate pair."""
     # A list instead of recursion: a body may nest nearly as deep as Python's stack allows.
     pending = [value]
@@ -214,10 +214,10 @@ def refuse_invalid_text(value: Any) -> None:
                 raise Refusal(422, "the text holds half of a surrogate pair, which is not a character")
 
 
-def describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
+def _describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     """Describe the problem of each field, five of them at most.
 
-    >>> describe_errors([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
+    >>> _describe_errors([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
     'query.keep: Field required'
     """
     problems = []
@@ -230,7 +230,7 @@ def describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
 
 def problem_response(status: int, reason: str) -> JSONResponse:
     """Make the answer that says why a request is refused."""
-    return JSONResponse({"error": reason}, status, STATUS_HEADERS.get(status))
+    return JSONResponse({"error": reason}, status, _STATUS_HEADERS.get(status))
 
 
 def documented_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -249,7 +249,7 @@ def install_error_handlers(app: FastAPI) -> None:
     # Starlette and FastAPI would answer the next two with {"detail": ...}, which LibreTranslate's clients do not read.
     @app.exception_handler(RequestValidationError)
     async def answer_invalid_parameters(request: Request, error: RequestValidationError) -> JSONResponse:
-        return problem_response(422, describe_errors(error.errors()))
+        return problem_response(422, _describe_errors(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def answer_no_route(request: Request, error: HTTPException) -> JSONResponse:

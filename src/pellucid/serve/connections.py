@@ -23,13 +23,13 @@ from pellucid.serve.settings import Limits
 if TYPE_CHECKING:
     import uvicorn
 
-LOG_EVERY = 60.0
+_LOG_EVERY = 60.0
 """Seconds in which one complaint is logged at most once."""
 
 ON_ITS_WAY = 0.2
 """Seconds during which a stopping server still reads requests that were sent before."""
 
-ACCEPTED_AT_ONCE = 64
+_ACCEPTED_AT_ONCE = 64
 """Most connections that the event loop accepts in one turn, before it serves the first of them."""
 
 
@@ -51,7 +51,7 @@ class Connections:
         self.limit = min(limits.connections, most_open_files() // 2)
         # asyncio accepts in three more turns before a connection that gives way is closed, and with a file too many it
         # stops accepting for a second: what is on its way may take a quarter of the files.
-        self.accepted_at_once = min(ACCEPTED_AT_ONCE, max(1, most_open_files() // 16))
+        self.accepted_at_once = min(_ACCEPTED_AT_ONCE, max(1, most_open_files() // 16))
         self.arrival_seconds = limits.arrival
         self.reading_seconds = limits.seconds
         # A dict as an ordered set: its first key has waited longest.
@@ -65,7 +65,7 @@ class Connections:
     def complain(self, sentence: str) -> None:
         """Log a warning, unless it was logged a short time ago."""
         now = time.monotonic()
-        if now - self._complained.get(sentence, -LOG_EVERY) >= LOG_EVERY:
+        if now - self._complained.get(sentence, -_LOG_EVERY) >= _LOG_EVERY:
             self._complained[sentence] = now
             logging.getLogger("pellucid.serve").warning(sentence)
 

@@ -35,10 +35,10 @@ SECURITY_HEADERS = {
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names by which only this machine reaches the server."""
 
-HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
 """Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2)."""
 
-ALWAYS_ANSWERED = ("/health", "/metrics")
+_ALWAYS_ANSWERED = ("/health", "/metrics")
 """Paths outside the limits: monitoring needs them most when the server is overloaded."""
 
 
@@ -137,26 +137,26 @@ class CheckHostAndOrigin:
     def refusal(self, headers: Headers) -> Refusal | None:
         """Return the reason to refuse a request with these headers, or None."""
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self.hosts is not None and host_name(host) not in self.hosts:
+        if self.hosts is not None and _host_name(host) not in self.hosts:
             return Refusal(421, f"this server is not called {host!r:.80}; add the name with --allow-host")
         # Programs send no Origin, and neither do browsers for the page's own GET requests.
         if origin is None or origin in self.origins or "*" in self.origins:
             return None
         scheme, _, origin_host = origin.lower().partition("://")
         # An https page reached this http server through a proxy, and nobody puts a proxy before a loopback name.
-        schemes = ("http",) if host_name(host) in LOOPBACK else ("http", "https")
+        schemes = ("http",) if _host_name(host) in LOOPBACK else ("http", "https")
         if origin_host != host.lower() or scheme not in schemes:
             return Refusal(403, f"pages of {origin!r:.80} may not use this server; allow them with --allow-origin")
         return None
 
 
-def host_name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return the name in a Host header, without its port; an empty text for an invalid header.
 
-    >>> host_name("LOCALHOST:5000"), host_name("[::1]:5000"), host_name("a:b:c"), host_name("evil@localhost")
+    >>> _host_name("LOCALHOST:5000"), _host_name("[::1]:5000"), _host_name("a:b:c"), _host_name("evil@localhost")
     ('localhost', '::1', '', '')
     """
-    match = HOST.fullmatch(host)
+    match = _HOST.fullmatch(host)
     return (match[1] or match[2]).lower() if match else ""
 
 
@@ -169,7 +169,7 @@ class LimitRequests:
         self.open: collections.Counter[str] = collections.Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in ALWAYS_ANSWERED:
+        if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:
             return await self.app(scope, receive, send)
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
@@ -289,18 +289,18 @@ class CountRequests:
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)
 
 
-SHORTEST_KEY = 16
+_SHORTEST_KEY = 16
 """Fewest characters of a key: a shorter one could be guessed by trying."""
 
-MISSING_KEY, WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
+_MISSING_KEY, _WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
 """LibreTranslate's own sentences, by which its clients recognise the problem."""
 
-HOW_TO_SEND_KEY = "send a key as the password, with any user name, or as a bearer token"
+_HOW_TO_SEND_KEY = "send a key as the password, with any user name, or as a bearer token"
 
-BASIC = HTTPBasic(
+_BASIC = HTTPBasic(
     realm=REALM, auto_error=False, description="a key of this server as the password; browsers ask for it"
 )
-BEARER = HTTPBearer(auto_error=False, description="a key of this server")
+_BEARER = HTTPBearer(auto_error=False, description="a key of this server")
 
 
 class ApiKeys:
@@ -308,7 +308,7 @@ class ApiKeys:
 
     def __init__(self, keys: Iterable[str] = ()):
         # Digests only: the keys themselves need not stay in memory.
-        self._digests = [digest_key(key) for key in keys]
+        self._digests = [_digest_key(key) for key in keys]
 
     @classmethod
     def from_file(cls, path: str) -> "ApiKeys":
@@ -320,11 +320,11 @@ class ApiKeys:
         keys = {number: line for number, line in enumerate(lines, start=1) if line and not line.startswith("#")}
         # Problems name lines, never keys: what is printed may end in a log.
         problems = [
-            f"line {number} has {len(key)} characters, {SHORTEST_KEY} or more are needed"
-            if len(key) < SHORTEST_KEY
+            f"line {number} has {len(key)} characters, {_SHORTEST_KEY} or more are needed"
+            if len(key) < _SHORTEST_KEY
             else f"line {number} holds a space or a character that is not ASCII"
             for number, key in keys.items()
-            if len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key
+            if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key
         ]
         if not keys:
             problems = ["it holds none"]
@@ -338,20 +338,20 @@ class ApiKeys:
 
     def has_key(self, key: str) -> bool:
         """Whether this is one of the keys; the time it takes reveals nothing about them."""
-        digest = digest_key(key)
+        digest = _digest_key(key)
         # `sum` compares with every key where `any` would stop at the right one.
         return sum(hmac.compare_digest(digest, own_digest) for own_digest in self._digests) > 0
 
     def in_body(self) -> dict[str, Any]:
         """Return the options of a route that takes a key in its body or in the header, and calls `check`."""
-        return {"dependencies": [Depends(remember_key)]} if self else {}
+        return {"dependencies": [Depends(_remember_key)]} if self else {}
 
     def in_header(self) -> dict[str, Any]:
         """Return the options of a route that takes a key in the header only."""
         if not self:
             return {}
         responses = {401: {"model": Problem, "description": STATUS_MEANINGS[401]}}
-        return {"dependencies": [Depends(remember_key), Depends(self.check_header)], "responses": responses}
+        return {"dependencies": [Depends(_remember_key), Depends(self.check_header)], "responses": responses}
 
     def check(self, request: Request, field: object) -> None:
         """Raise `Refusal` for a request without a valid key, as LibreTranslate does.
@@ -362,26 +362,26 @@ class ApiKeys:
             return
         key = field if isinstance(field, str) and field else request.state.key
         if not key or not self.has_key(key):
-            raise Refusal(403, WRONG_KEY if key else MISSING_KEY)
+            raise Refusal(403, _WRONG_KEY if key else _MISSING_KEY)
 
     async def check_header(self, request: Request) -> None:
         """Raise `Refusal` for a request without a valid key, with the status that makes a browser ask for it."""
         key = request.state.key
         if not key or not self.has_key(key):
-            raise Refusal(401, f"{WRONG_KEY if key else MISSING_KEY}; {HOW_TO_SEND_KEY}")
+            raise Refusal(401, f"{_WRONG_KEY if key else _MISSING_KEY}; {_HOW_TO_SEND_KEY}")
 
 
-async def remember_key(
+async def _remember_key(
     request: Request,
-    basic: Annotated[HTTPBasicCredentials | None, Security(BASIC)],
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)],
+    basic: Annotated[HTTPBasicCredentials | None, Security(_BASIC)],
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
 ) -> None:
     """Store the key of the header, if there is one, in the state of the request."""
     # A user may type the key into either field of the browser's dialogue.
     request.state.key = bearer.credentials if bearer else (basic.password or basic.username) if basic else None
 
 
-def digest_key(key: str) -> bytes:
+def _digest_key(key: str) -> bytes:
     """Hash a key; `compare_digest` would reveal the lengths of the keys themselves."""
     # JSON can escape half of a surrogate pair, which strict UTF-8 refuses to encode.
     return hashlib.sha256(key.encode(errors="surrogatepass")).digest()

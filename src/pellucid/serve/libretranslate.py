@@ -29,14 +29,14 @@ from pellucid.serve.bodies import (
 from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
-BEAM = SearchConfig().beam
+_BEAM = SearchConfig().beam
 STOP_ORDER = ("empty", "eos", "length", "failed")
 """Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs."""
 
-OTHERS = f"other translations of each text; more than {BEAM - 1} widen the search, which may find another best one"
-TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
-KEY = "a key of this server, unless the header Authorization holds it"
-NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignores it"
+_OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
+_TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
+_KEY = "a key of this server, unless the header Authorization holds it"
+_NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignores it"
 
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 
@@ -49,8 +49,8 @@ class TranslateRequest(BaseModel):
     source: Annotated[str, Field(description='the language of the texts, or "auto": what this model reads')]
     target: Annotated[str, Field(description="the language to translate into")]
     format: Literal["text", "html"] = "text"
-    alternatives: Annotated[int, Field(ge=0, description=OTHERS)] = 0
-    terms: Annotated[dict[Term, Term] | None, Field(description=TERMS)] = None
+    alternatives: Annotated[int, Field(ge=0, description=_OTHERS)] = 0
+    terms: Annotated[dict[Term, Term] | None, Field(description=_TERMS)] = None
     api_key: str | None = None
 
 
@@ -102,25 +102,25 @@ def libretranslate_routes(service: Service) -> APIRouter:
         "/translate",
         response_model_exclude_none=True,
         responses=documented_responses(403, 415, 504),
-        openapi_extra=describe_body(TranslateRequest, service),
+        openapi_extra=_describe_body(TranslateRequest, service),
         **service.keys.in_body(),
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
-        form = await read_limited_form(request, TranslateRequest, service)
+        form = await _read_limited_form(request, TranslateRequest, service)
         if problem := languages.problem(form.source, form.target):
             raise Refusal(422, problem)
         if form.alternatives > limits.alternatives:
             raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
-        texts, ranks = as_list(form.q), 1 + form.alternatives
+        texts, ranks = _as_list(form.q), 1 + form.alternatives
         pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
         segments = tuple(part.text for page in pages for part in page if isinstance(part, HtmlText))
         # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
-        search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
+        search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
         # In a thread: the terms of a request are added to those of the server, which may be many.
         job = TranslationJob(segments, search, await run_in_threadpool(service.terms_with, form.terms))
         translations = iter(await service.answer(request, service.translation_worker, job))
-        results = [assemble_text(page, translations, ranks) for page in pages]
+        results = [_assemble_text(page, translations, ranks) for page in pages]
         detected = None
         if form.source == "auto":
             detected = await run_in_threadpool(lambda: [detect_language([text]) for text in texts])
@@ -139,13 +139,13 @@ def libretranslate_routes(service: Service) -> APIRouter:
     @router.post(
         "/detect",
         responses=documented_responses(403, 415),
-        openapi_extra=describe_body(DetectRequest, service),
+        openapi_extra=_describe_body(DetectRequest, service),
         **service.keys.in_body(),
     )
     async def detect(request: Request) -> list[Detected]:
         """Return the language this model reads, with the percentage of words that the model knows as confidence."""
-        form = await read_limited_form(request, DetectRequest, service)
-        return [await run_in_threadpool(detect_language, as_list(form.q))]
+        form = await _read_limited_form(request, DetectRequest, service)
+        return [await run_in_threadpool(detect_language, _as_list(form.q))]
 
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
@@ -173,7 +173,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     return router
 
 
-async def read_limited_form(request: Request, form: type[Form], service: Service) -> Form:
+async def _read_limited_form(request: Request, form: type[Form], service: Service) -> Form:
     """Read the body as a `form`; raise `Refusal` without a key, beyond the limits, or for an invalid field."""
     table = await read_table(request, forms=True)
     # First of all checks: a client without a key learns nothing else about the server, and costs it little.
@@ -181,19 +181,19 @@ async def read_limited_form(request: Request, form: type[Form], service: Service
     is_json = media_type(request) == JSON
 
     def check_and_validate() -> Form:
-        refuse_large_texts(table.get("q"), service.limits)
+        _refuse_large_texts(table.get("q"), service.limits)
         if isinstance(table.get("terms"), str):
-            table["terms"] = parse_terms(table["terms"])
-        refuse_large_terms(table.get("terms"), service.limits)
+            table["terms"] = _parse_terms(table["terms"])
+        _refuse_large_terms(table.get("terms"), service.limits)
         # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
         return validate_table(form, table, strict=is_json)
 
     return await run_in_threadpool(check_and_validate)
 
 
-def refuse_large_texts(q: Any, limits: Limits) -> None:
+def _refuse_large_texts(q: Any, limits: Limits) -> None:
     """Raise `Refusal` for more texts, or more characters in them, than the limits allow."""
-    texts = as_list(q)
+    texts = _as_list(q)
     if len(texts) > limits.texts:
         raise Refusal(413, f"{len(texts):,} texts, this server takes {limits.texts:,} at a time")
     characters = sum(len(text) for text in texts if isinstance(text, str))
@@ -201,12 +201,12 @@ def refuse_large_texts(q: Any, limits: Limits) -> None:
         raise Refusal(413, f"{characters:,} characters, this server takes {limits.characters:,} at a time")
 
 
-def as_list(q: str | list[str]) -> list[str]:
+def _as_list(q: str | list[str]) -> list[str]:
     """Return one text, or a list of them, as a list."""
     return q if isinstance(q, list) else [q]
 
 
-def parse_terms(text: str) -> Any:
+def _parse_terms(text: str) -> Any:
     """Parse terms that are given as the text of a JSON object; raise `Refusal` where it is no JSON."""
     try:
         return json.loads(text)
@@ -214,7 +214,7 @@ def parse_terms(text: str) -> Any:
         raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
 
 
-def refuse_large_terms(terms: Any, limits: Limits) -> None:
+def _refuse_large_terms(terms: Any, limits: Limits) -> None:
     """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to pydantic."""
     if not isinstance(terms, Mapping):
         return
@@ -236,7 +236,7 @@ class TextResult:
     notes: list[str]
 
 
-def assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translation], ranks: int) -> TextResult:
+def _assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translation], ranks: int) -> TextResult:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
     translations = [next(answers) for part in page if not isinstance(part, str)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
@@ -253,16 +253,16 @@ def assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translatio
     return TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
 
 
-def describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
+def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
     """Describe the body of a route for OpenAPI: the fields and limits of `form`, in each type it may be sent as."""
     fewest_texts = {JSON: 0, ENCODED: 1, PARTS: 1}  # the fewest texts of a list: a form has no way to write none
     content = {
-        media_type: {"schema": describe_form(form, service, fewest)} for media_type, fewest in fewest_texts.items()
+        media_type: {"schema": _describe_form(form, service, fewest)} for media_type, fewest in fewest_texts.items()
     }
     return {"requestBody": {"required": True, "content": content}}
 
 
-def describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[str, Any]:
+def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[str, Any]:
     """Return the JSON schema of `form` with the limits and the languages of this server."""
     # The routes read the body themselves, for its three types, so FastAPI knows no schema of it.
     limits, languages = service.limits, service.languages
@@ -270,7 +270,7 @@ def describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
-    fields["api_key"]["description"] = KEY if service.keys else NO_KEY
+    fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
     if form is TranslateRequest:
         fields["alternatives"]["maximum"] = limits.alternatives
         table, _ = fields["terms"]["anyOf"]
@@ -344,14 +344,14 @@ def split_html(html: str) -> list[str | HtmlText]:
         run.append(html[position : match.start()])
         position = match.end()
         if (match[4] or "").lower() in _BLOCK_ELEMENTS:
-            parts += [*join_run(run), match[0]]
+            parts += [*_join_run(run), match[0]]
             run = []
         else:
             run.append(match)
-    return parts + join_run([*run, html[position:]])
+    return parts + _join_run([*run, html[position:]])
 
 
-def join_run(run: Sequence[re.Match[str] | str]) -> list[str | HtmlText]:
+def _join_run(run: Sequence[re.Match[str] | str]) -> list[str | HtmlText]:
     """Join a run of texts and inline tags to one text; a run without words stays as it is."""
     verbatim = "".join(item if isinstance(item, str) else item[0] for item in run)
     texts = [unescape(item) for item in run if isinstance(item, str)]
@@ -367,13 +367,13 @@ def join_run(run: Sequence[re.Match[str] | str]) -> list[str | HtmlText]:
         if isinstance(item, str):
             out.append(_SPACE.sub(" ", unescape(item)))
             continue
-        stand_in = number_tag(item, open_tags, numbers)
+        stand_in = _number_tag(item, open_tags, numbers)
         tags[stand_in] = item[0]
         out.append(stand_in)
     return [HtmlText("".join(out), tags)]
 
 
-def number_tag(match: re.Match[str], open_tags: list[tuple[str, int]], numbers: Iterator[int]) -> str:
+def _number_tag(match: re.Match[str], open_tags: list[tuple[str, int]], numbers: Iterator[int]) -> str:
     """Return the stand-in of a tag; a closing tag gets the number of the tag that it closes."""
     closing, name = match[3], (match[4] or "").lower()
     if closing:

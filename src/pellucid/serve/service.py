@@ -25,7 +25,7 @@ from pellucid.trace.session import Trace, perform_act
 DRAIN_SECONDS = 5.0
 """Seconds that jobs under way may still take when the server stops."""
 
-TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
+TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
 """Bounds on the texts and characters of one call; a larger request is translated alone."""
 
 Question = TypeVar("Question")
@@ -75,7 +75,7 @@ class Service:
             raise Refusal(503, f"{self.limits.waiting} requests wait already, which is as many as may") from None
         answer = asyncio.wrap_future(future)
         # Watched beside the answer: a closed browser tab should not keep the model busy.
-        gone = asyncio.ensure_future(wait_for_disconnect(request))
+        gone = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait({answer, gone}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
@@ -140,7 +140,7 @@ class Service:
         await asyncio.gather(*(asyncio.to_thread(worker.close, DRAIN_SECONDS) for worker in workers))
 
 
-async def wait_for_disconnect(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Wait until the client has gone away."""
     # A GET route has not read its body: that message still comes first.
     while (await request.receive())["type"] != "http.disconnect":
@@ -163,7 +163,7 @@ def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> 
         # All texts of one call share the search and the terms; the first job stands for its batch.
         (candidate.search, candidate.terms) == (batch[0].search, batch[0].terms)
         and len(texts) <= TEXTS_TOGETHER
-        and sum(map(len, texts)) <= CHARACTERS_TOGETHER
+        and sum(map(len, texts)) <= _CHARACTERS_TOGETHER
     )
 
 

@@ -38,7 +38,7 @@ class Limits:
 
 
 CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
-UNNAMED = ("x-source", "x-target")
+_UNNAMED = ("x-source", "x-target")
 """Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages."""
 
 
@@ -46,8 +46,8 @@ UNNAMED = ("x-source", "x-target")
 class Languages:
     """Codes of the source and the target language. A model that names none accepts every code."""
 
-    source: str = UNNAMED[0]
-    target: str = UNNAMED[1]
+    source: str = _UNNAMED[0]
+    target: str = _UNNAMED[1]
 
     @classmethod
     def from_manifest(
@@ -70,21 +70,21 @@ class Languages:
     @property
     def are_named(self) -> bool:
         """Whether the model's languages are known."""
-        return (self.source, self.target) != UNNAMED
+        return (self.source, self.target) != _UNNAMED
 
     def problem(self, source: str, target: str) -> str | None:
         """Return a sentence if the model does not translate between these two, or None; "auto" is its own source."""
         if not self.are_named or (
-            (source == "auto" or is_same_language(source, self.source)) and is_same_language(target, self.target)
+            (source == "auto" or _is_same_language(source, self.source)) and _is_same_language(target, self.target)
         ):
             return None
         return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
 
 
-def is_same_language(requested: str, offered: str) -> bool:
+def _is_same_language(requested: str, offered: str) -> bool:
     """Whether two codes may mean the same language: one of them may leave out the region or the script.
 
-    >>> is_same_language("pt", "pt-BR"), is_same_language("PT-br", "pt-BR"), is_same_language("pt-PT", "pt-BR")
+    >>> _is_same_language("pt", "pt-BR"), _is_same_language("PT-br", "pt-BR"), _is_same_language("pt-PT", "pt-BR")
     (True, True, False)
     """
     short, long = sorted((requested.lower(), offered.lower()), key=len)
@@ -98,10 +98,10 @@ def language_name(code: str) -> str:
     >>> language_name("es"), language_name("pt-BR"), language_name("tlh")
     ('Spanish', 'Portuguese (BR)', 'tlh')
     """
-    if code in UNNAMED:
+    if code in _UNNAMED:
         return f"the {code.removeprefix('x-')} language of this model, which is not named"
     language, _, region = code.partition("-")
-    name = LANGUAGE_NAMES.get(language.lower())
+    name = _LANGUAGE_NAMES.get(language.lower())
     return code if name is None else f"{name} ({region})" if region else name
 
 
@@ -112,4 +112,4 @@ id:Indonesian is:Icelandic it:Italian ja:Japanese ko:Korean lt:Lithuanian lv:Lat
 pt:Portuguese qu:Quechua ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sv:Swedish sw:Swahili th:Thai
 tr:Turkish uk:Ukrainian vi:Vietnamese zh:Chinese
 """
-LANGUAGE_NAMES = {entry[:2]: entry[3:] for entry in _CODES_AND_NAMES.split()}
+_LANGUAGE_NAMES = {entry[:2]: entry[3:] for entry in _CODES_AND_NAMES.split()}

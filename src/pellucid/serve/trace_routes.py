@@ -19,12 +19,12 @@ from pellucid.trace.facts import model_facts
 from pellucid.trace.session import Trace, choose_target
 from pellucid.trace.untrusted import read_strictly
 
-BINARY = "application/octet-stream"
+_BINARY = "application/octet-stream"
 
 MOST_BYTES = 2**24
 """Most bytes of one answer with numbers; a client that wants more asks for rows."""
 
-ACTS = {
+_ACTS = {
     "account": 'Split a logit into the parts it came from: {"step", "piece", "other"}.',
     "verdict": 'Say why the translation may be bad: {"reference"}.',
     "edit": 'Trace the sentence again with the run changed, as a new trace: {"edits", "keep_target"}.',
@@ -38,7 +38,7 @@ ACTS = {
 }
 """Questions about a trace, or about its model, with the fields of their bodies."""
 
-DOCUMENT = """<!doctype html>
+_DOCUMENT = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -91,13 +91,13 @@ def page_routes() -> APIRouter:
     def page() -> Response:
         """Return the page that shows what the model computes."""
         # Refuse here rather than send a page that would stay empty.
-        page_script()
-        return HTMLResponse(DOCUMENT)
+        _page_script()
+        return HTMLResponse(_DOCUMENT)
 
     @router.get("/pellucid.js", **answers("text/javascript"))
     def javascript() -> Response:
         """Return the script of the page."""
-        return Response(page_script(), media_type="text/javascript")
+        return Response(_page_script(), media_type="text/javascript")
 
     return router
 
@@ -110,14 +110,14 @@ def trace_routes(service: Service) -> APIRouter:
     schema["properties"]["sentence"]["maxLength"] = limits.characters
     schema["properties"]["beam"]["maximum"] = limits.beam
 
-    @router.post("", **answers(JSON, 403, 409, 415, 504), **takes_json(schema))
+    @router.post("", **answers(JSON, 403, 409, 415, 504), **_takes_json(schema))
     async def trace(request: Request) -> Response:
         """Translate a sentence, keep every number, and return the manifest for the page."""
         form = await read_form(request, TraceRequest)
-        refuse_long_text(len(form.sentence) + len(form.target or ""), limits.characters)
+        _refuse_long_text(len(form.sentence) + len(form.target or ""), limits.characters)
         if form.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
-        refuse_other_model(service, form.model)
+        _refuse_other_model(service, form.model)
         try:
             target, edits = (
                 choose_target(form.target, form.target_ids),
@@ -137,15 +137,15 @@ def trace_routes(service: Service) -> APIRouter:
         """Return the manifest of a trace: what there is to see of it."""
         return Response(service.get_trace(identity).manifest, media_type=JSON)
 
-    @router.get("/{identity}/t/{name}", **answers(BINARY, 404))
+    @router.get("/{identity}/t/{name}", **answers(_BINARY, 404))
     def tensor(identity: str, name: str, rows: str | None = None) -> Response:
         """Return a tensor as float32, little-endian, the last dimension fastest; rows=a:b of the first."""
-        return numbers_response(service.get_trace(identity).trace.tensor, name, rows)
+        return _numbers_response(service.get_trace(identity).trace.tensor, name, rows)
 
-    @router.get("/{identity}/p/{name}", **answers(BINARY, 404))
+    @router.get("/{identity}/p/{name}", **answers(_BINARY, 404))
     def parameter(identity: str, name: str, rows: str | None = None) -> Response:
         """Return a weight of the model in the format of the tensors."""
-        return numbers_response(service.get_trace(identity).trace.parameter, name, rows)
+        return _numbers_response(service.get_trace(identity).trace.parameter, name, rows)
 
     def add_act(verb: str, description: str) -> None:
         # A function of its own for every verb: one closure in a loop would see only the last verb.
@@ -153,16 +153,16 @@ def trace_routes(service: Service) -> APIRouter:
             trace = service.get_trace(identity).trace
             arguments = (await read_form(request, ActArguments)).root
             characters = sum(len(value) for value in arguments.values() if isinstance(value, str))
-            refuse_long_text(characters, limits.characters)
+            _refuse_long_text(characters, limits.characters)
             result = await service.answer(request, worker, lambda: service.act(trace, verb, arguments))
             return Response(result, media_type=JSON)
 
-        options = {**answers(JSON, 403, 404, 415, 504), **takes_json({"type": "object"})}
+        options = {**answers(JSON, 403, 404, 415, 504), **_takes_json({"type": "object"})}
         router.add_api_route(
             f"/{{identity}}/{verb}", act, methods=["POST"], name=verb, description=description, **options
         )
 
-    for verb, description in ACTS.items():
+    for verb, description in _ACTS.items():
         add_act(verb, description)
 
     @router.get("/{identity}/export.html", **answers("text/html", 404, 504))
@@ -170,16 +170,16 @@ def trace_routes(service: Service) -> APIRouter:
         """Return the page and the trace as one file."""
         trace = service.get_trace(identity).trace
         # The exported file contains the script: refuse before the work if it was not built.
-        page_script()
+        _page_script()
         text = await service.answer(request, worker, lambda: trace_page(trace, keep).encode())
-        return attachment_response(text, f"trace-{identity}.html", "text/html; charset=utf-8")
+        return _attachment_response(text, f"trace-{identity}.html", "text/html; charset=utf-8")
 
-    @router.get("/{identity}/tensors.npz", **answers(BINARY, 404, 504))
+    @router.get("/{identity}/tensors.npz", **answers(_BINARY, 404, 504))
     async def arrays(identity: str, request: Request) -> Response:
         """Return every captured tensor, for NumPy."""
         trace = service.get_trace(identity).trace
-        data = await service.answer(request, worker, lambda: trace_as_npz(trace))
-        return attachment_response(data, f"trace-{identity}.npz", BINARY)
+        data = await service.answer(request, worker, lambda: _trace_as_npz(trace))
+        return _attachment_response(data, f"trace-{identity}.npz", _BINARY)
 
     return router
 
@@ -190,12 +190,12 @@ def answers(media_type: str, *refusals: int) -> dict[str, Any]:
     return {"response_class": Response, "responses": {200: {"content": content}, **documented_responses(*refusals)}}
 
 
-def takes_json(schema: dict[str, Any]) -> dict[str, Any]:
+def _takes_json(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the option of a route that describes its JSON body for OpenAPI."""
     return {"openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}}
 
 
-def page_script() -> str:
+def _page_script() -> str:
     """Return the built script; raise `Refusal` where it was not built."""
     try:
         return read_script()
@@ -203,7 +203,7 @@ def page_script() -> str:
         raise Refusal(503, str(error)) from None
 
 
-def refuse_other_model(service: Service, sha256: str | None) -> None:
+def _refuse_other_model(service: Service, sha256: str | None) -> None:
     """Raise `Refusal` where a request names another model: its ids and heads would have other meanings here."""
     here = model_facts(service.model.bundle)
     if sha256 is not None and not here.sha256.startswith(sha256):
@@ -214,20 +214,20 @@ def refuse_other_model(service: Service, sha256: str | None) -> None:
         )
 
 
-def refuse_long_text(characters: int, limit: int) -> None:
+def _refuse_long_text(characters: int, limit: int) -> None:
     """Raise `Refusal` for more text than is accepted at a time."""
     if characters > limit:
         raise Refusal(413, f"{characters:,} characters, this server takes {limit:,} at a time")
 
 
-def attachment_response(data: bytes, name: str, kind: str) -> Response:
+def _attachment_response(data: bytes, name: str, kind: str) -> Response:
     """Return a file to be saved, never shown."""
     # Shown from this address, the script of an exported page would run with the server's own rights.
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=kind, headers=headers)
 
 
-def numbers_response(read_array: Callable[[str], np.ndarray], name: str, rows: str | None) -> Response:
+def _numbers_response(read_array: Callable[[str], np.ndarray], name: str, rows: str | None) -> Response:
     """Return an array's numbers; raise `Refusal` for an unknown name or invalid rows."""
     try:
         array = read_array(name)
@@ -246,10 +246,10 @@ def numbers_response(read_array: Callable[[str], np.ndarray], name: str, rows: s
     # float32 in this order is what a browser's Float32Array holds; float64 would only double the bytes.
     data = np.ascontiguousarray(array, dtype="<f4")
     shape = ",".join(map(str, data.shape))
-    return Response(data.tobytes(), media_type=BINARY, headers={"X-Shape": shape})
+    return Response(data.tobytes(), media_type=_BINARY, headers={"X-Shape": shape})
 
 
-def trace_as_npz(trace: Trace) -> bytes:
+def _trace_as_npz(trace: Trace) -> bytes:
     """Write all tensors of a trace to one NumPy file, in memory."""
     buffer = BytesIO()
     np.savez(buffer, **{name: array.values for name, array in trace.items()})  # pyright: ignore[reportArgumentType]
