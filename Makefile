@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test check fix coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean
+.PHONY: help demo page serve screenshots docs articles mutants test check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,13 +52,17 @@ mutants: .venv/.installed-dev page ## put faults into copies of the code, one at
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, generated pages
+check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, the reading path, generated pages
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pyright --warnings
 	$(BIN)/python tools/floors.py
 	$(BIN)/python tools/names.py
+	$(BIN)/python tools/map.py
 	$(BIN)/python tools/pages.py --check
+
+map: ## print the ten files that show how it works, in the order to read them
+	@$(BIN)/python tools/map.py
 
 fix: .venv/.installed-dev ## mend format and lint, write the generated pages
 	$(BIN)/ruff check --fix --quiet . || true

@@ -24,7 +24,6 @@ import torch
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid import bundle
 from pellucid.bundle import Bundle
-from pellucid.data.phrasebook import split_into_words, split_phrases
 from pellucid.decode.alignment import is_punctuation
 from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
 from pellucid.inspect.alignment import (
@@ -37,6 +36,8 @@ from pellucid.inspect.alignment import (
     measure_cross_attention,
     measure_readings,
 )
+from pellucid.phrasebook import split_phrases
+from pellucid.phrasebook.chunk import split_into_words
 
 OFFSETS = (-2, -1, 0, 1, 2)
 """Rows to examine, counted from the one that writes a word; the next one reads it."""

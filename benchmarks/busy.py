@@ -146,9 +146,8 @@ def train(size: str, budget: str) -> Iterator[float]:
 
     from pellucid.model import PRESETS, ModelConfig, Transformer
     from pellucid.train.config import OptimConfig
-    from pellucid.train.optim import make_adam
     from pellucid.train.process import tune_memory
-    from pellucid.train.update import update_weights
+    from pellucid.train.update import make_adam, update_weights
 
     tune_memory()
     torch.manual_seed(1)
@@ -181,7 +180,7 @@ def train_peer(size: str, budget: str) -> Iterator[float]:
 
 def example_lines() -> list[str]:
     """Return sentences of the phrasebook."""
-    from pellucid.data.phrasebook import generate_phrases
+    from pellucid.phrasebook import generate_phrases
 
     return [phrase.source for phrase in islice(generate_phrases(seed=5), LINES)]
 

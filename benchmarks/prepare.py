@@ -58,7 +58,7 @@ def main() -> None:
 
 def write_pairs(folder: Path, pairs: int) -> Path:
     """Write a corpus, and a run file beside it; return the run file. Each million of pairs has a seed of its own."""
-    from pellucid.data.phrasebook import generate_phrases
+    from pellucid.phrasebook import generate_phrases
 
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{pairs}.{language}" for language in ("en", "es")]
@@ -101,7 +101,7 @@ def read_memory() -> dict[str, float]:
 def measure_prepare(run_file: str, workers: int) -> dict[str, Any]:
     """Measure CPU and wall seconds of each stage, and memory."""
     from pellucid.train.config import read_run
-    from pellucid.train.shard_writing import prepare_shards
+    from pellucid.train.prepare import prepare_shards
 
     run, stages = read_run(Path(run_file)), []
     began = read_memory()["VmRSS"]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pellucid
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.train.state import list_checkpoints
+from pellucid.train.checkpoint import list_checkpoints
 
 HOUSE = Path(__file__).parent.parent
 RESULTS = HOUSE / "benchmarks" / "results"

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 
 from benchmarks.quality import HOUSE, machine
-from benchmarks.translate_setup import make_environment
+from benchmarks.translate import make_environment
 from pellucid.data.batching import EncodedPairs
 from pellucid.model import PRESETS, ModelConfig
+from pellucid.plan.estimate import training_flops
 from pellucid.train.config import read_run
-from pellucid.train.costs import training_flops
 from pellucid.train.data import read_data
 
 RECIPE, VOCABULARY, BATCH = HOUSE / "recipes/multi30k-en-de.toml", 8000, 4096
@@ -178,7 +178,7 @@ def make_page(
         "Target pieces without padding a second after three updates that are not counted: median of the rounds and",
         "(least-most). *best peer*: ratio to the fastest peer in float32, and in bfloat16, within each round. *of the",
         "peak*: operations of useful pieces (three times those of a forward pass without padding,",
-        "`pellucid.train.costs.training_flops`) as a share of a large matrix product's in the same "
+        "`pellucid.plan.estimate.training_flops`) as a share of a large matrix product's in the same "
         "precision, which did",
         f"{' and '.join(f'{peak / 1e9:,.0f} ({kind})' for kind, peak in peaks.items())} GFLOP/s here. *first*:",
         "from the start of the process to the end of the first update, the pairs cut into pieces before.",

@@ -25,10 +25,9 @@ from pellucid.data.batching import Batch, EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.plan.estimate import training_flops
 from pellucid.train.config import OptimConfig
-from pellucid.train.costs import training_flops
-from pellucid.train.optim import make_adam
-from pellucid.train.update import compile_layers, update_weights
+from pellucid.train.update import compile_layers, make_adam, update_weights
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
 WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
@@ -245,8 +244,8 @@ def head_lines(options: argparse.Namespace, device: torch.device, peak: float, e
         f"lengths spread as in WMT 2014 en-de (means {means[0]:.1f} and {means[1]:.1f}, at most {LONGEST}), up to",
         f"{options.batch_tokens:,} target pieces a batch, dropout and label smoothing 0.1, Adam, bfloat16 products. A",
         f"large product reached {peak / 1e12:.2f} TFLOP/s. *of the peak*: the operations of useful pieces",
-        "(`pellucid.train.costs.training_flops`) as a share of that. Target pieces without padding a second: median of",
-        f"ten stretches (least-most), after {UNTIMED} updates. *base run*: the paper's {BASE_RUN:,} updates of",
+        "(`pellucid.plan.estimate.training_flops`) as a share of that. Target pieces without padding a second: median",
+        f"of ten stretches (least-most), after {UNTIMED} updates. *base run*: the paper's {BASE_RUN:,} updates of",
         f"{BATCH:,} pieces.",
         "",
     ]

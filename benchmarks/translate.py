@@ -13,13 +13,18 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
+import venv
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pellucid
 from benchmarks.quality import RESULTS
-from benchmarks.translate_page import SEARCHES, page_lines
+from benchmarks.translate_page import FLOAT32, INT8, PACKAGES, PEERS, ROWS, SEARCHES, Row, Task, page_lines
 from benchmarks.translate_row import CORES
-from benchmarks.translate_setup import FLOAT32, INT8, ROWS, Row, Task, environments, prepare_task, say
+from pellucid.data.corpus import read_lines
 
 HERE = Path(__file__).parent
 
@@ -81,6 +86,80 @@ def parse_options(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]
         parser.error("each --model needs a --source and a --reference")
     models = zip(options.model, options.source, options.reference, strict=True)
     return options, [Task(Path(model), source, reference) for model, source, reference in models]
+
+
+def environments() -> dict[str, Path]:
+    """Return the Python of each virtual environment, made if needed; our own has no name."""
+    return {"": Path(sys.executable)} | {name: make_environment(name) for name in PACKAGES}
+
+
+def make_environment(name: str, packages: tuple[str, ...] | None = None) -> Path:
+    """Return the Python of a virtual environment, made if needed, with the packages named here or given."""
+    folder, packages = PEERS / f".venv-{name}", packages or PACKAGES[name]
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    record = folder / "packages.txt"
+    if not record.exists() or record.read_text(encoding="utf-8").split() != list(packages):
+        say(f"making {folder} with {', '.join(packages)}, once")
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [python, "-m", "pip", "install", "--no-input", "-qq"]
+        # First and without dependencies: the index may have torch for this machine, and nothing else.
+        if index := os.environ.get("TORCH_INDEX"):
+            subprocess.run([*pip, "--no-deps", "--index-url", index, packages[0]], check=True)
+        subprocess.run([*pip, *packages], check=True)
+        record.write_text("\n".join(packages) + "\n", encoding="utf-8")
+    return python
+
+
+def prepare_task(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None:
+    """Export the model in every form; write the sentences as plain text, and `long` others, all different."""
+    task.exports.mkdir(parents=True, exist_ok=True)
+    sources = list(islice(read_lines(task.source), lines))
+    write_lines(task.exports / "source.txt", sources)
+    # All different: an engine could otherwise gain by repeated lines.
+    distinct = list(islice(dict.fromkeys(read_lines(training_files(task.model)[0])), long))
+    if len(distinct) < long:
+        raise SystemExit(
+            f"{training_files(task.model)[0]} has {len(distinct):,} different lines; ask for as many with --long"
+        )
+    write_lines(task.exports / "long.txt", distinct)
+    sides = zip(("--shortlist-source", "--shortlist-target"), training_files(task.model), strict=True)
+    shortlist, ctranslate2 = [word for side in sides for word in side], ["--to", "ctranslate2"]
+    for name, options in {
+        "marian": ["--to", "marian"],
+        "float32": ctranslate2,
+        "float32-shortlist": [*ctranslate2, "--no-gate", *shortlist],
+        "int8": [*ctranslate2, "--precision", "int8", "--no-gate"],
+        "int8-shortlist": [*ctranslate2, "--precision", "int8", "--no-gate", *shortlist],
+    }.items():
+        say(f"exporting {task.model} as {name}")
+        command = [sys.executable, "-m", "pellucid", "export", task.model, task.exports / name, *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    for precision in ("float32", "int8"):
+        pellucid.load(
+            task.model, precision, engine="ctranslate2"
+        )  # so that no timed row has to convert the model first
+    say(f"exporting {task.model} as onnx")
+    command_to_onnx = [pythons["onnx"], "-W", "ignore", "-c", TO_ONNX, task.exports / "marian", task.exports / "onnx"]
+    subprocess.run(command_to_onnx, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+TO_ONNX = """
+import sys
+from optimum.onnxruntime import ORTModelForSeq2SeqLM
+from transformers import AutoTokenizer
+ORTModelForSeq2SeqLM.from_pretrained(sys.argv[1], export=True).save_pretrained(sys.argv[2])
+AutoTokenizer.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])
+"""
+
+
+def training_files(model: Path) -> tuple[str, str]:
+    """Return the training data that the run beside the model names; a shortlist is made from it."""
+    data = tomllib.loads((model.parent / "run.toml").read_text(encoding="utf-8"))["data"]
+    return data["source"], data["target"]
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def measure_row(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str, Path], whole: bool) -> None:
@@ -150,6 +229,10 @@ def clean_environment() -> dict[str, str]:
     excluded = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH", "VIRTUAL_ENV")
     variables = {key: value for key, value in os.environ.items() if key not in excluded}
     return {**variables, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

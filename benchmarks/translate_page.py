@@ -1,22 +1,81 @@
-"""Page of benchmarks/translate.py: its tables, and the text that explains them."""
+"""Rows and page of benchmarks/translate.py: the engines with their settings, and what is written of their results."""
 
 import argparse
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from benchmarks.quality import machine
+from benchmarks.quality import HOUSE, machine
 from benchmarks.translate_row import CORES
-from benchmarks.translate_setup import FLOAT32, HF, INT8, OURS, PACKAGES, ROWS, Task
 from pellucid.data.corpus import read_lines
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.lazy_bundle import CONFIG, read_config
 
 SEARCHES = ("greedy", "beam")
+
+PEERS = HOUSE / "runs" / "peers"
+PACKAGES = {
+    "peers": ("torch==2.13.0", "transformers==5.23.0", "ctranslate2==4.8.5", "sentencepiece==0.2.3"),
+    "onnx": ("torch==2.13.0", "optimum-onnx[onnxruntime]==0.1.0", "onnxruntime==1.31.1", "sentencepiece==0.2.3"),
+}
+"""Virtual environments under runs/peers, with the packages installed in them."""
+
+
+HF, OURS = "Hugging Face `generate`", "Pellucid, torch, float32"
+FLOAT32, INT8 = "CTranslate2, float32", "CTranslate2, int8"
+
+
+@dataclass(frozen=True)
+class Row:
+    """An engine with its settings: the environment it runs in, if it is a peer, and the export it reads, if any.
+
+    `batch` suits it best for a whole file (0: it chooses itself); `rival` is the row of CTranslate2 to compare with.
+    """
+
+    name: str
+    engine: str
+    peer: str
+    export: str
+    batch: int
+    precision: str = "float32"
+    rival: str = FLOAT32
+    slow: bool = False
+    """Whether it translates the whole file in the first round only."""
+
+
+ROWS = (
+    Row(HF, "hugging_face", "peers", "marian", 32, slow=True),
+    Row("ONNX Runtime, by `optimum`", "onnx", "onnx", "onnx", 32, slow=True),
+    Row(FLOAT32, "ctranslate2", "peers", "float32", 64),
+    Row(INT8, "ctranslate2", "peers", "int8", 32, rival=INT8),
+    Row(OURS, "pellucid torch", "", "", 0),
+    Row("Pellucid, torch, bfloat16", "pellucid torch", "", "", 0, "bfloat16"),
+    Row("Pellucid, ctranslate2, float32", "pellucid ctranslate2", "", "", 0),
+    Row("Pellucid, ctranslate2, int8", "pellucid ctranslate2", "", "", 0, "int8", rival=INT8),
+    Row("Pellucid, ctranslate2, int8, shortlist", "pellucid ctranslate2", "", "int8-shortlist", 0, "int8", rival=INT8),
+)
+
+
+@dataclass
+class Task:
+    """A model and its test set; for each row and each whole command, a result per round."""
+
+    model: Path
+    source: str
+    reference: str
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    commands: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def exports(self) -> Path:
+        """Folder of the files that are made from the model."""
+        return PEERS / f"{self.model.resolve().parent.name}-{self.model.name}"
 
 
 def page_lines(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iterator[str]:

@@ -23,13 +23,8 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "book.docstrings",
-    "book.kernels",
-    "book.rows",
-    "book.files",
-    "book.mathml",
-    "book.notebook",
-    "book.numbers",
+    "book",
+    "book_notebook",
 ]
 nitpicky = False
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]

@@ -9,8 +9,8 @@ import pytest
 from pellucid import processor
 from pellucid.processor import ProcessorShare
 from pellucid.train import log
+from pellucid.train.checkpoint import RunCounts
 from pellucid.train.log import RunLog
-from pellucid.train.state import RunCounts
 
 
 class Messages:

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.reproduce import TARGETS, judge_score, plain_bleu, split_hyphens
+from pellucid.plan.estimate import count_parameters, long_pairs, plan_run, stand_in_data, stand_in_run
 from pellucid.train.config import RunConfig, read_run
-from pellucid.train.costs import count_parameters
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
-from pellucid.train.plan import plan_run
-from pellucid.train.stand_in import long_pairs, stand_in_data, stand_in_run
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "recipes"

@@ -157,12 +157,3 @@ def read_constraints() -> list[Requirement]:
     """Read the pins of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
-
-
-def test_the_changelog_has_each_heading_once_and_no_entry_twice():
-    for version in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
-        headings = re.findall(r"^### (.+)$", version, re.MULTILINE)
-        known = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-        assert headings == [heading for heading in known if heading in headings]
-        entries = [" ".join(entry.split()) for entry in re.findall(r"^- (.+(?:\n  .+)*)", version, re.MULTILINE)]
-        assert len(entries) == len(set(entries)) > 0

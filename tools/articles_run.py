@@ -214,10 +214,8 @@ def read_warnings(text: str) -> Failures:
 def run_notebook() -> Iterator[Step]:
     """Run part 2 of the book as one notebook, from top to bottom."""
     yield 1
-    words = ["-m", "book.notebook", str(BUILD / "html" / "transformer.ipynb")]
-    # `python -m book.notebook` must find the package `book` in tools/.
-    paths = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    process = subprocess.run([sys.executable, *words], cwd=ROOT, env=paths, capture_output=True, text=True)
+    words = [ROOT / "tools" / "book_notebook.py", BUILD / "html" / "transformer.ipynb"]
+    process = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     if process.returncode != 0:
         yield "the notebook", last_line(process.stderr)
 

@@ -1,12 +1,15 @@
-"""Table of who may import whom, floor by floor, and the check that every import points down."""
+"""Table of who may import whom, floor by floor, and the check that every import points down and none in a circle."""
 
 import ast
+import os.path
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
+WEB = SOURCE.parent / "web" / "src"
 PACKAGE = "pellucid"
 ANYTHING = "*"
 
@@ -28,6 +31,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "atomic": Floor(others_inside="safetensors"),
     "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data atomic", others="numpy sentencepiece torch jaxtyping"),
+    "phrasebook": Floor(ours="phrasebook atomic"),
     "text": Floor(ours="text"),
     "weights": Floor(ours="atomic model", others="safetensors torch"),
     "lazy_bundle": Floor(ours="atomic sizes data.tokenizer", ours_inside="weights model", others_inside="safetensors"),
@@ -49,6 +53,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
+    "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",
@@ -66,7 +71,7 @@ FLOORS = {  # in the order of reading, from the ground up
         ours="serve api trace decode bundle page",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
-    "cli": Floor(ours="cli atomic", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "cli": Floor(ours="cli atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api"),
 }
@@ -74,16 +79,21 @@ FLOORS = {  # in the order of reading, from the ground up
 
 @dataclass(frozen=True)
 class Import:
-    """One found_import name: the line it is on, and whether the module is loaded only when it is needed."""
+    """One imported name: the line it is on, and whether the module is loaded only when it is needed."""
 
     line: int
     name: str
     inside: bool  # in a function, or for the type checker only
+    typing: bool = False  # for the type checker only
 
 
 def main() -> int:
-    """Print every import that points up; exit status 1 where there is one."""
-    problems = find_violations(SOURCE)
+    """Print every import that points up or in a circle; exit status 1 where there is one."""
+    problems = [
+        *find_violations(SOURCE),
+        *find_circles(python_imports(SOURCE / PACKAGE)),
+        *find_circles(typescript_imports(WEB)),
+    ]
     print("\n".join(problems) or "floors: every arrow points down", file=sys.stderr if problems else sys.stdout)
     return 1 if problems else 0
 
@@ -138,20 +148,75 @@ def describe_row(floor_name: str, inside: bool) -> str:
     return f"{words}; inside a function also: {inside_words}" if inside_words and not inside else words
 
 
-def find_imports(tree: ast.AST, package: tuple[str, ...], inside: bool = False) -> Iterator[Import]:
+def find_circles(imports: dict[str, set[str]]) -> list[str]:
+    """Return one sentence for each group of files that import each other, straight or by way of others.
+
+    >>> find_circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()})
+    ['a, b, c import each other in a circle; move what they share into a file below them']
+    """
+    reached: dict[str, set[str]] = {}
+    for file in imports:
+        reached[file], waiting = set(), [file]
+        while waiting:
+            new = imports[waiting.pop()] - reached[file]
+            reached[file] |= new
+            waiting += new
+    circles = {tuple(sorted(other for other in reached[file] if file in reached[other])) for file in imports}
+    return [
+        f"{', '.join(circle)} import each other in a circle; move what they share into a file below them"
+        for circle in sorted(circles - {()})
+    ]
+
+
+def python_imports(root: Path) -> dict[str, set[str]]:
+    """Return the files of the package that each file imports, inside functions too, but not for the type checker."""
+    paths = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.py"))}
+    graph: dict[str, set[str]] = {name: set() for name in paths}
+    for name, path in paths.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for found_import in find_imports(tree, package=(root.name, *Path(name).parent.parts)):
+            top, *words = found_import.name.split(".")
+            # The last words may be a name in a file, or the file itself.
+            files = ["/".join(words[:length]) for length in (len(words), len(words) - 1)]
+            targets = [file for stem in files for file in (f"{stem}.py", f"{stem}/__init__.py") if file in paths]
+            if top == root.name and targets and not found_import.typing:
+                graph[name] |= {targets[0]} - {name}
+    return graph
+
+
+def typescript_imports(root: Path) -> dict[str, set[str]]:
+    """Return the files of the page that each of its files imports; `import type` does not count."""
+    paths = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.ts*"))}
+    graph: dict[str, set[str]] = {name: set() for name in paths}
+    for name, path in paths.items():
+        for target in TYPESCRIPT_IMPORT.findall(path.read_text(encoding="utf-8")):
+            stem = os.path.normpath(Path(name).parent / target).replace(os.sep, "/")
+            graph[name] |= {file for file in (stem, f"{stem}.ts", f"{stem}.tsx") if file in paths}
+    return graph
+
+
+TYPESCRIPT_IMPORT = re.compile(
+    r"^(?:import|export)\s+(?!type\b)(?:[^'\";]*?from\s+)?['\"](\.[^'\"]+)['\"]", re.MULTILINE
+)
+
+
+def find_imports(
+    tree: ast.AST, package: tuple[str, ...], inside: bool = False, typing: bool = False
+) -> Iterator[Import]:
     """Yield every import of a module in `package`, with relative imports written out."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
-            yield from (Import(node.lineno, alias.name, inside) for alias in node.names)
+            yield from (Import(node.lineno, alias.name, inside, typing) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             # One dot is the package itself, each further dot its parent.
             base = [*package[: len(package) - node.level + 1]] if node.level else []
             stem = ".".join([*base, *([node.module] if node.module else [])])
-            yield from (Import(node.lineno, f"{stem}.{alias.name}", inside) for alias in node.names)
+            yield from (Import(node.lineno, f"{stem}.{alias.name}", inside, typing) for alias in node.names)
         else:
             # These imports do not run when the module is loaded.
-            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_type_checking(node)
-            yield from find_imports(node, package, inside or lazy)
+            typing_here = typing or is_type_checking(node)
+            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or typing_here
+            yield from find_imports(node, package, inside or lazy, typing_here)
 
 
 def is_type_checking(node: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import articles
 from floors import FLOORS, PACKAGE, SOURCE
+from map import reading_page
 
 DOCS = SOURCE.parent / "docs"
 NOTICE = "<!-- Made by `make fix` from the code; edits here are lost. -->\n\n"
@@ -280,6 +281,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/glossary.md": glossary_page,
     "reference/articles.md": articles.articles_page,
     "design/laws.md": laws_page,
+    "design/reading.md": reading_page,
 }
 """Function that makes each page, by its path in docs/."""
 

@@ -446,7 +446,7 @@ def run_settings(
     from pellucid.train.config import make_run, override_run, read_run
     from pellucid.train.defaults import choose_fine_tuning_settings, choose_settings
     from pellucid.train.initial_model import initial_model_tables
-    from pellucid.train.text_reading import count_training_pairs
+    from pellucid.train.prepare import count_training_pairs
 
     if run is None:
         data = data_table(source, target, dev_source, dev_target)

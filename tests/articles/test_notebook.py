@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from tools.book import notebook
+from tools import book_notebook as notebook
 
 PAGE = """\
 ---

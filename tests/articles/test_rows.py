@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from pellucid.data.phrasebook import HELD_OUT
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend
 from pellucid.model.layers import FeedForward, Residual
 from pellucid.model.positions import Positions
+from pellucid.phrasebook import HELD_OUT
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import make_adam
+from pellucid.train.update import make_adam
 from tests.articles.printed import PATTERN, SCALED
 from tests.model.models import add_noise, sentences, small_model
 

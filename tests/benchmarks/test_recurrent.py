@@ -5,11 +5,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks.recurrent_copy import LONGEST, line, make_lines
-from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, reverse_rows
-from benchmarks.recurrent_race import Contender, Runner, dev_loss, greedy, race, runner
+from benchmarks.recurrent import (
+    LONGEST,
+    BothWays,
+    Recurrent,
+    Runner,
+    Sizes,
+    dev_loss,
+    greedy,
+    make_line,
+    make_lines,
+    race,
+    reverse_rows,
+)
 from pellucid.data.batching import EncodedPairs
-from pellucid.data.stream import pack_sentences
+from pellucid.data.stream import Stream, pack_sentences
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
@@ -67,7 +77,7 @@ def test_decoding_step_by_step_is_decoding_all_at_once(attention: bool):
     model = make_model(attention)
     source, target = make_sentences([3, 7, 1]), make_sentences([6, 6, 6])
     memory = model.encode(source)
-    at_once, search_state = model.decode(target, memory), model.at_start(memory)
+    at_once, search_state = model.decode(target, memory), memory
     for position in range(target.shape[1]):
         state = model.go_on(target[:, position : position + 1], search_state)
         assert torch.allclose(state[:, 0], at_once[:, position], rtol=0, atol=1e-14)
@@ -114,18 +124,17 @@ def test_lines_to_copy_are_their_own_translation_and_have_every_length():
 
 def run_race(total: float, longest: int = 4) -> list[Runner]:
     random = np.random.default_rng(5)
-    rows = [line(random, int(random.integers(1, longest + 1))) for _ in range(2000)]
+    rows = [make_line(random, int(random.integers(1, longest + 1))) for _ in range(2000)]
     rows = [[4 + (i - 4) % 8 if i != EOS else i for i in row] for row in rows]
     encoded = EncodedPairs(pack_sentences(rows, np.uint16), pack_sentences(rows, np.uint16))
     optim = OptimConfig(warmup=20, schedule="linear", label_smoothing=0.0)
     config = ModelConfig(12, 12, 32, 64, 4, encoder_layers=1, decoder_layers=1, dropout=0.0)
-    contenders = [
-        Contender("GRU", lambda: Recurrent(Sizes(12, 32, 24, 32, encoder_layers=1)), (0.01,)),
-        Contender("Transformer", lambda: Transformer(config), (0.01,)),
-    ]
-    runners = [runner(contender, 0.01, optim, encoded, 256) for contender in contenders]
-    race(runners, total)
-    return runners
+    contenders = {
+        "GRU": lambda: Recurrent(Sizes(12, 32, 24, 32, encoder_layers=1)),
+        "Transformer": lambda: Transformer(config),
+    }
+    peaks = dict.fromkeys(contenders, (0.01,))
+    return [runner for [runner] in race(contenders, peaks, optim, encoded, total, batch_tokens=256).values()]
 
 
 @pytest.mark.article("A2", "B1", "C1")
@@ -151,7 +160,7 @@ def test_dropout_rises_with_the_epochs_in_both_networks():
         "GRU": lambda: Recurrent(Sizes(70, 8, 4, 8, encoder_layers=1, dropout=0.5)),
         "Transformer": lambda: Transformer(ModelConfig(70, 70, 8, 16, 2, 1, 1, dropout=0.5)),
     }.items():
-        contestant = runner(Contender(kind, make, (0.01,)), 0.01, OptimConfig(dropout_rise=10.0), encoded, 256)
+        contestant = Runner(make(), OptimConfig(peak=0.01, dropout_rise=10.0), Stream(encoded, 256, seed=1))
         for update in range(3):
             contestant.run(contestant.seconds + 1e-9, 1.0)
             rates[kind, update] = contestant.model.dropout.rate, contestant.stream.batches_per_epoch

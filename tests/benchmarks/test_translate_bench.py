@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import invariance
-from benchmarks.translate_page import page_lines
-from benchmarks.translate_setup import FLOAT32, HF, INT8, ROWS, Task
+from benchmarks.translate_page import FLOAT32, HF, INT8, ROWS, Task, page_lines
 from pellucid import bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer

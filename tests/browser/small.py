@@ -9,9 +9,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from pellucid import bundle
-from pellucid.data.phrasebook import Phrase, generate_phrases
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
+from pellucid.phrasebook import generate_phrases
+from pellucid.phrasebook.chunk import Phrase
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."
 """Two sentences: 8 pieces against 9, and 9 against 8, the end marks counted."""

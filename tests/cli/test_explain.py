@@ -145,7 +145,7 @@ def test_the_search_shows_what_was_finished_and_what_was_dropped(walk_text, trac
     assert trace.tree is not None
     assert f"Beam of {trace.tree.width}; score = {trace.tree.formula}" in text
     finished = [node for node in trace.tree.nodes if node.fate == "finished"]
-    scores = [float(score) for score in re.findall(r"(?m)^[* ] +(-\d+\.\d{4}) ", text)]
+    scores = [float(score) for score in re.findall(r"(?m)^ +\*? +(-\d+\.\d{4}) ", text)]
     assert scores == sorted((round(node.score, 4) for node in finished), reverse=True)
     assert len(re.findall(r"(?m)^ {2,5}\d+  ", text)) == 1 + max(node.step for node in trace.tree.nodes)
     assert "dropped: " in text

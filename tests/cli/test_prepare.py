@@ -14,12 +14,12 @@ import pytest
 
 from pellucid.atomic import verify_directory
 from pellucid.data import shards
-from pellucid.train import shard_writing
+from pellucid.train import prepare
 from tests.train.corpora import write_corpus
 
 SLOW_PREPARE = """
 import sys, time
-from pellucid.train import shard_writing as prepare
+from pellucid.train import prepare
 prepare.PAIRS_PER_PART = 7
 real = prepare.encode_part
 def slow(*arguments):
@@ -33,7 +33,7 @@ app(["prepare", "small.toml", "--out", "shards", "--workers", "2"])
 
 @pytest.fixture
 def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 7)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 7)
     data = write_corpus(tmp_path, pairs=211)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(
@@ -70,7 +70,7 @@ def test_without_out_the_directory_comes_from_the_run_or_from_its_name(call, run
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_threads_writes_the_same_bytes(call, run_file, tmp_path, workers, monkeypatch):
     call("prepare", "small.toml", "--out", "one", "--workers", workers)
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 100)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 100)
     call("prepare", "small.toml", "--out", "other", "--workers", 2)
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "other")
 
@@ -112,17 +112,17 @@ def test_a_killed_command_resumes_with_the_finished_blocks(call, run_file, tmp_p
     assert not (tmp_path / "shards").exists()
     finished = {path: path.stat().st_ino for path in work.glob("parts/0/*.npz")}
     assert 5 < len(finished) < 31
-    join_shards, inodes_at_join = shard_writing.join_shards, {}
+    join_shards, inodes_at_join = prepare.join_shards, {}
 
     def note_inodes(*arguments):
         inodes_at_join.update({path: path.stat().st_ino for path in finished})
         return join_shards(*arguments)
 
-    shard_writing.join_shards = note_inodes
+    prepare.join_shards = note_inodes
     try:
         result = call("prepare", "small.toml", "--out", "shards")
     finally:
-        shard_writing.join_shards = join_shards
+        prepare.join_shards = join_shards
     assert result.exit_code == 0, result.stderr
     assert f"continuing with {work}" in result.stderr
     assert "learning the vocabulary" not in result.stderr
@@ -136,7 +136,7 @@ def test_changed_text_or_settings_begin_anew(call, run_file, tmp_path, monkeypat
         raise OSError(28, "No space left on device", "shards")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shard_writing, "write_part", fail)
+        patch.setattr(prepare, "write_part", fail)
         result = call("prepare", "small.toml", "--out", "shards")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no space left on device" in result.stderr
@@ -154,7 +154,7 @@ def test_shards_of_changed_text_are_replaced_only_once_the_new_ones_are_whole(ca
         source.write("one six\n")
         target.write("seis uno\n")
     with monkeypatch.context() as patch:
-        patch.setattr(shard_writing, "join_shards", lambda *arguments: 1 / 0)
+        patch.setattr(prepare, "join_shards", lambda *arguments: 1 / 0)
         assert isinstance(call("prepare", "small.toml", "--out", "shards").exception, ZeroDivisionError)
     assert shard_bytes(tmp_path / "shards") == before
     assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
@@ -163,7 +163,7 @@ def test_shards_of_changed_text_are_replaced_only_once_the_new_ones_are_whole(ca
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crash_around_the_last_rename_is_recovered_from(call, run_file, tmp_path, monkeypatch, renamed):
-    replace_directory = shard_writing.replace_directory
+    replace_directory = prepare.replace_directory
 
     def crash(*arguments):
         if renamed:
@@ -171,7 +171,7 @@ def test_a_crash_around_the_last_rename_is_recovered_from(call, run_file, tmp_pa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(shard_writing, "replace_directory", crash)
+        patch.setattr(prepare, "replace_directory", crash)
         assert call("prepare", "small.toml", "--out", "shards").exit_code == 130
     assert (tmp_path / "shards").exists() == renamed
     assert (tmp_path / "shards.unfinished").exists()
@@ -227,14 +227,14 @@ def test_a_corpus_of_pairs_that_are_all_too_long_is_refused(call, run_file, tmp_
 
 
 def test_a_file_that_changes_during_the_work_is_named(call, run_file, tmp_path, monkeypatch):
-    write_parts = shard_writing.write_parts
+    write_parts = prepare.write_parts
 
     def write_parts_and_change_text(*arguments):
         parts = write_parts(*arguments)
         (tmp_path / "target.txt").write_text("other\n" * 211, encoding="utf-8")
         return parts
 
-    monkeypatch.setattr(shard_writing, "write_parts", write_parts_and_change_text)
+    monkeypatch.setattr(prepare, "write_parts", write_parts_and_change_text)
     result = call("prepare", "small.toml", "--out", "shards")
     assert result.exit_code == 2
     assert "target.txt changed while it was prepared; run the command again" in result.stderr
@@ -253,7 +253,7 @@ def test_a_directory_that_holds_something_else_is_not_replaced(call, run_file, t
 
 def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch):
     running, most_waiting, lock = [0], [0], threading.Lock()
-    pair_blocks, encode_part = shard_writing.pair_blocks, shard_writing.encode_part
+    pair_blocks, encode_part = prepare.pair_blocks, prepare.encode_part
     blocks_read, blocks_encoded = [0], [0]
 
     def count_blocks(*arguments):
@@ -269,8 +269,8 @@ def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch)
             running[0] += 1
             blocks_encoded[0] += 1
 
-    monkeypatch.setattr(shard_writing, "pair_blocks", count_blocks)
-    monkeypatch.setattr(shard_writing, "encode_part", encode_slowly)
+    monkeypatch.setattr(prepare, "pair_blocks", count_blocks)
+    monkeypatch.setattr(prepare, "encode_part", encode_slowly)
     assert call("prepare", "small.toml", "--out", "shards", "--workers", 2).exit_code == 0
     assert blocks_read[0] == 31
     assert most_waiting[0] <= 2 * 2 + 2

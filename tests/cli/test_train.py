@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import bundle
+from pellucid import bundle, phrasebook
 from pellucid.cli import demo
-from pellucid.data import phrasebook
 from pellucid.train.log import read_log
 from tests.train.corpora import write_corpus
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pellucid.data import corpus
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_lines, read_pairs
-from pellucid.data.phrasebook import generate_phrases
+from pellucid.phrasebook import generate_phrases
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 

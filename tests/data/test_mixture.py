@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.mixture import CorpusShare, count_by_corpus, epoch_pairs, index_type
+from pellucid.data.batching import CorpusShare, count_by_corpus, epoch_pairs, index_type
 
 law = settings(derandomize=True, deadline=None, max_examples=100)
 WEIGHTS = st.sampled_from([0.1, 0.3, 0.5, 1.0, 1.1, 2.0, 2.5, 3.0])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pellucid.bundle import load_bundle
 from pellucid.data.corpus import read_lines
-from pellucid.data.phrasebook import generate_phrases, split_into_words
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.interop import lexicon as module
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
@@ -26,6 +25,8 @@ from pellucid.interop.lexicon import (
     train_lexicon,
     write_vmap,
 )
+from pellucid.phrasebook import generate_phrases
+from pellucid.phrasebook.chunk import split_into_words
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 DEMO = Path(__file__).parents[2] / "runs" / "demo"

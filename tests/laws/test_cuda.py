@@ -14,8 +14,7 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import make_adam
-from pellucid.train.update import compile_layers, update_weights
+from pellucid.train.update import compile_layers, make_adam, update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytestmark = pytest.mark.gpu

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 import typer
+from safetensors.torch import save_file
 
 from pellucid import bundle
 from pellucid.cli.train import train_and_plot
-from pellucid.train import log, loop, state
+from pellucid.train import checkpoint, log, loop
+from pellucid.train.checkpoint import list_checkpoints, restore_state
 from pellucid.train.config import RunConfig
-from pellucid.train.failures import TrainingFailed
+from pellucid.train.distributed import TrainingFailed
 from pellucid.train.log import NoOutput
 from pellucid.train.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights
@@ -52,7 +54,7 @@ class FullDisk:
         ):
             monkeypatch.setattr(owner, name, self.wrap_call(getattr(owner, name), is_counted))
         monkeypatch.setattr(io, "open", self.wrap_open(io.open))
-        for module in (bundle, state):
+        for module in (bundle, checkpoint):
             monkeypatch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def is_inside(self, path: object, *_: object) -> bool:
@@ -141,10 +143,10 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
             except OSError:
                 refused += 1
             disk.room = 10**9
-            newest, loaded = loop.load_newest_sound(state.list_checkpoints(out), NoOutput())
+            newest, loaded = loop.load_newest_sound(list_checkpoints(out), NoOutput())
             assert loaded.manifest["step"] in (4, 8)
             assert bundle.load_bundle(out / "best").manifest["step"] in (4, 8)
-            state.restore_state(train_state, newest)
+            restore_state(train_state, newest)
             train_state.counts.step = 8
             if disk.writes <= room:
                 break
@@ -158,7 +160,7 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
     run, undisturbed_run, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
-    real_save, refused = state.bundle.save_bundle, set()
+    real_save, refused = bundle.save_bundle, set()
 
     def save_or_refuse(directory, *arguments, **options):
         if directory.name in ("step-00000004", "best") and directory not in refused:
@@ -166,7 +168,7 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
             raise FULL
         return real_save(directory, *arguments, **options)
 
-    monkeypatch.setattr(state.bundle, "save_bundle", save_or_refuse)
+    monkeypatch.setattr(bundle, "save_bundle", save_or_refuse)
     train_run(run, out)
     messages = capsys.readouterr().err
     for name, megabytes in (("checkpoints/step-00000004", "0.1"), ("best", "0.0")):
@@ -175,7 +177,7 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
         )
     assert messages.count("training continues, and the next save will try again") == 2
     assert same_weights(read_weights(out / "last"), read_weights(undisturbed_run / "last"))
-    assert [path.name for path in state.list_checkpoints(out)] == ["step-00000008", "step-00000012"]
+    assert [path.name for path in list_checkpoints(out)] == ["step-00000008", "step-00000012"]
 
 
 def test_a_last_save_that_fails_ends_the_run_with_exit_code_1_and_can_be_made_up_for(
@@ -183,14 +185,14 @@ def test_a_last_save_that_fails_ends_the_run_with_exit_code_1_and_can_be_made_up
 ):
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        real_save = state.save_file
+        real_save = save_file
 
         def save_or_refuse(tensors, path):
             if "step-00000012" in str(path):
                 raise FULL
             real_save(tensors, path)
 
-        patch.setattr(state, "save_file", save_or_refuse)
+        patch.setattr(checkpoint, "save_file", save_or_refuse)
         with pytest.raises(typer.Exit) as ended:
             train_and_plot(run, out, resume=False)
     assert ended.value.exit_code == 1

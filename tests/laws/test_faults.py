@@ -13,14 +13,13 @@ import pytest
 from safetensors import SafetensorError
 from typer.testing import CliRunner, Result
 
-from pellucid import atomic, bundle
+from pellucid import atomic, bundle, phrasebook
 from pellucid.cli import app, demo
 from pellucid.config import to_toml
-from pellucid.data import phrasebook
 from pellucid.interop import marian_weights
 from pellucid.trace import storage as traces
-from pellucid.train import shard_writing, state
-from pellucid.train.state import list_checkpoints
+from pellucid.train import checkpoint, prepare
+from pellucid.train.checkpoint import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import read_weights, same_weights
 from tests.page.traces import built_script
@@ -43,7 +42,7 @@ class FailingDisk:
             patch.setattr(owner, name, self.wrap_call(getattr(os, name)))
         for owner in (io, builtins):
             patch.setattr(owner, "open", self.wrap_open(io.open))
-        for module in (bundle, state, marian_weights, traces):
+        for module in (bundle, checkpoint, marian_weights, traces):
             patch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def count_call(self) -> None:
@@ -369,7 +368,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
     """Folder with a run file, and the hashes of its shards."""
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 97)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 97)
     (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
     out = tmp_path / "shards" / "out"
     assert run_command("prepare", tmp_path / "small.toml", "--out", out).exit_code == 0

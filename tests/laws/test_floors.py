@@ -65,6 +65,34 @@ def test_an_import_that_points_down_is_allowed(path: str, text: str):
     assert floors.module_violations(Path(path), text) == []
 
 
+def test_no_files_import_each_other_in_a_circle():
+    assert floors.find_circles(floors.python_imports(floors.SOURCE / "pellucid")) == []
+    assert floors.find_circles(floors.typescript_imports(floors.WEB)) == []
+
+
+def test_imports_inside_a_function_make_a_circle_and_those_of_types_do_not(tmp_path):
+    package = tmp_path / "pellucid"
+    texts = {
+        "a.py": "def f():\n    from pellucid.b import g",
+        "b.py": "from pellucid import c",
+        "c.py": "from .a import f",
+        "d.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pellucid.e",
+        "e.py": "import pellucid.d",
+        "f.ts": 'import { g } from "./g";',
+        "g.tsx": 'import {\n  f,\n} from "./f";',
+        "h.ts": 'import type { G } from "./i";',
+        "i.ts": 'import { h } from "./h";',
+    }
+    package.mkdir()
+    for name, text in texts.items():
+        (package / name).write_text(text, encoding="utf-8")
+    circles = [
+        *floors.find_circles(floors.python_imports(package)),
+        *floors.find_circles(floors.typescript_imports(package)),
+    ]
+    assert [circle.partition(" import")[0] for circle in circles] == ["a.py, b.py, c.py", "f.ts, g.tsx"]
+
+
 def test_a_new_folder_needs_a_row():
     assert "stands on no floor" in floors.module_violations(Path("extras/new.py"), "")[0]
 

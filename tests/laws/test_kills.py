@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from benchmarks.kill import KilledRun
-from pellucid.train import log, loop, state
+from pellucid.train import log, loop
+from pellucid.train.checkpoint import checkpoint_path, list_checkpoints
 from tests.laws.runs import assert_same_end, read_reports
 from tests.train.corpora import mixed, small_run
 
@@ -28,13 +29,13 @@ def check_resumes(steps: list[int], train: dict, tmp_path: Path, monkeypatch: py
     losses = [row["loss"] for row in read_reports(whole) if "loss" in row]
     assert len(set(losses)) == 23
     if 1 in steps:
-        assert any(is_at_end_of_epoch(state.checkpoint_path(whole, step)) for step in steps)
+        assert any(is_at_end_of_epoch(checkpoint_path(whole, step)) for step in steps)
     for step in steps:
         out = tmp_path / f"from-{step}"
         shutil.copytree(whole, out)
-        for path in state.list_checkpoints(out)[step:]:
+        for path in list_checkpoints(out)[step:]:
             shutil.rmtree(path)
-        assert state.list_checkpoints(out)[-1].name == f"step-{step:08d}"
+        assert list_checkpoints(out)[-1].name == f"step-{step:08d}"
         torch.manual_seed(step)
         loop.train_run(run, out, resume=True)
         assert_same_end(whole, out)

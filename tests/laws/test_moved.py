@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pellucid.config import to_toml
-from pellucid.train import shard_writing
+from pellucid.train import prepare
+from pellucid.train.checkpoint import list_checkpoints
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.loop import train_run
-from pellucid.train.state import list_checkpoints
 from tests.laws.runs import assert_same_end, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
 from tests.train.corpora import mixed, small_run
@@ -27,8 +27,8 @@ def with_shards(
     run: RunConfig, folder: Path, pairs_per_part: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> RunConfig:
     """Write the shards of a run, and return the run on them."""
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", pairs_per_part)
-    shard_writing.prepare_shards(run, folder, workers, lambda message: None)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", pairs_per_part)
+    prepare.prepare_shards(run, folder, workers, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from pellucid.train import loop, state
+from pellucid.train import checkpoint, loop
+from pellucid.train.checkpoint import list_checkpoints
 from pellucid.train.config import RunConfig
 from pellucid.train.loop import train_run
 from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
@@ -49,7 +51,7 @@ def test_the_same_seed_trains_the_same_model_and_another_seed_another(run, undis
 
 def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed_run, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    real_save = state.save_file
+    real_save = save_file
 
     def power_cut(tensors, path):
         if "step-00000008" in str(path):
@@ -57,10 +59,10 @@ def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed_
         return real_save(tensors, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(state, "save_file", power_cut)
+        patch.setattr(checkpoint, "save_file", power_cut)
         with pytest.raises(RunKilled):
             train_run(run, out)
-    assert [path.name for path in state.list_checkpoints(out)] == ["step-00000004"]
+    assert [path.name for path in list_checkpoints(out)] == ["step-00000004"]
     train_run(run, out, resume=True)
     assert_same_end(undisturbed_run, out)
 
@@ -76,7 +78,7 @@ def test_a_run_that_was_asked_to_stop_ends_where_an_undisturbed_one_does(run, un
         patch.setattr(loop, "update_weights", interrupt_and_update)
         assert train_run(run, tmp_path / "out").stop == "SIGINT"
         assert train_run(run, tmp_path / "out", resume=True).stop == "SIGINT"
-    assert [path.name for path in state.list_checkpoints(tmp_path / "out")] == ["step-00000002"]
+    assert [path.name for path in list_checkpoints(tmp_path / "out")] == ["step-00000002"]
     train_run(run, tmp_path / "out", resume=True)
     assert_same_end(undisturbed_run, tmp_path / "out")
 
@@ -138,15 +140,15 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(tmp_pat
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_run(run, out)
     expected = read_weights(out / "last")
-    path = state.list_checkpoints(out)[-1] / "training.safetensors"
+    path = list_checkpoints(out)[-1] / "training.safetensors"
     flipped = bytearray(path.read_bytes())
     flipped[-5] ^= 1
     path.write_bytes(flipped)
     train_run(run, out, resume=True)
     assert "training.safetensors was changed after it was written" in capsys.readouterr().err
     assert same_weights(read_weights(out / "last"), expected)
-    for checkpoint in state.list_checkpoints(out):
-        (checkpoint / "model.safetensors").unlink()
+    for directory in list_checkpoints(out):
+        (directory / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"no checkpoint in .* is sound"):
         train_run(run, out, resume=True)
 

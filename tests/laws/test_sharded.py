@@ -14,12 +14,10 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train import update as updating
+from pellucid.train.checkpoint import TrainState, list_checkpoints, reset_weights
 from pellucid.train.config import OptimConfig, RunConfig
-from pellucid.train.distributed import Workers, empty_batch
-from pellucid.train.fsdp import gather_tensor, place_model
-from pellucid.train.optim import make_adam
-from pellucid.train.state import TrainState, list_checkpoints, reset_weights
-from pellucid.train.update import batch_loss, update_weights
+from pellucid.train.distributed import Workers, empty_batch, gather_tensor, place_model
+from pellucid.train.update import batch_loss, make_adam, update_weights
 from tests.laws.runs import read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.train.corpora import small_run

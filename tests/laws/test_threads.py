@@ -11,7 +11,7 @@ import torch
 from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train import distributed, threads, update
+from pellucid.train import distributed, update
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import Workers
 from tests.laws.test_update import MEMORY_ERRORS, make_batch, make_model, make_scarce_model
@@ -22,7 +22,7 @@ BATCHES = [make_batch(slice(0, 3)), make_batch(slice(3, None))]
 @pytest.fixture(params=[2, 3])
 def many_threads(request, monkeypatch):
     """Two or three threads for every update, however small."""
-    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 1)
+    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
 
 
@@ -36,7 +36,7 @@ def train_model(
 
 def test_an_update_shared_by_threads_is_the_update_of_one(many_threads, monkeypatch):
     threaded, result = train_model(make_model())
-    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 10**9)
+    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 10**9)
     single, expected = train_model(make_model())
     assert (result.target_tokens, result.halved, result.left_out) == (expected.target_tokens, 0, ())
     assert result.loss == pytest.approx(expected.loss, rel=1e-12)
@@ -70,14 +70,14 @@ def test_with_dropout_the_bits_do_not_depend_on_which_thread_is_first(many_threa
 
 def test_each_thread_has_another_seed_for_dropout():
     whole = replace(make_batch(), seed=7)
-    assert [threads.thread_rows(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
+    assert [update.thread_rows(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
 
 
 def test_no_two_threads_of_any_workers_share_a_seed_for_dropout():
     rows = PackedSentences(np.tile(np.arange(4, 12), 40), np.arange(0, 328, 8))
     [batch_spec] = Stream(EncodedPairs(rows, rows), 1000, seed=1).upcoming(1)
     seeds = [
-        threads.thread_rows(batch_share, number, 2).seed
+        update.thread_rows(batch_share, number, 2).seed
         for rank in range(3)
         for batch_share in distributed.worker_batches([batch_spec], Workers(rank, 3))
         for number in range(2)
@@ -87,7 +87,7 @@ def test_no_two_threads_of_any_workers_share_a_seed_for_dropout():
 
 def test_the_shares_of_a_batch_are_its_rows_without_needless_padding():
     whole = make_batch()
-    shares = [threads.thread_rows(whole, i, 3) for i in range(3)]
+    shares = [update.thread_rows(whole, i, 3) for i in range(3)]
     assert sorted(i for share in shares for i in share.indices) == list(range(len(whole.source)))
     assert sum(share.target_tokens for share in shares) == whole.target_tokens
     assert [len(share.source) for share in shares] == [3, 3, 2]
@@ -116,22 +116,22 @@ def test_an_error_in_a_thread_is_raised(many_threads):
 def test_there_are_only_as_many_threads_as_have_enough_work_and_memory(monkeypatch):
     small_model, whole = make_model(), make_batch()  # 8 rows, 88 target positions
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    assert threads.count_threads(small_model, [whole]) == 1
-    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 30)
-    assert threads.count_threads(small_model, [whole]) == 2
-    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 1)
-    assert threads.count_threads(small_model, [whole]) == 8
-    assert threads.count_threads(small_model, [whole, make_batch(slice(0, 3))]) == 3
+    assert update.count_threads(small_model, [whole]) == 1
+    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 30)
+    assert update.count_threads(small_model, [whole]) == 2
+    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 1)
+    assert update.count_threads(small_model, [whole]) == 8
+    assert update.count_threads(small_model, [whole, make_batch(slice(0, 3))]) == 3
     size = sum(parameter.numel() * parameter.element_size() for parameter in small_model.parameters())
-    monkeypatch.setattr(threads, "GRADIENT_BYTES", 5 * size)
-    assert threads.count_threads(small_model, [whole]) == 5
-    monkeypatch.setattr(threads, "GRADIENT_BYTES", size - 1)
-    assert threads.count_threads(small_model, [whole]) == 1
+    monkeypatch.setattr(update, "GRADIENT_BYTES", 5 * size)
+    assert update.count_threads(small_model, [whole]) == 5
+    monkeypatch.setattr(update, "GRADIENT_BYTES", size - 1)
+    assert update.count_threads(small_model, [whole]) == 1
 
 
 def test_compiled_layers_are_run_by_one_thread(monkeypatch):
-    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 1)
+    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     small_model = make_model()
-    assert threads.count_threads(small_model, BATCHES) == 2
-    assert threads.count_threads(update.compile_layers(small_model, backend="eager"), BATCHES) == 1
+    assert update.count_threads(small_model, BATCHES) == 2
+    assert update.count_threads(update.compile_layers(small_model, backend="eager"), BATCHES) == 1

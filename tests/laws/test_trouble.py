@@ -15,12 +15,12 @@ from torch import nn
 from pellucid import bundle
 from pellucid.cli.train import train_and_plot
 from pellucid.data.batching import Batch
-from pellucid.train import log, loop, recovery, state, update
-from pellucid.train.failures import TrainingFailed
+from pellucid.train import log, loop, recovery, update
+from pellucid.train.checkpoint import list_checkpoints, restore_state
+from pellucid.train.distributed import TrainingFailed
 from pellucid.train.log import NoOutput
 from pellucid.train.loop import train_run
-from pellucid.train.optim import learning_rate
-from pellucid.train.update import batch_loss
+from pellucid.train.update import batch_loss, learning_rate
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights, train_until
 from tests.train.corpora import small_run
 
@@ -138,7 +138,7 @@ def test_twenty_infinite_gradients_in_a_row_take_the_run_back_to_the_last_good_c
     counts = json.loads((tmp_path / "out/checkpoints/step-00000031/training.json").read_text())["counts"]
     assert (counts["skipped_updates"], counts["rollbacks"], counts["skipped_in_a_row"]) == (20, 1, 0)
     # the average is made of good checkpoints, none of them from between
-    assert [path.name[-2:] for path in state.list_checkpoints(tmp_path / "out")] == ["04", "28", "31"]
+    assert [path.name[-2:] for path in list_checkpoints(tmp_path / "out")] == ["04", "28", "31"]
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_a_run_that_no_rollback_helps_ends_with_one_sentence_and_exit_code_1(tmp
     )
     # each time to an older one, and the oldest stays
     assert [messages.count(f"weights of step-000000{n:02}") for n in (12, 8, 4)] == [1, 1, 1]
-    assert bundle.load_bundle(state.list_checkpoints(out)[0]).manifest["step"] == 4
+    assert bundle.load_bundle(list_checkpoints(out)[0]).manifest["step"] == 4
 
 
 @pytest.mark.slow
@@ -260,10 +260,10 @@ def test_a_checkpoint_without_these_counts_can_be_resumed(tmp_path, monkeypatch)
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_until(5, run, out, monkeypatch)
     train_state = loop.resume_run(run, out, NoOutput())[1]
-    checkpoint = state.list_checkpoints(out)[0]
+    checkpoint = list_checkpoints(out)[0]
     numbers = json.loads((checkpoint / "training.json").read_text())
     for new in ("skipped_in_a_row", "rollbacks", "fruitless_rollbacks", "halved_batches", "pairs_left_out"):
         del numbers["counts"][new]
     (checkpoint / "training.json").write_text(json.dumps(numbers), encoding="utf-8")
-    state.restore_state(train_state, checkpoint)
+    restore_state(train_state, checkpoint)
     assert (train_state.counts.step, train_state.counts.rollbacks) == (4, 0)

@@ -8,8 +8,7 @@ import pytest
 from pellucid.api import Model
 from pellucid.bundle import load_bundle, save_bundle
 from pellucid.decode.translate import Translator
-from pellucid.page.assets import SCRIPT_PATH, read_script
-from pellucid.page.html import KEEP_CHOICES, manifest_with_answers, page_html, save_html
+from pellucid.page.html import KEEP_CHOICES, SCRIPT_PATH, manifest_with_answers, page_html, read_script, save_html
 from pellucid.page.widget import PageQuestions, frame_html
 from pellucid.trace.session import perform_act
 from tests.decode.models import random_model, small_tokenizer
@@ -82,7 +81,7 @@ def test_hostile_text_is_harmless_in_a_file_and_in_the_notebook_around_it(trace,
         manifest[side]["pieces"][1] = HOSTILE
     manifest["axes"]["S"]["labels"][1] = manifest["steps"][0]["chosen"]["piece"] = HOSTILE
     manifest["notes"] = [HOSTILE]
-    text = page_html(manifest, trace.tensor, trace.parameter, "float32")
+    text = page_html(trace, manifest, "float32")
     (tmp_path / "out.html").write_text(text, encoding="utf-8")
     with open_tab() as tab:
         tab.goto((tmp_path / "out.html").as_uri())

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from pellucid.page.scatter import scatter_html
+from pellucid.page.figures import scatter_html
 
 HOSTILE = ["</script><script>alert(1)</script>", "{{title}}", "<!--", "a & b", "▁año\u2028"]
 

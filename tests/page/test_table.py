@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pellucid.page.table import table_html
+from pellucid.page.figures import table_html
 
 HOSTILE = ["</td></table><script>alert(1)</script>", "<!--", "a & b", '"><img src=x onerror=alert(1)>']
 

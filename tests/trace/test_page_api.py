@@ -74,6 +74,14 @@ def test_a_prefix_begins_the_translation(trace):
     assert edited.target.text.startswith("El gato")
 
 
+def nested_lists(depth: int) -> list:
+    """A list in a list, and so on."""
+    lists: list = []
+    for _ in range(depth):
+        lists = [lists]
+    return lists
+
+
 HIDE = {"kind": "hide", "word": 0}
 SILENCE = {"kind": "silence", "attention": "decoder.0.cross", "head": 0}
 ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "values": [0.5] * 9}
@@ -113,6 +121,9 @@ ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "
         ("edit", {"edits": [HIDE], "keep_target": 1}, "keep_target is 1"),
         ("edit", {"edits": HIDE, "keep_target": True}, "it should be a valid array"),
         ("edit", {"edits": [HIDE] * 65, "keep_target": True}, "at most 64"),
+        ("edit", {"edits": nested_lists(500), "keep_target": True}, "recursion limit"),
+        ("edit", {"edits": nested_lists(50_000), "keep_target": True}, "that JSON cannot hold"),
+        ("edit", {"edits": {1, 2}, "keep_target": True}, "that JSON cannot hold"),
         ("edit", {"edits": [[]], "keep_target": True}, "edit.edits[0] is []; it should be an object"),
         ("edit", {"edits": [{"kind": ["hide"]}], "keep_target": True}, "does not match any of the expected tags"),
         ("edit", {"edits": [{"kind": "burn"}], "keep_target": True}, "does not match any of the expected tags"),

@@ -80,7 +80,7 @@ def make_case(text: str, translation: str, tokenizer: Tokenizer | None = None, *
     tokenizer = tokenizer or small_tokenizer()
     [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([translation])
     unknown = [piece.startswith("<0x") for piece in tokenizer.source_pieces(source)]
-    settings = {"unknown": unknown, "searched": True, "beam": 3, "length_penalty": 0.6, **options}
+    settings = {"unknown": unknown, "searched": True, "length_penalty": 0.6, **options}
     return TranslationCase(
         ball().require_origin().bundle.model,
         tokenizer,

@@ -6,8 +6,8 @@ import pytest
 
 from pellucid.config import apply_overrides, build_settings, read_toml, to_toml
 from pellucid.model import PRESETS
+from pellucid.plan.estimate import stand_in_run
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
-from pellucid.train.stand_in import stand_in_run
 
 DATA = {"source": "a.en", "target": "a.es"}
 

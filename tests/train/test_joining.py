@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from pellucid.train import distributed
-from pellucid.train.failures import TrainingFailed
+from pellucid.train.distributed import TrainingFailed
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.train.lock import LOCK_FILE, hold_run_lock
 from pellucid.train.loop import train_run
+from pellucid.train.process import LOCK_FILE, hold_run_lock
 from tests.train.corpora import small_run
 
 HOLD_SCRIPT = """
 import sys, time
 from pathlib import Path
-from pellucid.train.lock import hold_run_lock
+from pellucid.train.process import hold_run_lock
 with hold_run_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

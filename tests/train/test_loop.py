@@ -16,12 +16,12 @@ import torch
 
 from pellucid import bundle
 from pellucid.train import loop
+from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
+from pellucid.train.data import read_corpus, split_held_out
 from pellucid.train.defaults import choose_settings
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
-from pellucid.train.pairs import read_corpus, split_held_out
-from pellucid.train.state import average_weights, list_checkpoints
 from tests.train.corpora import small_run, write_corpus
 
 ENDLESS_SCRIPT = """

@@ -3,7 +3,7 @@
 import pytest
 
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import learning_rate
+from pellucid.train.update import learning_rate
 
 
 @pytest.mark.article("A38")

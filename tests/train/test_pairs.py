@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
-from pellucid.train import loop, pairs, shard_writing
+from pellucid.train import data, loop, prepare
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.log import read_log
@@ -20,7 +20,7 @@ from tests.train.corpora import mixed, small_run
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 37)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 37)
 
 
 def quick_run(folder: Path, **changes: dict) -> RunConfig:
@@ -47,7 +47,7 @@ RUNS = {
 
 
 def with_shards(run: RunConfig, folder: Path) -> RunConfig:
-    shard_writing.prepare_shards(run, folder, 2, lambda message: None)
+    prepare.prepare_shards(run, folder, 2, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 
@@ -117,17 +117,17 @@ def test_the_ledger_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_vocabulary_is_learned_from_the_same_sample_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pairs, "TOKENIZER_SENTENCES", 23)
+    monkeypatch.setattr(data, "TOKENIZER_SENTENCES", 23)
     run = mixed_run(tmp_path / "data")
     text, mapped = read_data(run), read_data(with_shards(run, tmp_path / "shards"))
     assert mapped.tokenizer.source.serialized_model_proto() == text.tokenizer.source.serialized_model_proto()
-    monkeypatch.setattr(pairs, "TOKENIZER_SENTENCES", 1000)
+    monkeypatch.setattr(data, "TOKENIZER_SENTENCES", 1000)
     assert read_data(run).tokenizer.source.serialized_model_proto() != text.tokenizer.source.serialized_model_proto()
 
 
 def test_held_out_sentences_are_in_no_corpus(tmp_path: Path):
     run = without_dev(mixed_run(tmp_path / "data"))
-    corpus = pairs.read_corpus(run.data, run.seed)
+    corpus = data.read_corpus(run.data, run.seed)
     held_out = set(corpus.dev.sources), set(corpus.dev.targets)
     assert corpus.dev.files[0].endswith("source.txt")
     for train_corpus in corpus.train:

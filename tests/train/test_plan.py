@@ -9,16 +9,25 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from pellucid.data.batching import EncodedPairs, PackedSentences, collate
-from pellucid.data.mixture import CorpusShare
+from pellucid.data.batching import CorpusShare, EncodedPairs, PackedSentences, collate
 from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.train import precision, trial
-from pellucid.train.advice import list_advice
-from pellucid.train.costs import count_parameters, estimate_memory, training_flops
-from pellucid.train.epoch_batches import EpochBatches
-from pellucid.train.plan import RunPlan, count_pieces, plan_run
-from pellucid.train.stand_in import NEWS_LENGTH, long_pairs, stand_in_data, stand_in_run
+from pellucid.plan import trial
+from pellucid.plan.advice import list_advice
+from pellucid.plan.estimate import (
+    NEWS_LENGTH,
+    RunPlan,
+    count_parameters,
+    count_pieces,
+    estimate_memory,
+    long_pairs,
+    plan_run,
+    stand_in_data,
+    stand_in_run,
+    training_flops,
+)
+from pellucid.plan.trial import EpochBatches
+from pellucid.train import update
 from pellucid.train.update import batch_loss
 from tests.train.corpora import small_run
 
@@ -226,7 +235,7 @@ def test_advice_counts_the_pairs_that_are_longer_than_a_batch(plan):
     [(True, "float32", "try train.precision = bfloat16, "), (True, "bfloat16", ""), (False, "float32", "")],
 )
 def test_a_run_of_days_is_advised_to_train_less(plan, monkeypatch, native, setting, suggestion):
-    monkeypatch.setattr(precision, "has_native_bfloat16", lambda device: native)
+    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: native)
     slow_trial = replace(plan.trial, seconds=7.776)
     advice = list_advice(change_plan(plan, trial=slow_trial, train={"steps": 100_000, "precision": setting}))
     [sentence] = [sentence for sentence in advice if "at this speed" in sentence]
@@ -235,7 +244,7 @@ def test_a_run_of_days_is_advised_to_train_less(plan, monkeypatch, native, setti
 
 
 def test_advice_names_a_precision_that_the_processor_does_not_have(plan, monkeypatch):
-    monkeypatch.setattr(precision, "has_native_bfloat16", lambda device: False)
+    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: False)
     advice = list_advice(change_plan(plan, train={"precision": "bfloat16"}))
     assert [sentence for sentence in advice if "products are made in float32; a machine that has it" in sentence]
     assert not [

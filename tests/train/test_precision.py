@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from pellucid.train import precision
+from pellucid.train import update
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
-from pellucid.train.precision import autocast_products, explain_float32
+from pellucid.train.update import autocast_products, explain_float32
 from tests.train.corpora import small_run
 
 CPU = torch.device("cpu")
 
 
 def pretend_native_bfloat16(monkeypatch: pytest.MonkeyPatch, native: bool) -> None:
-    monkeypatch.setattr(precision, "has_native_bfloat16", lambda device: native)
+    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: native)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import torch
 
 from pellucid.data.batching import Batch, EncodedPairs
 from pellucid.data.stream import Stream, pack_sentences
-from pellucid.train import prefetch
-from pellucid.train.distributed import ALONE, Workers, worker_batches
-from pellucid.train.prefetch import Prefetcher
+from pellucid.train import distributed
+from pellucid.train.distributed import ALONE, Prefetcher, Workers, worker_batches
 
 
 def make_stream() -> Stream:
@@ -51,7 +50,7 @@ def test_prefetched_batches_are_those_made_when_asked_for(workers, accumulate):
 def test_each_batch_is_made_once_and_a_stream_that_was_set_back_gets_its_own(monkeypatch):
     stream, prefetcher, made_seeds = make_stream(), Prefetcher(), []
     monkeypatch.setattr(
-        prefetch,
+        distributed,
         "worker_batches",
         lambda specs, workers: made_seeds.append(specs[0].seed) or worker_batches(specs, workers),
     )

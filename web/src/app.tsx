@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useApp, useDark } from "./hooks";
 import { handleKey, KEYS } from "./keyboard";
 import { rememberPlace, zoomOut } from "./navigation";
-import { makeLink, writeLink } from "./permalink";
+import { makeAddress } from "./permalink";
 import { PieceColumn, Scrubber, TopBar } from "./sentence";
 import type { View } from "./state";
 import type { Manifest } from "./types";
@@ -22,7 +22,7 @@ import { OutputView } from "./views/output";
 import { PositionsView } from "./views/positions";
 import { StoryView } from "./views/story";
 import { TokensView } from "./views/tokens";
-import { ChecksView, VerdictView } from "./views/verdict";
+import { ChecksView, countChecks, VerdictView } from "./views/verdict";
 import { WordsView } from "./views/words";
 
 export function Page() {
@@ -195,13 +195,11 @@ function CurrentView() {
 function Footer(props: { manifest: Manifest }) {
   const app = useApp();
   const { checks, run, model } = props.manifest;
-  const performed = checks.filter((check) => check.value !== null || !check.passed);
-  const passed = performed.filter((check) => check.passed).length;
+  const { passed, performed, notPerformed } = countChecks(checks);
   const [message, setMessage] = useState("");
   const copyLink = async () => {
-    const link = `${location.href.split("#")[0]}#${writeLink(makeLink(app))}`;
     try {
-      await navigator.clipboard.writeText(link);
+      await navigator.clipboard.writeText(makeAddress(app));
       setMessage("copied");
     } catch {
       setMessage("the browser does not allow copying here; copy the link from the address bar");
@@ -210,9 +208,8 @@ function Footer(props: { manifest: Manifest }) {
   return (
     <footer class="footer">
       <button type="button" class="link" onClick={() => app.goTo({ view: "checks" })}>
-        <span class={passed === performed.length ? "good" : "bad"}>{passed === performed.length ? "✓" : "✗"}</span> checks: {passed} of{" "}
-        {performed.length} passed
-        {performed.length < checks.length ? `, ${checks.length - performed.length} not run` : ""}
+        <span class={passed === performed ? "good" : "bad"}>{passed === performed ? "✓" : "✗"}</span> checks: {passed} of {performed} passed
+        {notPerformed > 0 && `, ${notPerformed} not run`}
       </button>
       <span class="quiet">
         {run.dtype}, {run.device}, dropout {run.dropout} · model <span class="mono">{model.sha256.slice(0, 8)}</span> ·

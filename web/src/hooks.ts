@@ -14,7 +14,7 @@ export function useApp(): App {
   return app;
 }
 
-type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; message: string };
+export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; message: string };
 
 /** Waits for a promise; `load` runs again when `key` changes, and a value that is already `known` is given at once. */
 export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Loaded<T> {

@@ -46,7 +46,6 @@ export function Matrix(props: MatrixProps) {
         : null,
     [manifest, tensor, allowed, mask.state, JSON.stringify(props.fixed), props.transposed],
   );
-  if (row?.shape.includes(0)) return <NotCaptured label={label} reason="no heads left here" bare={props.bare} />;
   if (!row || (loaded.state === "missing" && row.captured) || !row.captured)
     return <NotCaptured label={label} reason={loaded.state === "missing" ? loaded.message : undefined} bare={props.bare} />;
   if (!picture) return props.bare ? <span class="thumbnail waiting" /> : <div class="sheet waiting">{label}</div>;

@@ -5,19 +5,15 @@ import type { TensorRow } from "./types";
 
 const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 3 };
 
-const trails = new WeakMap<App, Place[]>();
-
 /** Remembers the places on the way in, so that Esc finds the way out. */
 export function rememberPlace(app: App, place: Place): void {
-  const trail = trails.get(app) ?? [];
-  trails.set(app, [...trail.filter((earlier) => getDepth(earlier) < getDepth(place)), place]);
+  app.trail = [...app.trail.filter((earlier) => getDepth(earlier) < getDepth(place)), place];
 }
 
 /** Goes back to the place that this one was opened from, and finally to the map. */
 export function zoomOut(app: App): void {
   const current = app.place.value;
-  const trail = trails.get(app) ?? [];
-  const previous = trail.filter((earlier) => getDepth(earlier) < getDepth(current)).at(-1);
+  const previous = app.trail.filter((earlier) => getDepth(earlier) < getDepth(current)).at(-1);
   app.place.value = previous ?? { view: "map" };
 }
 

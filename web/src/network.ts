@@ -1,5 +1,5 @@
 // The network read from the operations of the manifest: the roles of tensors, blocks, stacks and layers; never from names of layers.
-import type { Manifest, Op, TensorRow } from "./types";
+import type { Manifest, Op, Side, TensorRow } from "./types";
 
 /** The tensors of one attention sublayer, each by its name. */
 export interface AttentionParts {
@@ -92,6 +92,11 @@ export function findLogits(manifest: Manifest): TensorRow | undefined {
 export function listLabels(manifest: Manifest, dim: string): string[] {
   const axis = manifest.axes[dim];
   return axis?.labels ?? Array.from({ length: axis?.size ?? 0 }, (_, i) => String(i));
+}
+
+/** Lists the words of one side, as white space parts them. */
+export function listWords(side: Side): string[] {
+  return side.text.split(/\s+/).filter(Boolean);
 }
 
 /** Describes a section in words: "decoder, layer 4, cross-attention" for "decoder.3.cross". */

@@ -1,8 +1,9 @@
 // Parts that several screens share: values that teach mode can hide, pieces, legends, bar charts and strips of numbers.
+import type { ComponentChild } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { getColourTable, makeSymmetricScale, type Scale, toRgb } from "./colour";
 import { formatNumber, formatShort, type RichText } from "./format";
-import { useApp, useDark } from "./hooks";
+import { type Loaded, useApp, useDark } from "./hooks";
 import { type AttentionParts, describeSection } from "./network";
 
 export function RichTextSpan(props: { text: RichText }) {
@@ -42,6 +43,12 @@ export function Missing(props: { message: string }) {
 
 export function Loading() {
   return <p class="quiet">Fetching the numbers…</p>;
+}
+
+/** Stands where numbers will be or should have been; nothing once they are there. */
+export function NotReady({ loaded }: { loaded: Loaded<unknown> }) {
+  if (loaded.state === "ready") return null;
+  return loaded.state === "loading" ? <Loading /> : <Missing message={loaded.message} />;
 }
 
 export const SPACE = "▁";
@@ -251,43 +258,69 @@ export function Slider(props: { name: string; value: number; max: number; min?: 
   );
 }
 
-interface HeadPickerProps {
-  attentions: AttentionParts[];
-  labels: [attention: string, head: string];
-  section: string;
-  head: number;
-  onSection: (section: string) => void;
-  onHead: (head: number) => void;
+type Option = readonly [value: string, text: string];
+
+/** A labelled menu of texts, each with the value that stands for it. */
+export function Menu(props: { label: string; value: string; options: readonly Option[]; onPick: (value: string) => void }) {
+  return (
+    <label>
+      {props.label}{" "}
+      <select value={props.value} onChange={(event) => props.onPick(event.currentTarget.value)}>
+        {props.options.map(([value, text]) => (
+          <option value={value}>{text}</option>
+        ))}
+      </select>
+    </label>
+  );
 }
 
-/** Two menus: the attention of a head, and the head. */
-export function HeadPicker({ attentions, labels, section, head, onSection, onHead }: HeadPickerProps) {
-  const heads = attentions.find((parts) => parts.section === section)?.heads ?? 0;
-  return (
-    <>
-      <label>
-        {labels[0]}{" "}
-        <select value={section} onChange={(event) => onSection(event.currentTarget.value)}>
-          {attentions.map((parts) => (
-            <option value={parts.section}>{describeSection(parts.section)}</option>
-          ))}
-        </select>
-      </label>
-      <HeadMenu label={labels[1]} heads={heads} head={head} onHead={onHead} />
-    </>
-  );
+/** A labelled menu of texts that are known by their number, from 0. */
+export function NumberMenu(props: { label: string; value: number; texts: string[]; onPick: (number: number) => void }) {
+  const options = props.texts.map((text, i): Option => [String(i), text]);
+  return <Menu label={props.label} value={String(props.value)} options={options} onPick={(value) => props.onPick(Number(value))} />;
 }
 
 /** A menu of heads, which are counted from 1 on the page. */
 export function HeadMenu(props: { label: string; heads: number; head: number; onHead: (head: number) => void }) {
+  const texts = Array.from({ length: props.heads }, (_, h) => String(h + 1));
+  return <NumberMenu label={props.label} value={props.head} texts={texts} onPick={props.onHead} />;
+}
+
+/** A menu of attentions, each by its section. */
+export function AttentionMenu(props: { label: string; attentions: AttentionParts[]; section: string; onSection: (section: string) => void }) {
+  const options = props.attentions.map(({ section }): Option => [section, describeSection(section)]);
+  return <Menu label={props.label} value={props.section} options={options} onPick={props.onSection} />;
+}
+
+interface NumberTableProps {
+  label: string;
+  caption?: string;
+  columns: string[]; // the first stands above the headings of the rows
+  rows: (readonly [heading: ComponentChild, ...numbers: ComponentChild[]])[];
+}
+
+/** A table of numbers with a heading for each row and each column. */
+export function NumberTable({ label, caption, columns, rows }: NumberTableProps) {
   return (
-    <label>
-      {props.label}{" "}
-      <select value={String(props.head)} onChange={(event) => props.onHead(Number(event.currentTarget.value))}>
-        {Array.from({ length: props.heads }, (_, h) => (
-          <option value={String(h)}>{h + 1}</option>
+    <table class="plain-table" aria-label={label}>
+      {caption && <caption class="quiet">{caption}</caption>}
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th scope="col">{column}</th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([heading, ...numbers]) => (
+          <tr>
+            <th scope="row">{heading}</th>
+            {numbers.map((number) => (
+              <td class="mono">{number}</td>
+            ))}
+          </tr>
         ))}
-      </select>
-    </label>
+      </tbody>
+    </table>
   );
 }

@@ -166,6 +166,11 @@ export function makeLink(app: App): Link {
   };
 }
 
+/** Makes the whole address of the current view. */
+export function makeAddress(app: App): string {
+  return `${location.href.replace(/#.*/, "")}#${writeLink(makeLink(app))}`;
+}
+
 /** Tells whether a link typed into the address of an open page is of another trace than the one shown. */
 function pointsElsewhere(app: App, link: Link): boolean {
   const manifest = app.manifest.value;

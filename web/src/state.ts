@@ -42,6 +42,12 @@ export interface FollowedPiece {
   index: number;
 }
 
+export interface Baseline {
+  manifest: Manifest;
+  /** Weights and masks of all captured attentions, by name of the tensor. */
+  tensors: Map<string, Float32Array>;
+}
+
 /** One page over a source of traces: signals that its components read, and functions that fetch numbers. */
 export class App {
   readonly manifest = signal<Manifest | null>(null);
@@ -58,6 +64,8 @@ export class App {
   readonly busy = signal<string | null>(null);
   readonly problem = signal<string | null>(null);
   readonly notice = signal<string | null>(null); // how the shown trace differs from what a link named, until another comes
+  readonly baseline = signal<Baseline | null>(null); // a trace that is kept, to compare another with it
+  trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out
   readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
   private cache: TraceCache;
 

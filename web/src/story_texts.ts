@@ -13,6 +13,7 @@ import {
   listAttentions,
   listInputs,
   listLabels,
+  listWords,
 } from "./network";
 import type { Manifest, TensorRow } from "./types";
 
@@ -30,7 +31,7 @@ const NO_SUCH_PART = richText`This model has no such part.`;
 export const STORY_TEXTS = {
   async sentence({ manifest }: StoryParts): Promise<RichText> {
     const { source, target, model } = manifest;
-    const words = source.text.split(/\s+/).filter(Boolean).length;
+    const words = listWords(source).length;
     return richText`The model reads the ${formatQuantity(words, "word")} of “${source.text}” all at once and then writes “${target.text}”, one piece after another. It does so with ${formatCount(model.parameters)} trained numbers; that is all it knows.`;
   },
 
@@ -213,7 +214,7 @@ interface StoryParts {
 }
 
 export function findStoryParts(manifest: Manifest): StoryParts {
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const isCausal = (parts: AttentionParts) => findTensorRow(manifest, parts.allowed)?.op.kind === "causal";
   return {
     manifest,

@@ -297,7 +297,7 @@ export interface Masking {
   kept: number[]; // for each row, the largest difference to the masked run
   unmasked: number[];
   parted: number; // rows where another piece is likeliest without the mask
-  products: { section: string; head: number; width: number; rows: number[][] } | null;
+  products: { section: string; head: number; width: number; rows: number[][] };
 }
 
 /** The weight on the diagonal of each head of each cross-attention. */

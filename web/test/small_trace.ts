@@ -1,4 +1,5 @@
-// A small trace with sizes that are different primes, and numbers that say where they stand.
+// A small trace made by hand, a source that serves it, and rendered elements as plain trees.
+import type { ComponentChild, VNode } from "preact";
 import type { Manifest, Op, TensorRow, TraceSource } from "../src/types";
 
 export const SIZES: Record<string, number> = { S: 5, T: 7, D: 6, H: 2, E: 3, "1": 1 };
@@ -121,4 +122,29 @@ export function makeSource(shown: Manifest, more: Partial<TraceSource> = {}): Tr
     },
     ...more,
   };
+}
+
+export interface Element {
+  tag: string;
+  children: (Element | string)[];
+}
+
+/** Lists the elements and texts of a virtual node that holds no components. */
+export function listElements(child: ComponentChild): (Element | string)[] {
+  if (child === null || child === undefined || typeof child === "boolean") return [];
+  if (Array.isArray(child)) return child.flatMap(listElements);
+  if (typeof child !== "object") return [String(child)];
+  const { type, props } = child as VNode<{ children?: ComponentChild }>;
+  const children = listElements(props.children);
+  return typeof type === "string" ? [{ tag: type, children }] : children;
+}
+
+/** Writes an element as XML. */
+export function writeXml(element: Element | string): string {
+  if (typeof element === "string") return element.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return `<${element.tag}>${element.children.map(writeXml).join("")}</${element.tag}>`;
+}
+
+export function readText(element: Element | string): string {
+  return typeof element === "string" ? element : element.children.map(readText).join("");
 }

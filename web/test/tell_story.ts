@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { toPlainText } from "../src/format";
 import type { Manifest } from "../src/types";
 import { makeStory } from "../src/views/story";
-import { listElements, writeXml } from "./element_tree";
+import { listElements, writeXml } from "./small_trace";
 
 const [directory = "", piece = "1", step = "0"] = process.argv.slice(2);
 const manifest = JSON.parse(readFileSync(join(directory, "manifest.json"), "utf-8")) as Manifest;

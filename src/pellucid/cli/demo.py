@@ -78,7 +78,7 @@ def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfi
 
 def write_data(folder: Path) -> None:
     """Write the phrasebook, unless it is there, as train.en, train.es, train.align, dev.en and so on."""
-    from pellucid.data.phrasebook import split_phrases, write_split
+    from pellucid.phrasebook import split_phrases, write_split
 
     names = [f"{split}.{language}" for split in ("train", "dev", "test") for language in ("en", "es", "align")]
     # All files, so that a demo that was killed while writing them writes them again.
@@ -104,7 +104,7 @@ def score_test_set(model: "Model", folder: Path) -> list[str]:
 
 def held_out_lines(model: "Model") -> list[str]:
     """Return the six sentences held out by hand: source, translation and, where it differs, reference."""
-    from pellucid.data.phrasebook import HELD_OUT
+    from pellucid.phrasebook import HELD_OUT
 
     translations = model.translate([phrase.source for phrase in HELD_OUT])
     lines = ["Six more it has never seen (✓ exactly right, ✗ not):"]

@@ -50,15 +50,21 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.page.blocks import without_infinities
-    from pellucid.page.html import KEEP_CHOICES, format_size, manifest_with_answers, require_writable, save_html
+    from pellucid.page.html import (
+        KEEP_CHOICES,
+        format_size,
+        manifest_with_answers,
+        require_writable,
+        save_html,
+        without_infinities,
+    )
 
     SearchConfig(beam=beam)
     if html:
         require_writable(Path(html), keep or KEEP_CHOICES[0])  # a wrong path is reported before the model is loaded
     elif keep:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
-    line = read_only_line() if sentence == "-" else sentence
+    line = _read_only_line() if sentence == "-" else sentence
     trace = load(model).trace(line, target=target, beam=beam)
     if html:
         size = save_html(trace, html, keep or KEEP_CHOICES[0], say=lambda words: typer.echo(words, err=True))
@@ -76,10 +82,10 @@ def walk_lines(trace: "Trace") -> Iterator[str]:
     from pellucid.cli.walk import walk_trace
     from pellucid.page.html import manifest_with_answers
 
-    return walk_trace(manifest_with_answers(trace), trace.tensor, align_trace(trace), Terminal.of_stdout())
+    return walk_trace(manifest_with_answers(trace), trace.tensor, _align_trace(trace), Terminal.of_stdout())
 
 
-def align_trace(trace: "Trace") -> "Links":
+def _align_trace(trace: "Trace") -> "Links":
     """Return the links between source words and words of the translation."""
     from pellucid.decode.alignment import link_words, piece_alignments, strip_eos, words_without_punctuation
 
@@ -92,7 +98,7 @@ def align_trace(trace: "Trace") -> "Links":
     )
 
 
-def read_only_line() -> str:
+def _read_only_line() -> str:
     """Return the only line of standard input; raise ValueError for none or several."""
     lines = list(read_sentences("-"))
     if len(lines) != 1:

@@ -11,7 +11,7 @@ from pellucid.cli.files import json_line, write_lines
 from pellucid.cli.options import JSON
 
 if TYPE_CHECKING:
-    from pellucid.train.plan import RunPlan
+    from pellucid.plan.estimate import RunPlan
 
 EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml
@@ -41,8 +41,7 @@ def run(
     few seconds of real updates with real batches; and what should be changed first. Nothing is written.
     """
     from pellucid.api import run_settings
-    from pellucid.train.plan import plan_run
-    from pellucid.train.stand_in import stand_in_data, stand_in_run
+    from pellucid.plan.estimate import plan_run, stand_in_data, stand_in_run
 
     if stand_in is None:
         settings, data = run_settings(run_file, change or ())[0], None
@@ -57,7 +56,7 @@ def run(
 
 def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
     """Return a plan as one JSON object: bytes, seconds and operations as numbers, None for what is not known."""
-    from pellucid.train.advice import list_advice
+    from pellucid.plan.advice import list_advice
 
     epoch = plan.epoch
     return {
@@ -92,7 +91,7 @@ def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
 
 def plan_as_text(plan: "RunPlan") -> Iterator[str]:
     """Yield the lines of a plan in words, then advice on what to change."""
-    from pellucid.train.advice import list_advice
+    from pellucid.plan.advice import list_advice
 
     if plan.stand_in:
         yield "stand-in    phrasebook pairs as long as news; settings, sizes, work and speed hold, epochs do not"
@@ -124,7 +123,7 @@ def data_lines(plan: "RunPlan") -> Iterator[str]:
 
 def cost_lines(plan: "RunPlan") -> Iterator[str]:
     """Yield lines on the cost of the run: parameters, work, time, memory and disk."""
-    from pellucid.train.units import format_bytes, format_count, format_seconds
+    from pellucid.plan.advice import format_bytes, format_count, format_seconds
 
     p, m, trial = plan.parameters, plan.memory, plan.trial
     yield (

@@ -33,7 +33,7 @@ def run(
     ends at once. The directory is written to standard output.
     """
     from pellucid.train.config import read_run
-    from pellucid.train.shard_writing import prepare_shards
+    from pellucid.train.prepare import prepare_shards
 
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")

@@ -119,7 +119,7 @@ def _is_loopback(host: str) -> bool:
 
 def _serving_notes(is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None) -> list[str]:
     """Return notes for the user on languages, an exported model, a page that is not built, and who can reach it."""
-    from pellucid.page.assets import read_script
+    from pellucid.page.html import read_script
 
     notes = []
     if not are_languages_named:

@@ -1,11 +1,14 @@
 """Text for a terminal: its width, colours, escapes, and tables that fit."""
 
 import os
+import re
 import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+from rich.cells import cell_len
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,6 @@ class Terminal:
     def dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
-    def green(self, text: str) -> str:
-        return f"\x1b[32m{text}\x1b[0m" if self.colour else text
-
-    def red(self, text: str) -> str:
-        return f"\x1b[31;1m{text}\x1b[0m" if self.colour else text
-
 
 def escape_controls(text: str) -> str:
     r"""Return the text with characters that could control the terminal written as escapes.
@@ -41,18 +38,11 @@ def escape_controls(text: str) -> str:
     >>> escape_controls("a\x1b[2J\tb")
     'a\\x1b[2J\\tb'
     """
+    # Controls, format characters (which may turn the direction of text), surrogates, line and paragraph separators.
     return "".join(
-        # Controls, format characters (which may turn the direction of text), surrogates, line and paragraph separators.
-        character
-        if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        else escape_character(character)
-        for character in text
+        x.encode("unicode_escape").decode("ascii") if unicodedata.category(x) in ("Cc", "Cf", "Cs", "Zl", "Zp") else x
+        for x in text
     )
-
-
-def escape_character(character: str) -> str:
-    """Return one character as a Python escape."""
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def text_width(text: str) -> int:
@@ -61,24 +51,12 @@ def text_width(text: str) -> int:
     >>> text_width("año 犬"), text_width("\\x1b[1mbold\\x1b[0m")
     (6, 4)
     """
-    count, inside = 0, False
-    for character in text:
-        if character == "\x1b":
-            inside = True
-        if not inside and not unicodedata.combining(character):
-            count += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        inside = inside and character != "m"  # a colour sequence runs from ESC to m
-    return count
+    return cell_len(re.sub(r"\x1b\[[0-9;]*m", "", text))
 
 
 def pad_right(text: str, width: int) -> str:
     """Return the text with blanks behind it, up to a width in columns."""
     return text + " " * max(0, width - text_width(text))
-
-
-def pad_left(text: str, width: int) -> str:
-    """Return the text with blanks before it, up to a width in columns."""
-    return " " * max(0, width - text_width(text)) + text
 
 
 def shorten_text(text: str, width: int) -> str:
@@ -87,9 +65,9 @@ def shorten_text(text: str, width: int) -> str:
     >>> shorten_text("a long word", 7)
     'a long…'
     """
-    if text_width(text) <= width:
+    if cell_len(text) <= width:
         return text
-    while text and text_width(text) > width - 1:
+    while text and cell_len(text) > width - 1:
         text = text[:-1]  # one character at a time, for some take two columns and some none
     return f"{text}…"
 
@@ -120,11 +98,12 @@ def format_table(rows: Sequence[Sequence[str]], sides: str, gap: str = "  ") -> 
     ['a    10', 'bcd   7']
     """
     widths = [max(text_width(cell) for cell in column) for column in zip(*rows, strict=True)]
-    pad = {"l": pad_right, "r": pad_left}
-    return [
-        gap.join(pad[side](cell, width) for cell, width, side in zip(row, widths, sides, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        blanks = [" " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [c + b if side == "l" else b + c for c, b, side in zip(row, blanks, sides, strict=True)]
+        lines.append(gap.join(cells).rstrip())
+    return lines
 
 
 def format_blocks(

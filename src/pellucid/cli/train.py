@@ -109,7 +109,7 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
 
     Exits with code 1 and one message if it cannot go on, with 130 or 143, as shells do, if a signal stopped it.
     """
-    from pellucid.train.failures import TrainingFailed
+    from pellucid.train.distributed import TrainingFailed
     from pellucid.train.loop import train_run
 
     try:

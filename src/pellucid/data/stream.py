@@ -7,9 +7,17 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.batching import Batch, EncodedPairs, PackedSentences, collate, epoch_batches
+from pellucid.data.batching import (
+    Batch,
+    CorpusShare,
+    EncodedPairs,
+    PackedSentences,
+    collate,
+    count_by_corpus,
+    epoch_batches,
+    epoch_pairs,
+)
 from pellucid.data.corpus import SentencePairs, SkippedPairs
-from pellucid.data.mixture import CorpusShare, count_by_corpus, epoch_pairs
 from pellucid.data.tokenizer import Tokenizer
 
 

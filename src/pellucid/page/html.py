@@ -1,8 +1,11 @@
 """Writes a trace as one HTML file with the page and its numbers, which opens without a network."""
 
-import base64
+import gzip
 import hashlib
 import json
+import math
+import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from html import escape
 from math import prod
@@ -12,33 +15,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from pellucid.atomic import atomic_file
-from pellucid.page.assets import read_script
-from pellucid.page.blocks import (
-    STORED_TYPES,
-    array_block,
-    json_block,
-    round_fractions,
-    round_to_float16,
-    script_json,
-    script_text,
-)
 
 KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 """Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights."""
 
-MAP_OPERATIONS = ("softmax", "present", "causal")
+_MAP_OPERATIONS = ("softmax", "present", "causal")
 """Operations whose results are maps: attention patterns, and which positions are allowed."""
 
-LARGEST_PAGE = 2**29
+_LARGEST_PAGE = 2**29
 """Bytes of the largest file that is written; browsers open no larger text."""
 
-PACKED_ANSWERS = ("accounts", "verdict", "words", "masking", "heads")
+_PACKED_ANSWERS = ("accounts", "verdict", "words", "masking", "heads")
 """Entries of a manifest that are packed in a file: they consist of numbers, and would be most of a small file."""
 
-ANSWER_DIGITS = 6
+_ANSWER_DIGITS = 6
 """Significant digits of the numbers in answers; float32 has about seven, and they are sums of many."""
-
-NumbersByName = Callable[[str], np.ndarray]
 
 
 class TraceLike(Protocol):
@@ -58,10 +49,10 @@ def save_html(trace: TraceLike, path: str | Path, keep: str = "maps", say: Calla
     """
     path = Path(path)
     require_writable(path, keep)
-    manifest = manifest_for_file(trace)
+    manifest = _manifest_for_file(trace)
     if say:
         say(f"{path} will have at most {format_size(estimate_size(manifest, keep))}")
-    data = page_html(manifest, trace.tensor, trace.parameter, keep).encode()
+    data = page_html(trace, manifest, keep).encode()
     with atomic_file(path) as write:
         write(data)
     return len(data)
@@ -69,116 +60,119 @@ def save_html(trace: TraceLike, path: str | Path, keep: str = "maps", say: Calla
 
 def trace_page(trace: TraceLike, keep: str = "maps") -> str:
     """Return the text of the file."""
-    require_keep_choice(keep)
-    return page_html(manifest_for_file(trace), trace.tensor, trace.parameter, keep)
+    _require_keep_choice(keep)
+    return page_html(trace, _manifest_for_file(trace), keep)
 
 
 def manifest_with_answers(trace: TraceLike) -> dict[str, Any]:
     """Return the manifest with answers about the trace, to as many digits as float32 supports."""
-    return {**trace.manifest(), **round_fractions(trace.answers(), digits=ANSWER_DIGITS)}
+    return {**trace.manifest(), **_round_fractions(trace.answers(), digits=_ANSWER_DIGITS)}
 
 
-def manifest_for_file(trace: TraceLike) -> dict[str, Any]:
+def _manifest_for_file(trace: TraceLike) -> dict[str, Any]:
     """Return the manifest with answers about the trace and about the model, since a file can ask nobody."""
-    return {**manifest_with_answers(trace), **round_fractions(trace.model_answers(), digits=ANSWER_DIGITS)}
+    return {**manifest_with_answers(trace), **_round_fractions(trace.model_answers(), digits=_ANSWER_DIGITS)}
 
 
-def page_html(manifest: Mapping[str, Any], tensors: NumbersByName, parameters: NumbersByName, keep: str) -> str:
-    """Return the text of the file, from a manifest and functions that return tensors and parameters by name.
+def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
+    """Return the text of the file: this manifest, and the numbers of the trace that are kept.
 
     Raises ValueError where `keep` is none of `KEEP_CHOICES`, and for more bytes than a browser opens.
     """
     bytes_at_most = estimate_size(manifest, keep)
-    if bytes_at_most > LARGEST_PAGE:
+    if bytes_at_most > _LARGEST_PAGE:
         smaller = ", ".join(KEEP_CHOICES[: KEEP_CHOICES.index(keep)])
         advice = f"keep less: {smaller}" if smaller else "trace a shorter sentence"
         raise ValueError(
             f"the file would have {format_size(bytes_at_most)}, browsers open "
-            f"{format_size(LARGEST_PAGE)} at most; {advice}"
+            f"{format_size(_LARGEST_PAGE)} at most; {advice}"
         )
-    file_manifest, kept_tensors, kept_parameters = select_for_file(manifest, keep)
-    arrays = [("tensor", row, row["dtype"], tensors) for row in kept_tensors]
-    arrays += [("parameter", row, "float32", parameters) for row in kept_parameters]
+    file_manifest, tensors, parameters = _select_for_file(manifest, keep)
     blocks = []
-    for kind, row, dtype, numbers in arrays:
-        block = array_block(kind, row["name"], numbers(row["name"]), dtype)
-        row["sha256"] = block.sha256  # these rows belong to the file's manifest, not to the trace's
-        blocks.append(block.html)
-    return page_document(file_manifest, "".join(blocks))
+    for kind, rows, read in (("tensor", tensors, trace.tensor), ("parameter", parameters, trace.parameter)):
+        for row in rows:
+            data = pack_numbers(row["name"], read(row["name"]), row.get("dtype", "float32"))
+            row["sha256"] = hashlib.sha256(data).hexdigest()  # the rows are the file's own, not those of the trace
+            blocks.append(html_block(kind, row["name"], data, level=1))  # level 6 is slow, and saves 0.3 %
+    return _page_document(file_manifest, "".join(blocks))
 
 
 def estimate_size(manifest: Mapping[str, Any], keep: str) -> int:
     """Return the most bytes that the file can have; what gzip may save is not counted."""
-    file_manifest, tensors, parameters = select_for_file(manifest, keep)
-    blocks = [
-        *(estimate_block(row, row["dtype"]) for row in tensors),
-        *(estimate_block(row, "float32") for row in parameters),
-    ]
-    return sum(blocks) + len(page_document(file_manifest, "").encode())
+    file_manifest, tensors, parameters = _select_for_file(manifest, keep)
+    return sum(map(_estimate_block, tensors + parameters)) + len(_page_document(file_manifest, "").encode())
 
 
-def estimate_block(row: Mapping[str, Any], dtype: str) -> int:
+def _estimate_block(row: Mapping[str, Any]) -> int:
     """Return the most bytes of a block with its hash in the manifest, if gzip saves nothing."""
-    raw = STORED_TYPES[dtype].itemsize * prod(row["shape"])
+    raw = _count_bytes(row)
     # What gzip cannot shrink it stores, with 5 bytes before each stretch, a head and a tail; base64 makes 4 of 3 bytes.
     packed = raw + 5 * (raw // 16_000 + 1) + 32
     return 4 * -(-packed // 3) + 2 * len(row["name"]) + 256
 
 
-def select_for_file(
+def _select_for_file(
     manifest: Mapping[str, Any], keep: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the manifest of the file, and those of its rows, of tensors and of parameters, whose numbers are kept."""
-    require_keep_choice(keep)
-    rows = [row_for_file(row, keep) for row in manifest["tensors"]]
+    _require_keep_choice(keep)
+    rows = [_row_for_file(row, keep) for row in manifest["tensors"]]
     weights = [{**row, "captured": row["captured"] and keep == "weights"} for row in manifest["parameters"]]
     tensors = [row for row in rows if row["captured"]]
     parameters = [row for row in weights if row["captured"]]
     if keep == "weights" and not parameters:
         raise ValueError("this trace has no weights at hand, as it was loaded without its model; keep float32 instead")
     half = keep == "float16"
-    stored = sum(STORED_TYPES[row["dtype"]].itemsize * prod(row["shape"]) for row in tensors)
-    stored += sum(STORED_TYPES["float32"].itemsize * prod(row["shape"]) for row in parameters)
     file_manifest = {
         **manifest,
-        "run": {**manifest["run"], "capture": "float16" if half else "float32", "bytes": stored},
-        "notes": [*manifest["notes"], *([ROUNDED_NOTE] if half else [])],
+        "run": {
+            **manifest["run"],
+            "capture": "float16" if half else "float32",
+            "bytes": sum(map(_count_bytes, tensors + parameters)),
+        },
+        "notes": [*manifest["notes"], *([_ROUNDED_NOTE] if half else [])],
         "tensors": rows,
         "parameters": weights,
     }
     return file_manifest, tensors, parameters
 
 
-ROUNDED_NOTE = (
+def _count_bytes(row: Mapping[str, Any]) -> int:
+    """Return the bytes of the numbers of a row, before they are packed; a parameter has no `dtype` and is float32."""
+    return _STORED_TYPES[row.get("dtype", "float32")].itemsize * prod(row["shape"])
+
+
+_ROUNDED_NOTE = (
     "Numbers in this file are rounded to float16, about three digits: a row of a pattern sums to 1 within 0.0003 only, "
     "and what is recomputed from them differs as much."
 )
 
 
-def row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
+def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
     """Return the row of a tensor as the file has it; one whose numbers are not kept counts as not captured."""
-    if not row["captured"] or (keep == "maps" and row["op"]["kind"] not in MAP_OPERATIONS):
+    if not row["captured"] or (keep == "maps" and row["op"]["kind"] not in _MAP_OPERATIONS):
         return {key: value for key, value in row.items() if key not in ("least", "largest")} | {"captured": False}
     if keep != "float16" or row["dtype"] == "bool":
         return dict(row)
     # The page scales its colours by these, so they must be rounded as the numbers themselves are.
     extremes = [key for key in ("least", "largest") if row.get(key) is not None]
-    half = round_to_float16(row["name"], np.array([row[key] for key in extremes]))
+    half = _round_to_float16(row["name"], np.array([row[key] for key in extremes]))
     return {**row, "dtype": "float16", **dict(zip(extremes, half.tolist(), strict=True))}
 
 
-def page_document(manifest: Mapping[str, Any], blocks: str) -> str:
+def _page_document(manifest: Mapping[str, Any], blocks: str) -> str:
     """Return the HTML: the manifest, the blocks, and the script, which finds both."""
     script = script_text(read_script())
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # A hash rather than 'unsafe-inline': no other script runs, no handler in an attribute either.
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     # Packed on their own; the rest of the manifest stays readable in the file.
-    answers = "".join(json_block("answer", name, manifest[name]).html for name in PACKED_ANSWERS if name in manifest)
-    plain = {name: value for name, value in manifest.items() if name not in PACKED_ANSWERS}
+    packed = {name: _dump_json(manifest[name]) for name in _PACKED_ANSWERS if name in manifest}
+    answers = "".join(html_block("answer", name, text.encode("ascii"), level=9) for name, text in packed.items())
+    plain = {name: value for name, value in manifest.items() if name not in _PACKED_ANSWERS}
     source, target = (escape(str(manifest[side]["text"])) for side in ("source", "target"))
     return f"""<!doctype html>
 <html lang="en">
@@ -204,12 +198,12 @@ does not run.</p></noscript>
 
 def require_writable(path: Path, keep: str) -> None:
     """Raise ValueError where no file of this kind can be written."""
-    require_keep_choice(keep)
+    _require_keep_choice(keep)
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"{path} cannot be a file: {'it is' if path.is_dir() else f'{path.parent} is not'} a folder")
 
 
-def require_keep_choice(keep: str) -> None:
+def _require_keep_choice(keep: str) -> None:
     """Raise ValueError for a choice that is none of `KEEP_CHOICES`."""
     if keep not in KEEP_CHOICES:
         raise ValueError(f"a file keeps {', '.join(KEEP_CHOICES[:-1])} or {KEEP_CHOICES[-1]}, not {json.dumps(keep)}")
@@ -222,3 +216,98 @@ def format_size(count: int) -> str:
     ('813 kB', '14.0 MB')
     """
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{-(-count // 1000)} kB"
+
+
+_STORED_TYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool": np.dtype("u1")}
+"""NumPy type in which numbers of each type are written: little-endian on every machine."""
+
+
+def pack_numbers(name: str, values: np.ndarray, dtype: str) -> bytes:
+    """Return the numbers in their stored type, the last axis fastest; ValueError where float16 has no room for one."""
+    stored = _round_to_float16(name, values) if dtype == "float16" else values.astype(_STORED_TYPES[dtype], order="C")
+    return stored.tobytes()
+
+
+def _round_to_float16(name: str, values: np.ndarray) -> np.ndarray:
+    """Return the numbers rounded to float16; ValueError for one that float16 has no room for."""
+    with np.errstate(over="ignore"):
+        half = values.astype(_STORED_TYPES["float16"], order="C")
+    lost = np.isinf(half) & np.isfinite(values)
+    if lost.any():
+        raise ValueError(
+            f"{name} holds {float(values[lost][0]):g}, and float16 ends at 65504; keep float32 instead of float16"
+        )
+    return half
+
+
+def html_block(kind: str, name: str, data: bytes, level: int) -> str:
+    """Return an inert script element with base64 of gzip of the bytes, under a kind and a name."""
+    # mtime=0: gzip would otherwise write the time, and equal traces would give different files.
+    text = b64encode(gzip.compress(data, compresslevel=level, mtime=0)).decode("ascii")
+    return f'<script type="application/gzip" data-{kind}="{escape(name)}">{text}</script>\n'
+
+
+def _dump_json(value: Any, ascii_only: bool = True) -> str:
+    """Return JSON without spaces, with null for infinities and NaN."""
+    return json.dumps(without_infinities(value), ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
+
+
+def script_json(value: Any) -> str:
+    r"""Return JSON in which no HTML parser sees anything, and which JavaScript reads as the same value.
+
+    >>> script_json({"</script>": "a & b"})
+    '{"\\u003c/script\\u003e":"a \\u0026 b"}'
+    """
+    text = _dump_json(value, ascii_only=False)
+    # Half surrogate pairs have no UTF-8; the separators U+2028 and U+2029 end a line in JavaScript.
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda character: f"\\u{ord(character[0]):04x}", text)
+
+
+def _round_fractions(value: Any, digits: int) -> Any:
+    """Return the value with all its fractions cut to so many significant digits.
+
+    >>> _round_fractions({"a": [0.1234567, 3]}, digits=4)
+    {'a': [0.1235, 3]}
+    """
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, Mapping):
+        return {key: _round_fractions(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_round_fractions(item, digits) for item in value]
+    return value
+
+
+def without_infinities(value: Any) -> Any:
+    """Return the value with None in place of infinities and NaN, which JSON lacks."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: without_infinities(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_infinities(item) for item in value]
+    return value
+
+
+def script_text(module: str) -> str:
+    r"""Return JavaScript that may stand inside a script element: whatever would end or hide it is spelled otherwise.
+
+    >>> print(script_text('"</script>" + "<!--"'))
+    "\x3c/script>" + "\x3c!--"
+    """
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", module, flags=re.IGNORECASE)
+
+
+SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
+"""Path of the script that web/build.py makes."""
+
+
+def read_script() -> str:
+    """Return the script's text; ValueError, saying how to build it, where that was not done."""
+    try:
+        return SCRIPT_PATH.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ValueError(
+            f"the page is not built: {SCRIPT_PATH} is missing; run `make page` in a checkout of the project, or "
+            "install a released package, which contains it"
+        ) from None

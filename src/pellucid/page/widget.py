@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.page.assets import read_script
-from pellucid.page.blocks import without_infinities
-from pellucid.page.html import TraceLike, trace_page
+from pellucid.page.html import TraceLike, read_script, trace_page, without_infinities
 
 LEAST_HEIGHT, MOST_HEIGHT = 400, 860
 """Pixels of a frame's height: at least on a small screen, at most on a large one."""
@@ -58,10 +56,10 @@ class PageQuestions:
         if ask == "manifest":
             return trace.manifest(), []
         if ask == "tensor":
-            return None, [array_bytes(trace.tensor(str(content["name"])))]
+            return None, [_array_bytes(trace.tensor(str(content["name"])))]
         if ask == "parameter":
             weight = trace.parameter(str(content["name"]))
-            return None, [array_bytes(slice_rows(weight, content.get("first"), content.get("end")))]
+            return None, [_array_bytes(_slice_rows(weight, content.get("first"), content.get("end")))]
         if ask == "act":
             result = self._act(trace, str(content["verb"]), content["args"])
             # A new trace has a manifest; everything else is ready for JSON.
@@ -94,7 +92,7 @@ def show_in_notebook(trace: TraceLike, act: PerformAct) -> Any:
     A displayed widget carries the frame too, for programs that show a notebook without a kernel.
     """
     # A notebook that a program runs is about to be exported, and the widget's code would be looked for in the network.
-    if is_run_by_program():
+    if _is_run_by_program():
         return PageFrame(trace)
     try:
         widget = widget_class()
@@ -133,7 +131,7 @@ def widget_class() -> type:
     return TraceWidget
 
 
-def is_run_by_program() -> bool:
+def _is_run_by_program() -> bool:
     """Whether a program runs this notebook: such programs say that nobody can be asked to type something."""
     # Looked up, not imported: outside IPython there is nothing to find.
     ipython = sys.modules.get("IPython")
@@ -150,12 +148,12 @@ def frame_html(page: str) -> str:
     return f"<iframe {about} srcdoc='{inside}'></iframe>"
 
 
-def array_bytes(values: np.ndarray) -> bytes:
+def _array_bytes(values: np.ndarray) -> bytes:
     """Return the numbers in float32, little-endian, the last axis fastest."""
     return values.astype("<f4", order="C").tobytes()
 
 
-def slice_rows(values: np.ndarray, first: Any, end: Any) -> np.ndarray:
+def _slice_rows(values: np.ndarray, first: Any, end: Any) -> np.ndarray:
     """Return rows `first`, included, to `end`, excluded; ValueError where the array has no such rows."""
     if not (isinstance(first, int) and isinstance(end, int) and 0 <= first <= end <= len(values)):
         raise ValueError(f"rows {first} to {end} were asked for, there are 0 to {len(values)}")

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, RootModel
 from starlette.responses import HTMLResponse, Response
 
-from pellucid.page.assets import read_script
-from pellucid.page.html import trace_page
+from pellucid.page.html import read_script, trace_page
 from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
 from pellucid.serve.service import Service
 from pellucid.trace.edits import EditList

@@ -1,4 +1,14 @@
-"""Attribution: parts that add up to a logit, and changes of a translation when pieces are hidden from the model."""
+"""Attribution: parts that add up to a logit, and changes of a translation when pieces are hidden from the model.
+
+A logit is U[piece] . states[step], plus the output bias. The state is the sum of what was added to the residual stream
+at this position, sent through norms. With its deviation kept as it was, a norm is a matrix and a shift:
+diag(weight) (I - 11'/D) / deviation, and its bias; an RMSNorm is diag(weight) / root of the mean square. So each part
+can be followed to the logit; here backwards, from the direction U[piece] through the transposed norms to each place
+where something was added. These are direct effects: what a part changes in later ones is inside their numbers.
+
+The model reads nothing of a hidden piece: any other piece in its position would give the same numbers. Its position
+stays empty; nothing moves up.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -86,7 +96,7 @@ def account_for_logit(trace: TraceData, step: int, piece: int | None = None, oth
     for id in (question.id, question.other):
         if id is not None and not 0 <= id <= last_id:
             raise ValueError(f"the piece is {id}, the target vocabulary has pieces 0 to {last_id}")
-    [account] = account_for_trace(trace, [question])
+    [account] = _account_for_trace(trace, [question])
     return account
 
 
@@ -97,11 +107,11 @@ def account_for_every_step(trace: TraceData) -> dict[str, list[Any]]:
     # A vocabulary of one piece would have no rival.
     against = [LogitQuestion(a.step, a.id, ids[0]) for a, ids in zip(chosen, rivals, strict=True) if ids]
     # All questions go through one backward walk; the answers are then dealt out in the order of the questions.
-    answers = iter(account.as_json() for account in account_for_trace(trace, [*chosen, *against]))
+    answers = iter(account.as_json() for account in _account_for_trace(trace, [*chosen, *against]))
     return {"chosen": [next(answers) for _ in chosen], "against": [next(answers) if ids else None for ids in rivals]}
 
 
-def account_for_trace(trace: TraceData, questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
+def _account_for_trace(trace: TraceData, questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
     """Return one account for each question, in one pass; ValueError for a trace without a model, and so no weights."""
     trace.require_model()
     assert trace.tokenizer is not None
@@ -135,7 +145,7 @@ def account_for_logits(
 
     output, logits = parameter(operations(config)["logits"].weight), tensor("logits")
     direction = output[ids].astype(np.float64) - subtract[:, None] * output[other_ids]
-    walk = BackwardWalk(tensor, parameter, np.array(rows, dtype=np.int64), direction)
+    walk = _BackwardWalk(tensor, parameter, np.array(rows, dtype=np.int64), direction)
     if config.output_bias:
         bias = parameter("output_bias").astype(np.float64)
         walk.biases += bias[ids] - subtract * bias[other_ids]
@@ -154,7 +164,7 @@ def account_for_logits(
     return accounts
 
 
-class BackwardWalk:
+class _BackwardWalk:
     """The way back from N logits to the embeddings, collecting what each part of the decoder adds to each logit."""
 
     def __init__(self, tensor: Arrays, parameter: Arrays, rows: Int[ndarray, " N"], direction: Float[ndarray, "N D"]):
@@ -250,11 +260,11 @@ def erase_source(
 ) -> Float[ndarray, "G T"]:
     """Return how log p of each target piece changes when the source positions of each group are hidden."""
     changes = []
-    for hidden in erasure_batches(groups, len(source), rows_per_batch(model, len(source), len(target))):
+    for hidden in _erasure_batches(groups, len(source), rows_per_batch(model, len(source), len(target))):
         # Nothing may read them: neither the encoder's self-attention nor the decoder's cross-attention.
-        hide = partial(forbid_hidden, hidden=hidden[:, None, None, :])
+        hide = partial(_forbid_hidden, hidden=hidden[:, None, None, :])
         edit = Edit({"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide})
-        changes.append(log_prob_changes(model, [source] * len(hidden), target, len(hidden), edit))
+        changes.append(_log_prob_changes(model, [source] * len(hidden), target, len(hidden), edit))
     return np.concatenate(changes)
 
 
@@ -269,17 +279,17 @@ def erase_prefix(
     # A piece is read one position after the one that wrote it: there its vector is zeroed and its key masked.
     read_at = [[piece + 1 for piece in group] for group in groups]
     changes = []
-    for batch in erasure_batches(read_at, len(target) + 1, rows_per_batch(model, len(source), len(target))):
+    for batch in _erasure_batches(read_at, len(target) + 1, rows_per_batch(model, len(source), len(target))):
         hidden = batch[:, :-1]  # the last piece is not read by any position
         edit = Edit(
             {
-                "decoder.embedding": partial(fill_at, value=0.0, where=hidden[:, :, None]),
+                "decoder.embedding": partial(_fill_at, value=0.0, where=hidden[:, :, None]),
                 # A position still reads itself, where nothing is left but its place: there may be nothing else to read.
-                "decoder.*.self.scores": partial(fill_at, value=-torch.inf, where=hidden[:, None, None, :] & ~is_self),
+                "decoder.*.self.scores": partial(_fill_at, value=-torch.inf, where=hidden[:, None, None, :] & ~is_self),
             }
         )
         # The source is the same for every row, so it is encoded once.
-        changes.append(log_prob_changes(model, [source], target, len(hidden), edit))
+        changes.append(_log_prob_changes(model, [source], target, len(hidden), edit))
     return np.concatenate(changes)
 
 
@@ -290,7 +300,7 @@ def rows_per_batch(model: Transformer, source: int, target: int) -> int:
     return max(2, NUMBERS_AT_ONCE // (longest * max(c.heads * longest, 2 * c.d_ff, c.d_model)))
 
 
-def erasure_batches(groups: Sequence[Iterable[int]], length: int, rows: int) -> Iterator[Bool[Tensor, "R K"]]:
+def _erasure_batches(groups: Sequence[Iterable[int]], length: int, rows: int) -> Iterator[Bool[Tensor, "R K"]]:
     """Yield batches with a row for each group, true at the hidden positions; the first row of each hides nothing."""
     for first in range(0, max(1, len(groups)), rows - 1):
         batch = groups[first : first + rows - 1]
@@ -300,17 +310,17 @@ def erasure_batches(groups: Sequence[Iterable[int]], length: int, rows: int) -> 
         yield hidden
 
 
-def forbid_hidden(allowed: Bool[Tensor, "R 1 1 S"], hidden: Bool[Tensor, "R 1 1 S"]) -> Bool[Tensor, "R 1 1 S"]:
+def _forbid_hidden(allowed: Bool[Tensor, "R 1 1 S"], hidden: Bool[Tensor, "R 1 1 S"]) -> Bool[Tensor, "R 1 1 S"]:
     """Return the mask with the hidden positions forbidden as well."""
     return allowed & ~hidden.to(allowed.device)
 
 
-def fill_at(tensor: Float[Tensor, "R *_"], value: float, where: Bool[Tensor, "R *_"]) -> Float[Tensor, "R *_"]:
+def _fill_at(tensor: Float[Tensor, "R *_"], value: float, where: Bool[Tensor, "R *_"]) -> Float[Tensor, "R *_"]:
     """Return the tensor with this value at these positions."""
     return tensor.masked_fill(where.to(tensor.device), value)
 
 
-def log_prob_changes(
+def _log_prob_changes(
     model: Transformer, sources: Sequence[Sequence[int]], target: Sequence[int], rows: int, edit: Edit
 ) -> Float[ndarray, "G T"]:
     """Return the log-probabilities of each row of an edited batch, minus those of its first row."""

@@ -24,14 +24,14 @@ LARGEST_TRACE = 2**30
 WHOLE_TRACE_PIECES, LONGEST_TRACE = 64, 256
 """Pieces on either side up to which all tensors are kept, and up to which a sentence is traced at all."""
 
-CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
+_CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
 """Tensors kept of sentences between the two lengths, unless more is asked for."""
 
-TOP_CANDIDATES = 20
+_TOP_CANDIDATES = 20
 """Candidates shown at each step."""
 
 
-def matching_rows(config: ModelConfig, keep: Iterable[str]) -> list[TensorRow]:
+def _matching_rows(config: ModelConfig, keep: Iterable[str]) -> list[TensorRow]:
     """Return the rows of the glossary whose name fits a pattern; ValueError for a pattern that fits none."""
     rows, patterns = glossary(config), list(keep)
     unused = [pattern for pattern in patterns if not any(fnmatchcase(row.name, pattern) for row in rows)]
@@ -49,8 +49,8 @@ def rows_to_capture(
             f"source and translation have {source} and {target} pieces; a trace takes {LONGEST_TRACE} a side, "
             "so trace one sentence at a time"
         )
-    default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else CAPTURED_OF_LONG
-    rows = matching_rows(config, default if keep is None else keep)
+    default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else _CAPTURED_OF_LONG
+    rows = _matching_rows(config, default if keep is None else keep)
     estimate = tensor_bytes(config, rows, source, target, itemsize)
     if estimate > LARGEST_TRACE:
         raise ValueError(
@@ -104,7 +104,7 @@ def decoding_steps(
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
         # Stable, so that of equal logits the lower id comes first, which the checks rely on.
         order = row.argsort(descending=True, stable=True)
-        best = order[:TOP_CANDIDATES].tolist()
+        best = order[:_TOP_CANDIDATES].tolist()
         # The chosen piece need not be among the best: it may have been given, or preferred by the beam.
         values = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
         candidates = {i: Candidate(i, piece(i), x, log_p, float(np.exp(log_p))) for i, (x, log_p) in values.items()}
@@ -116,8 +116,8 @@ def decoding_steps(
                 chosen=candidates[target[t]],
                 rank=int((order == target[t]).nonzero()[0, 0]) + 1,
                 top=[candidates[i] for i in best],
-                others=float(probs[order[TOP_CANDIDATES:]].sum()),
-                others_count=max(0, len(row) - TOP_CANDIDATES),
+                others=float(probs[order[_TOP_CANDIDATES:]].sum()),
+                others_count=max(0, len(row) - _TOP_CANDIDATES),
                 # xlogy is 0 where p is 0; p * log p would be NaN there.
                 entropy=float(-torch.special.xlogy(probs, probs).sum()),
             )

@@ -35,14 +35,14 @@ def check_captured_run(run: CapturedRun) -> list[Check]:
     """Check everything that was captured of one sentence."""
     with np.errstate(all="ignore"):  # NaN fails its check anyway; a warning beside it would only be noise
         return [
-            *check_fused_run(run),
+            *_check_fused_run(run),
             *check_patterns(run),
             check_recomputed(run),
-            check_cached_decoding(run),
+            _check_cached_decoding(run),
             *check_accounts(run),
             *check_steps(run),
             *check_tree(run),
-            *check_model_state(run),
+            *_check_model_state(run),
         ]
 
 
@@ -62,7 +62,7 @@ def make_captured_run(trace: TraceData) -> CapturedRun:
     )
 
 
-def check_fused_run(run: CapturedRun) -> Iterator[Check]:
+def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
     """Check the logits against a run without a watcher, which takes the fused kernel where there is one."""
     logits_name, same_name = "an unwatched run gives the same logits", "it finds the same pieces likeliest"
     if reason := run.why_not_checked("logits", edits=True, model=True):
@@ -87,7 +87,7 @@ def check_fused_run(run: CapturedRun) -> Iterator[Check]:
     yield check_at_most(0, same_name, float(differing), f"Steps, of {len(captured)}, where another piece is likeliest.")
 
 
-def check_cached_decoding(run: CapturedRun) -> Check:
+def _check_cached_decoding(run: CapturedRun) -> Check:
     """Check the logits against decoding as a search does it: one position at a time, with a cache."""
     name = "decoding step by step gives the same logits"
     if reason := run.why_not_checked("logits", edits=True, model=True):
@@ -115,12 +115,12 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
     yield check_at_most(
         1e-5,
         "totals of the beam are sums of log-probabilities",
-        max((node_error(node, nodes, tree.length_penalty) for node in tree.nodes), default=0.0),
+        max((_node_error(node, nodes, tree.length_penalty) for node in tree.nodes), default=0.0),
         f"Totals and scores of {len(nodes)} candidates again from their parents'; the largest difference.",
     )
     steps = 1 + max((node.step for node in tree.nodes), default=-1)
     misplaced = sum(
-        count_misplaced([node for node in tree.nodes if node.step == step], tree.width) for step in range(steps)
+        _count_misplaced([node for node in tree.nodes if node.step == step], tree.width) for step in range(steps)
     )
     yield check_at_most(
         0,
@@ -131,14 +131,14 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
     yield check_at_most(
         0,
         "the best way through the beam is the translation",
-        float(not tree_leads_to(run.target, tree)),
+        float(not _tree_leads_to(run.target, tree)),
         "1 where the best score of those that ended, or that lived to the limit, belongs to other pieces.",
     )
     name = "the beam's log-probabilities are the model's"
     if reason := run.why_not_checked(edits=True, model=True):
         yield check_not_made(name, reason)
         return
-    values = rescore_nodes(run, tree, nodes)
+    values = _rescore_nodes(run, tree, nodes)
     yield check_at_most(
         CLOSE_CALL,
         name,
@@ -148,14 +148,14 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
     )
 
 
-def node_error(node: TreeNode, nodes: Mapping[int, TreeNode], length_penalty: float) -> float:
+def _node_error(node: TreeNode, nodes: Mapping[int, TreeNode], length_penalty: float) -> float:
     """Return how far a node's total and score are from those recomputed, relative to the total if that is large."""
     parent_total = 0.0 if node.parent is None else nodes[node.parent].total
     total, score = parent_total + node.log_prob, node.total / length_divisor(node.step + 1, length_penalty)
     return max(abs(node.total - total), abs(node.score - score)) / max(1.0, abs(node.total))
 
 
-def count_misplaced(nodes: Sequence[TreeNode], width: int) -> int:
+def _count_misplaced(nodes: Sequence[TreeNode], width: int) -> int:
     """Count the candidates of a step whose rank or fate is not what the search gives them (decode/beam.py)."""
     nodes = sorted(nodes, key=lambda node: node.rank)
     misranked = sum(after.total > before.total + 1e-5 for before, after in pairwise(nodes))
@@ -167,7 +167,7 @@ def count_misplaced(nodes: Sequence[TreeNode], width: int) -> int:
     return misranked + sum(node.fate != fates.get(node.id, "pruned") for node in nodes)
 
 
-def tree_leads_to(translation: Sequence[int], tree: SearchTree) -> bool:
+def _tree_leads_to(translation: Sequence[int], tree: SearchTree) -> bool:
     """Whether the path marked best spells the translation, and ends with the highest score."""
     path = sorted((node for node in tree.nodes if node.best), key=lambda node: node.step)
     last = max((node.step for node in tree.nodes), default=0)
@@ -178,7 +178,7 @@ def tree_leads_to(translation: Sequence[int], tree: SearchTree) -> bool:
     return [node.piece_id for node in path] == list(translation) and path[-1].score >= highest - 1e-5
 
 
-def rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeNode]) -> dict[int, float]:
+def _rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeNode]) -> dict[int, float]:
     """Return the model's log-probability of each node whose parent is on the path of a finished or last hypothesis."""
     assert run.model is not None
     children: dict[int | None, list[TreeNode]] = {}
@@ -201,7 +201,7 @@ def rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeNo
     return log_prob_of
 
 
-def check_model_state(run: CapturedRun) -> Iterator[Check]:
+def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     """Check the state of the model, and that its files can be identified."""
     mode_name, dtype_name = "evaluation mode, nothing dropped", "numbers in the model's own precision"
     if run.model is None:
@@ -220,10 +220,10 @@ def check_model_state(run: CapturedRun) -> Iterator[Check]:
         yield check_at_most(
             0, dtype_name, float(differing), f"Captured tensors that are not {model_dtype}, as the weights are."
         )
-    yield check_hashes(run.hashes)
+    yield _check_hashes(run.hashes)
 
 
-def check_hashes(hashes: Mapping[str, str]) -> Check:
+def _check_hashes(hashes: Mapping[str, str]) -> Check:
     """Check that every file behind the run has a hash; a tokenizer may have several files."""
     name = "the files behind the run are known by their hashes"
     if not all(hashes.values()):

@@ -1,4 +1,9 @@
-"""Diagnosis: every cause that may have spoiled a translation, with the numbers that speak for it."""
+"""Diagnosis: every cause that may have spoiled a translation, with the numbers that speak for it.
+
+The limits were chosen on translations by three models, and on damaged ones: with a word taken out, or with another
+sentence's translation in its place. An omission names the cross-attention that the word gets, but is not decided by it:
+words whose translation was taken out got as much as others.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +27,52 @@ from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.facts import SearchTree
 from pellucid.trace.trace import TraceData
 
+_OMISSION_LIMIT = 0.1
+"""Nats by which hiding a word must raise log p of the translation for it to count as not resting on that word."""
+
+_HALLUCINATION_LIMIT = 0.4
+"""Share that decides about hallucination: a translation may belong to another sentence if hiding its source costs less
+than this share of what it costs to hide, from each piece, those before it."""
+
+MANY_PIECES, SHORT_PIECE = 4, 2.5
+"""Pieces from which, and letters a piece below which, a word counts as cut small by the vocabulary."""
+
+_SAME_SOURCE_SHARE = 0.6
+"""Share of cross-attention that two words must have in common to count as written from the same part of the source."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding, in a sentence and in numbers; `step` and `word` (of the source) say where to look."""
+
+    kind: Literal["search", "model", "tokens", "omission", "repetition", "hallucination", "fine"]
+    says: str
+    numbers: dict[str, float]
+    step: int | None = None
+    word: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as the page reads it, without empty fields."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class TranslationVerdict:
+    """Findings about a translation, those one can do most about first; one finding of kind "fine" if there are none.
+
+    `erasure_source` has for each source word, `erasure_prefix` for each written piece, how the log-probability of each
+    written piece changes when it is hidden (`trace/attribution.py`); None for pieces up to the hidden one.
+    """
+
+    findings: list[Finding]
+    reference: str | None
+    erasure_source: list[list[float]]
+    erasure_prefix: list[list[float | None]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict as the page reads it."""
+        return {**asdict(self), "findings": [finding.as_json() for finding in self.findings]}
+
 
 @dataclass(frozen=True)
 class TranslationCase:
@@ -39,7 +90,6 @@ class TranslationCase:
     translation: str
     target: list[int]
     searched: bool
-    beam: int
     length_penalty: float
     tree: SearchTree | None = None
 
@@ -58,7 +108,6 @@ class TranslationCase:
             target=trace.target.ids,
             # Under edits, or with a given beginning, the search could not write what it would have written.
             searched=not (trace.forced or trace.edits or settings["prefix"]),
-            beam=int(settings["beam"]),
             length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
         )
@@ -87,11 +136,38 @@ class TranslationCase:
         prefix = erase_prefix(*run, [*([piece] for piece in all_target), all_target])
         with inference_only(self.model):
             [norms] = piece_alignments(self.model, [self.source], [self.target])
-        shares = attention_shares(norms.double().numpy(), self.source_words, self.target_words)
+        shares = _attention_shares(norms.double().numpy(), self.source_words, self.target_words)
         without_eos = slice(len(strip_eos(self.target)))
         return ErasureEffects(
             source[:-1], prefix[:-1], float(source[-1, without_eos].sum()), float(prefix[-1, without_eos].sum()), shares
         )
+
+
+def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
+    """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
+
+    Raises ValueError for a trace that cannot be judged: one from disk, which has no model, or one of an edited run.
+    """
+    if any(edit.kind != "prefix" for edit in trace.edits):
+        raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")
+    case = TranslationCase.from_trace(trace)
+    effects = case.measure_effects()
+    findings = [
+        *(compare_with_reference(case, reference) if reference is not None else []),
+        *find_odd_pieces(case),
+        # If the translation has little to do with the source at all, single missing words are not worth a finding.
+        *(find_hallucination(effects) or find_omissions(case, effects)),
+        *find_repetitions(case, effects),
+    ]
+    return TranslationVerdict(
+        findings or [_make_fine_finding(case, effects)],
+        reference,
+        effects.source.tolist(),
+        [
+            [change if later > hidden else None for later, change in enumerate(row)]
+            for hidden, row in enumerate(effects.prefix.tolist())
+        ],
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +186,7 @@ class ErasureEffects:
     attention: Float[ndarray, "N W"]
 
 
-def attention_shares(
+def _attention_shares(
     norms: Float[ndarray, "L T S"], source_words: Sequence[range], target_words: Sequence[range]
 ) -> Float[ndarray, "N W"]:
     """Return the norms as shares of the source words, averaged over layers: a row for each word of the translation.
@@ -126,36 +202,6 @@ def attention_shares(
                 )
     total = word_norms.sum(axis=2, keepdims=True)
     return np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)
-
-
-OMISSION_LIMIT = 0.1
-"""Nats by which hiding a word must raise log p of the translation for it to count as not resting on that word."""
-
-HALLUCINATION_LIMIT = 0.4
-"""Share that decides about hallucination: a translation may belong to another sentence if hiding its source costs less
-than this share of what it costs to hide, from each piece, those before it."""
-
-MANY_PIECES, SHORT_PIECE = 4, 2.5
-"""Pieces from which, and letters a piece below which, a word counts as cut small by the vocabulary."""
-
-
-SAME_SOURCE_SHARE = 0.6
-"""Share of cross-attention that two words must have in common to count as written from the same part of the source."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding, in a sentence and in numbers; `step` and `word` (of the source) say where to look."""
-
-    kind: Literal["search", "model", "tokens", "omission", "repetition", "hallucination", "fine"]
-    says: str
-    numbers: dict[str, float]
-    step: int | None = None
-    word: int | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the finding as the page reads it, without empty fields."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def compare_with_reference(case: TranslationCase, reference: str) -> list[Finding]:
@@ -194,7 +240,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
             f"the reference. {how}"
         )
         return [Finding("search", says, numbers, step=min(step, len(log_probs) - 1))]
-    step = first_difference(case.target, ids)
+    step = _first_difference(case.target, ids)
     if score - reference_score > CLOSE_CALL and step < len(log_probs):
         piece, reference_piece = (
             case.tokenizer.target_pieces(target[step : step + 1])[0] for target in (case.target, ids)
@@ -209,7 +255,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
     return []
 
 
-def first_difference(a: Sequence[int], b: Sequence[int]) -> int:
+def _first_difference(a: Sequence[int], b: Sequence[int]) -> int:
     """Return the first position where two translations differ, which may be the end of one of them."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
@@ -217,7 +263,7 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int:
 def where_search_lost(case: TranslationCase, ids: Sequence[int]) -> tuple[int, str]:
     """Return the step in which the search dropped a translation, and how; without a tree, the first difference."""
     if case.tree is None:
-        step = first_difference(case.target, ids)
+        step = _first_difference(case.target, ids)
         return step, f"They part at piece {step + 1}."
     nodes = {(node.parent, node.piece_id): node for node in case.tree.nodes}
     parent, candidates = None, f"{case.tree.candidates} candidates, of which the beam keeps {case.tree.width}"
@@ -240,7 +286,7 @@ def find_odd_pieces(case: TranslationCase) -> list[Finding]:
         unknown = sum(case.unknown[span.start : span.stop])
         pieces = case.tokenizer.source_pieces(case.source[span.start : span.stop])
         # Pieces without letters, such as digits or the mark of a word's beginning, say nothing about how it is cut.
-        letter_counts = [count for count in map(count_letters, pieces) if count]
+        letter_counts = [count for count in map(_count_letters, pieces) if count]
         size = sum(letter_counts) / max(1, len(letter_counts))
         if unknown:
             says = f"Of the {len(span)} pieces of “{word}”, {unknown} are unknown or bytes: it has a rare character."
@@ -253,10 +299,10 @@ def find_odd_pieces(case: TranslationCase) -> list[Finding]:
     return findings
 
 
-def count_letters(piece: str) -> int:
+def _count_letters(piece: str) -> int:
     """Return how many letters a piece has, without those that stand for words or syllables; a byte has none.
 
-    >>> count_letters("▁ball"), count_letters("<0x41>"), count_letters("7"), count_letters("球")
+    >>> _count_letters("▁ball"), _count_letters("<0x41>"), _count_letters("7"), _count_letters("球")
     (4, 0, 0, 0)
     """
     return 0 if piece.startswith("<") else sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
@@ -265,14 +311,14 @@ def count_letters(piece: str) -> int:
 def find_hallucination(effects: ErasureEffects) -> list[Finding]:
     """Find out whether the translation owes little to its source, compared with what it owes to itself."""
     source, prefix = effects.whole_source, effects.whole_prefix
-    if -source >= HALLUCINATION_LIMIT * max(-prefix, 0.0):
+    if -source >= _HALLUCINATION_LIMIT * max(-prefix, 0.0):
         return []
     says = (
-        f"With the whole source hidden, log p of the translation {describe_change(source)}; with "
+        f"With the whole source hidden, log p of the translation {_describe_change(source)}; with "
         "all that stands before each of "
-        f"its pieces hidden, it {describe_change(prefix)}. It may have little to do with this source."
+        f"its pieces hidden, it {_describe_change(prefix)}. It may have little to do with this source."
     )
-    return [Finding("hallucination", says, {"source": source, "prefix": prefix, "limit": HALLUCINATION_LIMIT})]
+    return [Finding("hallucination", says, {"source": source, "prefix": prefix, "limit": _HALLUCINATION_LIMIT})]
 
 
 def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Finding]:
@@ -281,28 +327,28 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
         [log_probs] = case.log_probs(case.target)
         says = f"Nothing was written: the translation ended at once, with log p {log_probs[-1]:.2f} of the end mark."
         return [Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
-    findings, shares, pieces = [], attention_by_source_word(effects), case.tokenizer.target_pieces(case.target)
+    findings, shares, pieces = [], _attention_by_source_word(effects), case.tokenizer.target_pieces(case.target)
     for number, (word, changes) in enumerate(zip(case.text.split(), effects.source, strict=True)):
         change, least, share = float(changes.sum()), float(changes.min()), float(shares[number])
-        if change < OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
+        if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
             continue
         says = (
-            f"With “{word}” hidden, log p of the translation {describe_change(change)}, and that of "
-            f"“{pieces[changes.argmin()]}”, which needs it most, {describe_change(least)}. The word may "
+            f"With “{word}” hidden, log p of the translation {_describe_change(change)}, and that of "
+            f"“{pieces[changes.argmin()]}”, which needs it most, {_describe_change(least)}. The word may "
             "have been left out. "
             f"(It gets {share:.1f} times the cross-attention of an average word.)"
         )
-        numbers = {"change": change, "least": least, "attention": share, "limit": OMISSION_LIMIT}
+        numbers = {"change": change, "least": least, "attention": share, "limit": _OMISSION_LIMIT}
         findings.append(Finding("omission", says, numbers, step=int(changes.argmax()), word=number))
     return findings
 
 
-def describe_change(change: float) -> str:
+def _describe_change(change: float) -> str:
     """Say how a log-probability changes."""
     return f"{'falls' if change < 0 else 'rises'} by {abs(change):.2f}"
 
 
-def attention_by_source_word(effects: ErasureEffects) -> Float[ndarray, " W"]:
+def _attention_by_source_word(effects: ErasureEffects) -> Float[ndarray, " W"]:
     """Return how much cross-attention each source word gets; an average word gets 1."""
     rows, words = effects.attention.shape
     return effects.attention.sum(axis=0) * words / max(1, rows)
@@ -316,13 +362,13 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[Fin
     for first, second, size in repeated_runs(words):
         a, b = (effects.attention[start : start + size] for start in (first, second))
         share = float(np.minimum(a, b).sum(axis=1).mean())
-        if size <= allowed or share < SAME_SOURCE_SHARE:
+        if size <= allowed or share < _SAME_SOURCE_SHARE:
             continue
         says = (
             f"“{' '.join(words[second : second + size])}” is written twice, from word {first + 1} and from word "
             f"{second + 1} on, with {share:.0%} of its cross-attention on the same words of the source."
         )
-        numbers = {"first": first, "second": second, "words": size, "share": share, "limit": SAME_SOURCE_SHARE}
+        numbers = {"first": first, "second": second, "words": size, "share": share, "limit": _SAME_SOURCE_SHARE}
         word = int(np.minimum(a, b).sum(axis=0).argmax())
         findings.append(Finding("repetition", says, numbers, step=case.target_words[second].start, word=word))
     if not findings and has_repetition(case.target) and not has_repetition(case.source):
@@ -351,68 +397,20 @@ def repeated_runs(words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         second += max(1, sizes[first])
 
 
-def make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> Finding:
+def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> Finding:
     """Return the finding that nothing stands out, with the numbers that say so."""
     source, prefix = effects.whole_source, effects.whole_prefix
     words, changes = case.text.split(), effects.source.sum(axis=1)
     numbers = {"source": source, "prefix": prefix}
     says = (
         "Nothing stands out. With the whole source hidden, log p of the translation "
-        f"{describe_change(source)}; with all that "
-        f"stands before each of its pieces hidden, it {describe_change(prefix)}."
+        f"{_describe_change(source)}; with all that "
+        f"stands before each of its pieces hidden, it {_describe_change(prefix)}."
     )
     if len(words):
         word = int(changes.argmax())
         numbers["least"] = float(changes[word])
         says += (
-            f" The word it needs least is “{words[word]}”: with that hidden, it {describe_change(numbers['least'])}."
+            f" The word it needs least is “{words[word]}”: with that hidden, it {_describe_change(numbers['least'])}."
         )
     return Finding("fine", says, numbers)
-
-
-Matrix = list[list[float]]
-
-
-@dataclass(frozen=True)
-class TranslationVerdict:
-    """Findings about a translation, those one can do most about first; one finding of kind "fine" if there are none.
-
-    `erasure_source` has for each source word, `erasure_prefix` for each written piece, how the log-probability of each
-    written piece changes when it is hidden (`trace/attribution.py`); None for pieces up to the hidden one.
-    """
-
-    findings: list[Finding]
-    reference: str | None
-    erasure_source: Matrix
-    erasure_prefix: list[list[float | None]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the verdict as the page reads it."""
-        return {**asdict(self), "findings": [finding.as_json() for finding in self.findings]}
-
-
-def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
-    """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
-
-    Raises ValueError for a trace that cannot be judged: one from disk, which has no model, or one of an edited run.
-    """
-    if any(edit.kind != "prefix" for edit in trace.edits):
-        raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")
-    case = TranslationCase.from_trace(trace)
-    effects = case.measure_effects()
-    findings = [
-        *(compare_with_reference(case, reference) if reference is not None else []),
-        *find_odd_pieces(case),
-        # If the translation has little to do with the source at all, single missing words are not worth a finding.
-        *(find_hallucination(effects) or find_omissions(case, effects)),
-        *find_repetitions(case, effects),
-    ]
-    return TranslationVerdict(
-        findings or [make_fine_finding(case, effects)],
-        reference,
-        effects.source.tolist(),
-        [
-            [change if later > hidden else None for later, change in enumerate(row)]
-            for hidden, row in enumerate(effects.prefix.tolist())
-        ],
-    )

@@ -14,7 +14,7 @@ from pellucid.model import ModelConfig
 from pellucid.trace.record import Edit
 from pellucid.trace.untrusted import read_strictly
 
-TensorChange = Callable[[Tensor], Tensor]
+_TensorChange = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
     if problems:
         raise ValueError("; ".join(problems))
     # Several edits may change one tensor; they are applied in the order in which they were given.
-    changes: dict[str, list[TensorChange]] = {}
+    changes: dict[str, list[_TensorChange]] = {}
     for edit in edits:
-        for name, change in tensor_changes(edit, words).items():
+        for name, change in _tensor_changes(edit, words).items():
             changes.setdefault(name, []).append(change)
-    return Edit({name: chain_changes(functions) for name, functions in changes.items()})
+    return Edit({name: _chain_changes(functions) for name, functions in changes.items()})
 
 
-def tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, TensorChange]:
+def _tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
     """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
     if isinstance(edit, Silence):
         return {f"{edit.attention}.head_output": silence_head(edit.head)}
@@ -94,11 +94,11 @@ def tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, 
 def replaced_tensors(edits: Sequence[EditSpec], names: Iterable[str]) -> frozenset[str]:
     """Return the names of those tensors that the edits replace."""
     # Only the names count here, and they do not depend on the words.
-    patterns = [pattern for edit in edits for pattern in tensor_changes(edit, ())]
+    patterns = [pattern for edit in edits for pattern in _tensor_changes(edit, ())]
     return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def silence_head(head: int) -> TensorChange:
+def silence_head(head: int) -> _TensorChange:
     """Return the function that sets one head's output to zeros."""
 
     def change(head_output):
@@ -110,7 +110,7 @@ def silence_head(head: int) -> TensorChange:
     return change
 
 
-def set_pattern_row(head: int, row: int, values: Sequence[float]) -> TensorChange:
+def set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorChange:
     """Return the function that puts these weights into one query position of one head."""
 
     def change(pattern):
@@ -124,7 +124,7 @@ def set_pattern_row(head: int, row: int, values: Sequence[float]) -> TensorChang
     return change
 
 
-def hide_keys(keys: Sequence[int]) -> TensorChange:
+def hide_keys(keys: Sequence[int]) -> _TensorChange:
     """Return the function that forbids reading these keys."""
 
     def change(allowed):
@@ -135,7 +135,7 @@ def hide_keys(keys: Sequence[int]) -> TensorChange:
     return change
 
 
-def chain_changes(changes: Sequence[TensorChange]) -> TensorChange:
+def _chain_changes(changes: Sequence[_TensorChange]) -> _TensorChange:
     """Return the function that applies several changes in turn."""
 
     def change(value):
@@ -155,20 +155,20 @@ def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | Non
         return (
             []
             if edit.word in word_numbers
-            else [f"word {edit.word} is not in the sentence; {describe_choices('its words', word_numbers)}"]
+            else [f"word {edit.word} is not in the sentence; {_describe_choices('its words', word_numbers)}"]
         )
     attentions = attention_names(config)
     if edit.attention not in attentions:
-        return [f"{edit.attention!r:.60} is no attention of this model; {describe_choices('it has', attentions)}"]
+        return [f"{edit.attention!r:.60} is no attention of this model; {_describe_choices('it has', attentions)}"]
     problems = []
     if not 0 <= edit.head < config.heads:
         problems.append(f"{edit.attention} has heads 0 to {config.heads - 1}; head {edit.head} is none")
     if isinstance(edit, Pattern):
-        problems += pattern_row_problems(edit, len(words))
+        problems += _pattern_row_problems(edit, len(words))
     return problems
 
 
-def pattern_row_problems(edit: Pattern, source: int) -> list[str]:
+def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:
     """Return the reasons why these weights cannot stand in a row of a pattern."""
     where = f"row {edit.row} of {edit.attention}"
     is_causal = edit.attention.startswith("decoder") and edit.attention.endswith("self")
@@ -196,7 +196,7 @@ def attention_names(config: ModelConfig) -> list[str]:
     ]
 
 
-def describe_choices(label: str, choices: Sequence[Any]) -> str:
+def _describe_choices(label: str, choices: Sequence[Any]) -> str:
     """Return a label with all of a few choices, or with the first and last of many."""
     if not choices:
         return f"{label}: none"

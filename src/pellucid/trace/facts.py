@@ -1,4 +1,7 @@
-"""Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from."""
+"""Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from.
+
+The field names are those of the page's manifest and of the saved file.
+"""
 
 import hashlib
 import json
@@ -160,7 +163,7 @@ class TraceFacts:
 
 
 # A piece that SentencePiece writes for one byte of a character that the vocabulary lacks.
-BYTE = re.compile("<0x[0-9A-F]{2}>")
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> TraceSide:
@@ -172,7 +175,7 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
         [(n, i) for n, piece_range in enumerate(word_piece_ranges(pieces[:last], text)) for i in piece_range]
     ):
         word_of_piece[piece] = word
-    unknown = [i == UNK or bool(BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
+    unknown = [i == UNK or bool(_BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
     return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown)
 
 
@@ -190,23 +193,22 @@ def model_facts(bundle: Bundle) -> ModelFacts:
     )
 
 
-def search_settings(config: SearchConfig, given: bool, prefix: Sequence[str]) -> dict[str, SettingValue]:
-    """Return how the translation was found: by a search, beginning with the pieces `prefix`, or given."""
-    return {
-        "method": "given" if given else "beam" if config.beam > 1 else "greedy",
-        "beam": config.beam,
-        "length_penalty": config.length_penalty,
-        "max_extra": config.max_extra,
-        "prefix": " ".join(prefix),
-    }
-
-
-def run_facts(model: Transformer, settings: dict[str, SettingValue], seconds: float) -> RunFacts:
-    """Return the machine and the programs that ran the model."""
+def run_facts(model: Transformer, config: SearchConfig, given: bool, prefix: Sequence[str], seconds: float) -> RunFacts:
+    """Return what ran the model, and how the translation was found: given, or searched for from the pieces `prefix`."""
     weight = model.output_embedding.weight
-    dtype, device = str(weight.dtype).removeprefix("torch."), str(weight.device)
     return RunFacts(
-        dtype, device, installed_version("pellucid") or "not installed", torch.__version__, settings, seconds
+        dtype=str(weight.dtype).removeprefix("torch."),
+        device=str(weight.device),
+        pellucid=installed_version("pellucid") or "not installed",
+        torch=torch.__version__,
+        search={
+            "method": "given" if given else "beam" if config.beam > 1 else "greedy",
+            "beam": config.beam,
+            "length_penalty": config.length_penalty,
+            "max_extra": config.max_extra,
+            "prefix": " ".join(prefix),
+        },
+        seconds=seconds,
     )
 
 

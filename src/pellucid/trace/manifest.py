@@ -17,50 +17,44 @@ from torch import Tensor, nn
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
 from pellucid.trace.number_checks import Check
-from pellucid.trace.operations import operations
+from pellucid.trace.operations import Operation, operations
 from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
 from pellucid.weights import model_without_storage
 
 FORMAT, VERSION = "pellucid-trace", 1
 
+_FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translation_notes"}
+"""Facts that have their own place in the manifest, or none."""
+
 
 def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
     """Build the `Manifest` of web/src/types.ts, ready for JSON."""
-    facts = trace.facts
-    fact_table = asdict(facts)
-    fact_names = (
-        "sentence",
-        "source",
-        "target",
-        "inputs",
-        "forced",
-        "stop",
-        "log_prob",
-        "score",
-        "notes",
-        "edits",
-        "steps",
-        "tree",
-    )
-    fixed = {"mode": "eval", "dropout": "off", "capture": facts.run.dtype, "bytes": trace.nbytes}
+    facts = asdict(trace.facts)
+    fixed = {"mode": "eval", "dropout": "off", "capture": trace.facts.run.dtype, "bytes": trace.nbytes}
+    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
+    made_by, edited = operations(trace.config), trace.replaced
     return {
         "format": FORMAT,
         "version": VERSION,
-        "id": facts.id,
-        "model": fact_table["model"],
-        "run": {**fact_table["run"], **fixed},
-        **{key: fact_table[key] for key in fact_names},
-        "axes": axis_table(trace),
-        "tensors": tensor_rows(trace),
-        "parameters": parameter_rows(trace),
+        "id": facts["id"],
+        "model": facts["model"],
+        "run": {**facts["run"], **fixed},
+        **{key: value for key, value in facts.items() if key not in _FACTS_ELSEWHERE},
+        "axes": _axis_table(size, trace.labels),
+        "tensors": [
+            _tensor_row(trace, row, size, made_by[row.name], row.name in edited) for row in glossary(trace.config)
+        ],
+        # The weights, each once, as `named_parameters` has them.
+        "parameters": [
+            {"name": name, "shape": shape, "captured": trace.model is not None}
+            for name, shape in parameter_shapes(trace.config).items()
+        ],
         "checks": [check.as_json() for check in checks],
     }
 
 
-def axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
+def _axis_table(size: Mapping[str, int], labels: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Return for each letter its meaning, its length, and the pieces along S and T."""
-    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
-    labels = trace.labels
     return {
         letter: {"means": means, "size": size[letter], **({"labels": labels[letter]} if letter in labels else {})}
         for letter, means in LEGEND.items()
@@ -68,35 +62,29 @@ def axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
     }
 
 
-def tensor_rows(trace: TraceData) -> list[dict[str, Any]]:
-    """Return a row for each tensor of the glossary, captured or not."""
-    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
-    operation_of = operations(trace.config)
-    return [tensor_row(trace, row, size, operation_of[row.name].as_json()) for row in glossary(trace.config)]
-
-
-def tensor_row(trace: TraceData, row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
+def _tensor_row(
+    trace: TraceData, row: TensorRow, size: Mapping[str, int], operation: Operation, is_edited: bool
+) -> dict[str, Any]:
     """Return the row of one tensor, with the least and largest of its numbers where it was captured."""
-    dims = tensor_dims(row)
-    entry = {
+    entry: dict[str, Any] = {
         "name": row.name,
-        "dims": list(dims),
+        "dims": list(tensor_dims(row)),
         "shape": tensor_shape(row, size),
         "means": row.means,
         "of": row.of,
-        "op": op,
+        "op": operation.as_json(),
         "captured": row.name in trace,
         "dtype": "bool" if row.name.endswith(".allowed") else "float32",
         "code": source_line_of(row.name, trace.config).as_json(),
     }
-    if row.name in trace.replaced:
+    if is_edited:
         entry["edited"] = True
     if row.name in trace:
-        entry |= finite_extremes(trace, row.name)
+        entry |= _finite_extremes(trace, row.name)
     return entry
 
 
-def finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
+def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     """Return the least and largest finite number of a tensor; of scores, only where a query may read."""
     values = trace.values_of(name)
     allowed = f"{name.removesuffix('.scores')}.allowed"
@@ -107,13 +95,6 @@ def finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     if not values.size:
         return {}
     return {"least": float(values.min()), "largest": float(values.max())}
-
-
-def parameter_rows(trace: TraceData) -> list[dict[str, Any]]:
-    """Return the names and shapes of the weights, each once, as `named_parameters` has them."""
-    captured = trace.model is not None
-    shapes = parameter_shapes(trace.config)
-    return [{"name": name, "shape": shape, "captured": captured} for name, shape in shapes.items()]
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:
@@ -169,13 +150,13 @@ def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(torch.zeros(weight.shape)))
     pieces = torch.ones(1, 2, dtype=torch.int64)
-    listener = CallerRecorder()
+    listener = _CallerRecorder()
     with torch.inference_mode():
         model(pieces, pieces, watch=listener)
     return MappingProxyType(listener.lines)  # read-only, since the cache hands it to every caller
 
 
-class CallerRecorder:
+class _CallerRecorder:
     """A watcher that notes the line from which it was called."""
 
     seeing = True
@@ -193,5 +174,5 @@ class CallerRecorder:
         self.lines[self.prefix + name] = SourceLine(path, line, linecache.getline(file, line).strip())
         return value
 
-    def within(self, part: str) -> "CallerRecorder":
-        return CallerRecorder(f"{self.prefix}{part}.", self.lines)
+    def within(self, part: str) -> "_CallerRecorder":
+        return _CallerRecorder(f"{self.prefix}{part}.", self.lines)

@@ -82,13 +82,13 @@ class CapturedRun:
         know every module of the model, because it computes them again.
         """
         if edits and self.replaced:
-            return f"an edit stands in {list_first_names(self.replaced)}"
+            return f"an edit stands in {_list_first_names(self.replaced)}"
         if (model or formulas) and self.model is None:
             return "the model is not at hand, only what was captured of it"
         if formulas and self.model is not None and (foreign := unknown_parts(self.model)):
             return f"the model has a part of its own, which is not computed again here: {foreign[0]}"
         missing = [name for name in names if name not in self.tensors]
-        return f"{list_first_names(missing)} not captured" if missing else None
+        return f"{_list_first_names(missing)} not captured" if missing else None
 
     def parameter(self, name: str) -> np.ndarray:
         """Return a weight by its name."""
@@ -101,10 +101,10 @@ class CapturedRun:
         return torch.tensor([list(ids)], device=self.model.output_embedding.weight.device)
 
 
-def list_first_names(names: Collection[str]) -> str:
+def _list_first_names(names: Collection[str]) -> str:
     """List the first two names, and how many more there are.
 
-    >>> list_first_names(["a", "b", "c", "d"])
+    >>> _list_first_names(["a", "b", "c", "d"])
     'a, b and 2 more'
     """
     first, more = sorted(names)[:2], len(names) - 2
@@ -122,14 +122,14 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
         return
     sum_error, forbidden_weight = 0.0, 0.0
     for name in names:
-        pattern, allowed = run.tensors[name].astype(np.float64), captured_mask(run, name)
+        pattern, allowed = run.tensors[name].astype(np.float64), _captured_mask(run, name)
         sums = pattern.sum(axis=-1)
         # A row that may read nothing is all zeros, and sums to 0.
         sum_error = largest_difference(sum_error, sums - np.broadcast_to(allowed.any(axis=-1), sums.shape))
         forbidden_weight = largest_difference(
             forbidden_weight, np.where(allowed, 0.0, pattern), np.minimum(pattern, 0.0)
         )
-    omitted = f"; {list_first_names(run.replaced)} left out, edited" if run.replaced else ""
+    omitted = f"; {_list_first_names(run.replaced)} left out, edited" if run.replaced else ""
     rows = sum(run.tensors[name].shape[0] * run.tensors[name].shape[1] for name in names)
     yield check_at_most(
         min(run.rounding, 1e-6), sum_name, sum_error, f"Largest distance from 1 over {rows:,} rows{omitted}."
@@ -142,7 +142,7 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
     )
 
 
-def captured_mask(run: CapturedRun, pattern: str) -> np.ndarray:
+def _captured_mask(run: CapturedRun, pattern: str) -> np.ndarray:
     """Return the captured mask of a pattern; in the decoder's self-attention, the future is masked in any case."""
     allowed = run.tensors[pattern.replace(".pattern", ".allowed")] != 0
     # A model whose mask lets the future through would otherwise be measured by its own mistake.
@@ -171,7 +171,7 @@ def check_recomputed(run: CapturedRun) -> Check:
         return check_not_made(name, "no tensor was captured together with what it is made of")
     # NaN compares as neither larger nor smaller, so max alone might pass over it.
     worst = max(errors, key=lambda checked: (np.isnan(errors[checked]), errors[checked]))
-    omitted = f"; {list_first_names(run.replaced)} left out, edited" if run.replaced else ""
+    omitted = f"; {_list_first_names(run.replaced)} left out, edited" if run.replaced else ""
     return check_at_most(
         run.rounding,
         name,
@@ -198,7 +198,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
         largest_difference(0.0, *(np.array(account.error) for account in accounts)),
         f"{part_count} parts at each of {len(accounts)} steps, norms as they were; the largest miss as a share.",
     )
-    misses = [error_without_largest(account) for account in accounts]
+    misses = [_error_without_largest(account) for account in accounts]
     yield check_at_most(
         0,
         control,
@@ -209,7 +209,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
     )
 
 
-def error_without_largest(account: LogitAccount) -> float:
+def _error_without_largest(account: LogitAccount) -> float:
     """Return by how much the parts miss the logit when the largest is left out, relative to it."""
     values = [part.value for part in account.parts]
     largest = max(values, key=abs)
@@ -236,7 +236,7 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
         raised = np.exp(logits - logits.max())
         probabilities = raised / raised.sum()
         for rank, candidate in [(step.rank, step.chosen), *enumerate(step.top, start=1)]:
-            error = largest_difference(error, *candidate_differences(candidate, rank, logits, probabilities))
+            error = largest_difference(error, *_candidate_differences(candidate, rank, logits, probabilities))
         entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, np.finfo(float).tiny)))
         error = largest_difference(
             error, step.entropy - entropy, np.array(step.others_count + len(step.top) - len(logits))
@@ -249,7 +249,7 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
     )
 
 
-def candidate_differences(
+def _candidate_differences(
     candidate: Candidate, rank: int, logits: np.ndarray, probabilities: np.ndarray
 ) -> list[np.ndarray]:
     """Return the differences between what a step says of a candidate and what the logits say."""

@@ -83,7 +83,7 @@ _FIELDS: dict[Kind, str] = {
     "same": "inputs",
 }
 
-NamedOperation = tuple[str, Operation]
+_NamedOperation = tuple[str, Operation]
 
 
 def operations(config: ModelConfig) -> dict[str, Operation]:
@@ -109,7 +109,7 @@ def operations(config: ModelConfig) -> dict[str, Operation]:
 
 def _stack_operations(
     c: ModelConfig, stack: str, side: Literal["source", "target"], depth: int, table: str, end: str
-) -> Iterator[NamedOperation]:
+) -> Iterator[_NamedOperation]:
     x = f"{stack}.input"
     embedding, positions = f"{stack}.embedding", f"{stack}.positions"
     yield embedding, Operation("lookup", table=table, scale=c.d_model**0.5, side=side)
@@ -141,7 +141,7 @@ def _stack_operations(
     yield end, _norm_operation(c, x, f"{stack}_norm") if c.norm_first else Operation("same", (x,))
 
 
-def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[NamedOperation]:
+def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_NamedOperation]:
     cross = inside.endswith("cross")
     y = "memory" if cross else x
     # Queries and keys of cross-attention stand in different sentences: their distance means nothing.
@@ -168,7 +168,7 @@ def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[Named
     )
 
 
-def _feed_forward_operations(c: ModelConfig, inside: str, x: str) -> Iterator[NamedOperation]:
+def _feed_forward_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_NamedOperation]:
     inner, active = f"{inside}.inner", f"{inside}.active"
     yield inner, Operation("linear", (x,), weight=f"{inner}.weight", bias=f"{inner}.bias")
     yield active, Operation("activation", (inner,), function=c.activation)
@@ -199,22 +199,22 @@ def recompute(
 
     Arrays have no batch axis; `ids` are the tokens read on the sides "source" and "target".
     """
-    x = [as_float64(array) for array in inputs]
+    x = [_as_float64(array) for array in inputs]
     match operation.kind:
         case "lookup":
-            result = operation.scale * as_float64(parameter(operation.table)[np.asarray(ids[operation.side])])
+            result = operation.scale * _as_float64(parameter(operation.table)[np.asarray(ids[operation.side])])
         case "sinusoid":
             result = recompute_sinusoids(*shape)
         case "row":
-            result = as_float64(parameter(operation.table)[: shape[0]])
+            result = _as_float64(parameter(operation.table)[: shape[0]])
         case "add":
             result = np.sum(x, axis=0)
         case "norm":
-            result = recompute_norm(x[0], operation.eps, operation.rms) * as_float64(
+            result = _recompute_norm(x[0], operation.eps, operation.rms) * _as_float64(
                 parameter(operation.weight)
-            ) + operation_bias(operation, parameter)
+            ) + _operation_bias(operation, parameter)
         case "linear":
-            result = recompute_linear(operation, x[0], parameter, shape)
+            result = _recompute_linear(operation, x[0], parameter, shape)
         case "dot":
             result = x[0] @ x[1].swapaxes(1, 2)
         case "scale":
@@ -235,37 +235,37 @@ def recompute(
     return result.reshape(shape)
 
 
-def as_float64(x: np.ndarray) -> np.ndarray:
+def _as_float64(x: np.ndarray) -> np.ndarray:
     """Return the numbers in 64 bits."""
     return np.asarray(x, dtype=np.float64)
 
 
-def operation_bias(operation: Operation, parameter: Parameter) -> np.ndarray:
+def _operation_bias(operation: Operation, parameter: Parameter) -> np.ndarray:
     """Return the bias of an operation, or 0."""
-    return as_float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
+    return _as_float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
 
 
-def recompute_norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
+def _recompute_norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
     """Return each vector with mean 0 and variance 1 (Ba et al. 2016, equation 4); with `rms`, with mean square 1."""
     centred = x if rms else x - x.mean(axis=-1, keepdims=True)
     return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
 
 
-def recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter, shape: Sequence[int]) -> np.ndarray:
+def _recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter, shape: Sequence[int]) -> np.ndarray:
     """Return x times a block of rows of a matrix, plus the same block of its bias, with heads split or merged."""
     width = shape[0] * shape[2] if operation.split else shape[-1]
     rows = slice(operation.first, operation.first + width)
     if operation.merged:  # (H T E) -> (T H*E)
         x = x.swapaxes(0, 1).reshape(x.shape[1], -1)
-    y = x @ as_float64(parameter(operation.weight)[rows]).T
+    y = x @ _as_float64(parameter(operation.weight)[rows]).T
     if operation.bias:
-        y += as_float64(parameter(operation.bias)[rows])
+        y += _as_float64(parameter(operation.bias)[rows])
     if operation.split:  # (T H*E) -> (H T E)
         y = y.reshape(len(y), shape[0], shape[2]).swapaxes(0, 1)
-    return rotate_by_position(y) if operation.turned else y
+    return _rotate_by_position(y) if operation.turned else y
 
 
-def rotate_by_position(x: np.ndarray) -> np.ndarray:
+def _rotate_by_position(x: np.ndarray) -> np.ndarray:
     """Rotate each pair (2i, 2i + 1) of a head by position / 10000^(2i / E), as complex numbers (Su et al. 2021, 3.2.1).
 
     The sines and cosines are those of a table in float32.
@@ -279,7 +279,7 @@ def rotate_by_position(x: np.ndarray) -> np.ndarray:
 def recompute_sinusoids(positions: int, width: int) -> np.ndarray:
     """Return sin(p / 10000^(2i / width)) at 2i, its cosine at 2i + 1 (paper, 3.5), rounded to float32."""
     angles = np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
-    return as_float64(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width).astype(np.float32))
+    return _as_float64(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width).astype(np.float32))
 
 
 def recompute_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -291,26 +291,26 @@ def recompute_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     return raised / np.maximum(raised.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
 
 
-def logistic(x: np.ndarray) -> np.ndarray:
+def _logistic(x: np.ndarray) -> np.ndarray:
     """Return 1 / (1 + e^-x)."""
     return 0.5 * (1.0 + np.tanh(0.5 * x))  # equal to it, but e^-x would overflow for large negative x
 
 
-def recompute_gelu(x: np.ndarray) -> np.ndarray:
+def _recompute_gelu(x: np.ndarray) -> np.ndarray:
     """Return x times the normal distribution function at x (Hendrycks and Gimpel 2016, 2)."""
     erfs = [erf(number / 2**0.5) for number in x.ravel().tolist()]  # NumPy has no erf
     return x * 0.5 * (1.0 + np.reshape(erfs, x.shape))
 
 
-def recompute_swiglu(x: np.ndarray) -> np.ndarray:
+def _recompute_swiglu(x: np.ndarray) -> np.ndarray:
     """Return the first half, times the logistic function of it, times the second (Shazeer 2020, equation 5)."""
     gate, value = np.split(x, 2, axis=-1)
-    return gate * logistic(gate) * value
+    return gate * _logistic(gate) * value
 
 
 ACTIVATIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": recompute_gelu,
-    "silu": lambda x: x * logistic(x),
-    "swiglu": recompute_swiglu,
+    "gelu": _recompute_gelu,
+    "silu": lambda x: x * _logistic(x),
+    "swiglu": _recompute_swiglu,
 }

@@ -25,7 +25,132 @@ from pellucid.model.watch import Watch
 from pellucid.trace.edits import EditSpec, Prefix, edit_watcher
 from pellucid.trace.facts import SearchTree, TraceSide, TreeNode
 
-FORMULA = "total / ((5 + pieces) / 6) ^ {}"
+_FORMULA = "total / ((5 + pieces) / 6) ^ {}"
+
+
+@dataclass(frozen=True)
+class _TracedTranslation:
+    """Ids of a translation, EOS among them where there is one, with the log-probability of each.
+
+    `text` is the whole line that a user gets; `notes` are those of its translation, `remarks` are for the trace alone.
+    """
+
+    ids: list[int]
+    text: str
+    stop: Literal["eos", "length"]
+    log_prob: float
+    score: float
+    log_probs: list[float]
+    notes: tuple[str, ...] = ()
+    remarks: Sequence[str] = ()
+    tree: SearchTree | None = None
+
+
+def search_translation(
+    translator: Translator,
+    sentence: str,
+    config: SearchConfig,
+    edits: Sequence[EditSpec],
+    source: TraceSide,
+    prefix_ids: Sequence[int],
+) -> _TracedTranslation:
+    """Search for the translation, under the edits if there are any."""
+    prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
+    if len(prefixes) + bool(prefix_ids) > 1:
+        raise ValueError("a translation has one beginning; leave out all prefixes but one")
+    refuse_unwritable(translator, prefix_ids)
+    limit = translator.torch.limit(SearchRequest(source.ids, 1), config)
+    if len(prefix_ids) > limit:
+        raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
+    engine = translator.torch
+    # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
+    if len(prefixes) < len(edits):
+        engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
+    result = _translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
+    search, translation = result.search, result.translation
+    return _TracedTranslation(
+        result.target,
+        translation.text,
+        "eos" if result.target[-1:] == [EOS] else "length",
+        translation.log_prob,
+        translation.score,
+        translation.piece_log_probs,
+        translation.notes,
+        # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
+        [_PREFIX_NOTE] if search.request.prefix and not (prefix_ids or prefixes) else [],
+        build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
+    )
+
+
+def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
+    """Raise ValueError for ids that no translation begins with."""
+    vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
+    wrong = [i for i in prefix if not 0 <= i < vocabulary or i in forbidden]
+    if wrong:
+        instead = "; pass a finished translation as the target" if wrong[0] == EOS else ""
+        raise ValueError(
+            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {vocabulary - 1}{instead}"
+        )
+
+
+def score_given_translation(
+    translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig
+) -> _TracedTranslation:
+    """Score a translation that was given instead of searched for, as `Model.score` does."""
+    if isinstance(target, str):
+        [ids] = translator.tokenizer.encode_target([target])
+    else:
+        ids = list(target)
+        _refuse_unreadable(translator, ids)
+    refuse_long_lines("target", {1: len(ids)}, translator.lengths.longest)
+    with inference_only(translator.models[0]):
+        [log_probs] = score_targets(translator.models[0], [source], [ids])
+    text = target if isinstance(target, str) else translator.tokenizer.decode_target(ids)
+    stop = "eos" if ids[-1:] == [EOS] else "length"
+    return _with_log_probs(_TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
+
+
+def _refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
+    """Raise ValueError for ids that are no translation, finished or not."""
+    vocabulary = translator.tokenizer.target_vocabulary
+    if not ids:
+        raise ValueError("the target has no pieces; give at least one")
+    wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
+    if wrong:
+        raise ValueError(
+            f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} pieces "
+            f"of this model, and {EOS} may stand only at the end"
+        )
+
+
+def rescore(translation: _TracedTranslation, logits: Tensor, config: SearchConfig) -> _TracedTranslation:
+    """Return the translation with its pieces scored anew by these logits, one row for each piece."""
+    log_probs = log_probabilities(logits)
+    return _with_log_probs(
+        translation, [float(row[i]) for row, i in zip(log_probs, translation.ids, strict=True)], config
+    )
+
+
+def _with_log_probs(
+    translation: _TracedTranslation, log_probs: list[float], config: SearchConfig
+) -> _TracedTranslation:
+    """Return the translation with these log-probabilities, their sum, and the score that follows."""
+    total = require_finite(fsum(log_probs), "the translation")
+    score = total / length_divisor(len(log_probs), config.length_penalty)
+    return replace(translation, log_probs=log_probs, log_prob=total, score=score)
+
+
+def only_segment(translator: Translator, sentence: str, config: SearchConfig) -> Segment:
+    """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
+    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None)
+    if not line.segments:
+        raise ValueError("there is nothing to trace: no part of the line is translated")
+    [segment, *more] = line.segments
+    if more:
+        raise ValueError(
+            f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
+        )
+    return segment
 
 
 @dataclass
@@ -37,8 +162,42 @@ class ObservedSearch:
     hypotheses: list[Hypothesis]
 
 
+@dataclass(frozen=True)
+class _ObservedTranslation:
+    """A translation, its token ids, and the search that produced it."""
+
+    translation: Translation
+    target: list[int]
+    search: ObservedSearch
+
+
+def _translate_observed(
+    translator: Translator,
+    engine: TorchEngine,
+    sentence: str,
+    config: SearchConfig,
+    prefix: str = "",
+    prefix_ids: Sequence[int] = (),
+) -> _ObservedTranslation:
+    """Translate as `Translator.translate` does with this engine, and return the deciding search as well."""
+    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
+    observed_translator = copy(translator)
+    observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
+    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix])
+    if translation.stop == "failed":
+        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
+    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
+    for search in reversed(observed.searches):
+        target = (
+            [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
+        )
+        if translator.tokenizer.target_pieces(target) == translation.pieces:
+            return _ObservedTranslation(translation, target, search)
+    raise AssertionError("no search gave the pieces of the translation")
+
+
 @dataclass
-class ObservingEngine:
+class _ObservingEngine:
     """An engine that searches for one sentence at a time with another engine, and remembers the steps of each search.
 
     With a `prefix`, every translation begins with these pieces.
@@ -60,6 +219,45 @@ class ObservingEngine:
 
     def search_all(self, batches, config):
         return (self.search(batch, config) for batch in batches)
+
+
+class _EditedEngine(TorchEngine):
+    """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
+
+    def __init__(self, engine: TorchEngine, watch: Watch):
+        super().__init__(engine.models, engine.forbidden, engine.words)
+        self.watch = watch
+
+    # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
+    def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
+        [model] = self.models
+        return _full_prefix_step(model, self.watch), _FullPrefixState(model.encode(source, self.watch))
+
+
+class _FullPrefixState:
+    """All tokens that each row has written, with the memory of its sentence; nothing computed earlier is kept."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+        self.written: Int[Tensor, "R T"] | None = None
+
+    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
+        self.memory = self.memory.select(rows)
+        self.written = None if self.written is None else self.written[rows]
+
+
+def _full_prefix_step(model: Transformer, watch: Watch) -> Step:
+    """Return the step function that computes each row's next logits from the whole prefix, without a cache."""
+
+    def step(ids: Int[Tensor, " R"], state: _FullPrefixState) -> Float[Tensor, "R V"]:
+        new = ids[:, None]
+        state.written = new if state.written is None else torch.cat([state.written, new], dim=1)
+        return model.logits(model.decode(state.written, state.memory, watch=watch)[:, -1:], watch)[:, 0]
+
+    return step
+
+
+_PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
 
 
 def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Callable[[int], str]) -> SearchTree | None:
@@ -105,12 +303,12 @@ def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Calla
             if kept:
                 next_live.append(len(nodes) - 1)
         live = next_live
-    best = hypothesis_path(nodes, search.hypotheses[0])
+    best = _hypothesis_path(nodes, search.hypotheses[0])
     nodes = [replace(node, best=node.id in best) for node in nodes]
-    return SearchTree(width, config.length_penalty, FORMULA.format(config.length_penalty), 2 * width, nodes)
+    return SearchTree(width, config.length_penalty, _FORMULA.format(config.length_penalty), 2 * width, nodes)
 
 
-def hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
+def _hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
     """Return the ids of the nodes on the path of one hypothesis, from the root to its last piece."""
     tokens = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]  # the tree has a node for EOS as well
     children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
@@ -119,199 +317,3 @@ def hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[in
         node_id = children[node_id, token]
         path.add(node_id)
     return path
-
-
-def only_segment(translator: Translator, sentence: str, config: SearchConfig) -> Segment:
-    """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
-    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None)
-    if not line.segments:
-        raise ValueError("there is nothing to trace: no part of the line is translated")
-    [segment, *more] = line.segments
-    if more:
-        raise ValueError(
-            f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
-        )
-    return segment
-
-
-@dataclass(frozen=True)
-class ObservedTranslation:
-    """A translation, its token ids, and the search that produced it."""
-
-    translation: Translation
-    target: list[int]
-    search: ObservedSearch
-
-
-def translate_observed(
-    translator: Translator,
-    engine: TorchEngine,
-    sentence: str,
-    config: SearchConfig,
-    prefix: str = "",
-    prefix_ids: Sequence[int] = (),
-) -> ObservedTranslation:
-    """Translate as `Translator.translate` does with this engine, and return the deciding search as well."""
-    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
-    observed_translator = copy(translator)
-    observed_translator.engine = observed = ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix])
-    if translation.stop == "failed":
-        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
-    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
-    for search in reversed(observed.searches):
-        target = (
-            [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
-        )
-        if translator.tokenizer.target_pieces(target) == translation.pieces:
-            return ObservedTranslation(translation, target, search)
-    raise AssertionError("no search gave the pieces of the translation")
-
-
-class FullPrefixState:
-    """All tokens that each row has written, with the memory of its sentence; nothing computed earlier is kept."""
-
-    def __init__(self, memory: Memory):
-        self.memory = memory
-        self.written: Int[Tensor, "R T"] | None = None
-
-    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
-        self.memory = self.memory.select(rows)
-        self.written = None if self.written is None else self.written[rows]
-
-
-class EditedEngine(TorchEngine):
-    """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
-
-    def __init__(self, engine: TorchEngine, watch: Watch):
-        super().__init__(engine.models, engine.forbidden, engine.words)
-        self.watch = watch
-
-    # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
-    def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
-        [model] = self.models
-        return full_prefix_step(model, self.watch), FullPrefixState(model.encode(source, self.watch))
-
-
-def full_prefix_step(model: Transformer, watch: Watch) -> Step:
-    """Return the step function that computes each row's next logits from the whole prefix, without a cache."""
-
-    def step(ids: Int[Tensor, " R"], state: FullPrefixState) -> Float[Tensor, "R V"]:
-        new = ids[:, None]
-        state.written = new if state.written is None else torch.cat([state.written, new], dim=1)
-        return model.logits(model.decode(state.written, state.memory, watch=watch)[:, -1:], watch)[:, 0]
-
-    return step
-
-
-PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
-
-
-@dataclass(frozen=True)
-class TracedTranslation:
-    """Ids of a translation, EOS among them where there is one, with the log-probability of each.
-
-    `text` is the whole line that a user gets; `notes` are those of its translation, `remarks` are for the trace alone.
-    """
-
-    ids: list[int]
-    text: str
-    stop: Literal["eos", "length"]
-    log_prob: float
-    score: float
-    log_probs: list[float]
-    notes: tuple[str, ...] = ()
-    remarks: Sequence[str] = ()
-    tree: SearchTree | None = None
-
-
-def search_translation(
-    translator: Translator,
-    sentence: str,
-    config: SearchConfig,
-    edits: Sequence[EditSpec],
-    source: TraceSide,
-    prefix_ids: Sequence[int],
-) -> TracedTranslation:
-    """Search for the translation, under the edits if there are any."""
-    prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
-    if len(prefixes) + bool(prefix_ids) > 1:
-        raise ValueError("a translation has one beginning; leave out all prefixes but one")
-    refuse_unwritable(translator, prefix_ids)
-    limit = translator.torch.limit(SearchRequest(source.ids, 1), config)
-    if len(prefix_ids) > limit:
-        raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
-    engine = translator.torch
-    # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
-    if len(prefixes) < len(edits):
-        engine = EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
-    result = translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
-    search, translation = result.search, result.translation
-    return TracedTranslation(
-        result.target,
-        translation.text,
-        "eos" if result.target[-1:] == [EOS] else "length",
-        translation.log_prob,
-        translation.score,
-        translation.piece_log_probs,
-        translation.notes,
-        # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
-        [PREFIX_NOTE] if search.request.prefix and not (prefix_ids or prefixes) else [],
-        build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
-    )
-
-
-def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
-    """Raise ValueError for ids that no translation begins with."""
-    vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
-    wrong = [i for i in prefix if not 0 <= i < vocabulary or i in forbidden]
-    if wrong:
-        instead = "; pass a finished translation as the target" if wrong[0] == EOS else ""
-        raise ValueError(
-            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {vocabulary - 1}{instead}"
-        )
-
-
-def refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
-    """Raise ValueError for ids that are no translation, finished or not."""
-    vocabulary = translator.tokenizer.target_vocabulary
-    if not ids:
-        raise ValueError("the target has no pieces; give at least one")
-    wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
-    if wrong:
-        raise ValueError(
-            f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} pieces "
-            f"of this model, and {EOS} may stand only at the end"
-        )
-
-
-def score_given_translation(
-    translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig
-) -> TracedTranslation:
-    """Score a translation that was given instead of searched for, as `Model.score` does."""
-    if isinstance(target, str):
-        [ids] = translator.tokenizer.encode_target([target])
-    else:
-        ids = list(target)
-        refuse_unreadable(translator, ids)
-    refuse_long_lines("target", {1: len(ids)}, translator.lengths.longest)
-    with inference_only(translator.models[0]):
-        [log_probs] = score_targets(translator.models[0], [source], [ids])
-    text = target if isinstance(target, str) else translator.tokenizer.decode_target(ids)
-    stop = "eos" if ids[-1:] == [EOS] else "length"
-    return with_log_probs(TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
-
-
-def rescore(translation: TracedTranslation, logits: Tensor, config: SearchConfig) -> TracedTranslation:
-    """Return the translation with its pieces scored anew by these logits, one row for each piece."""
-    log_probs = log_probabilities(logits)
-    return with_log_probs(
-        translation, [float(row[i]) for row, i in zip(log_probs, translation.ids, strict=True)], config
-    )
-
-
-def with_log_probs(translation: TracedTranslation, log_probs: list[float], config: SearchConfig) -> TracedTranslation:
-    """Return the translation with these log-probabilities, their sum, and the score that follows."""
-    total = require_finite(fsum(log_probs), "the translation")
-    score = total / length_divisor(len(log_probs), config.length_penalty)
-    return replace(translation, log_probs=log_probs, log_prob=total, score=score)

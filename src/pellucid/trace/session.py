@@ -27,7 +27,6 @@ from pellucid.trace.facts import (
     make_side,
     model_facts,
     run_facts,
-    search_settings,
     trace_id,
 )
 from pellucid.trace.manifest import build_manifest
@@ -36,7 +35,7 @@ from pellucid.trace.storage import load_trace, save_trace
 from pellucid.trace.trace import TraceData
 from pellucid.trace.untrusted import read_strictly
 
-WIDEST_BEAM = 64
+_WIDEST_BEAM = 64
 """Most hypotheses that a page may have kept at each step."""
 
 
@@ -212,7 +211,7 @@ def trace_sentence(
     began = time.perf_counter()
     translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
     tokenizer, config, edits = translator.tokenizer, SearchConfig(beam=origin.beam), check_edits(edits)
-    refuse_untraceable_model(translator)
+    _refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
         raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
     segment = only_segment(translator, sentence, config)
@@ -241,17 +240,17 @@ def trace_sentence(
         translation = rescore(translation, logits, config)
 
     traced_model = model_facts(origin.bundle)
-    settings = search_settings(config, target is not None, tokenizer.target_pieces(prefix_ids))
-    run = run_facts(model, settings, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    run = run_facts(model, config, target is not None, tokenizer.target_pieces(prefix_ids), seconds)
     input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
     whole = origin.keep is not None or "logits" in tensors
-    remarks = [*translation.remarks, *trace_notes(translator, sentence, source, whole)]
+    remarks = [*translation.remarks, *_trace_notes(translator, sentence, source, whole)]
     facts = TraceFacts(
         id=trace_id(
             # A target that was searched for follows from the rest; one that was given is part of the question.
             [traced_model.sha256, run.dtype, list(tensors)],
             sentence,
-            settings,
+            run.search,
             translation.ids if target is not None else [],
             edits,
         ),
@@ -276,7 +275,7 @@ def trace_sentence(
     return Trace(facts, model.config, tensors, origin)
 
 
-def refuse_untraceable_model(translator: Translator) -> None:
+def _refuse_untraceable_model(translator: Translator) -> None:
     """Raise ValueError for an ensemble, and for a model whose number type hides differences by rounding."""
     if len(translator.models) > 1:
         raise ValueError(f"{len(translator.models)} models translate together; a trace shows one, so load it alone")
@@ -287,7 +286,7 @@ def refuse_untraceable_model(translator: Translator) -> None:
         )
 
 
-def trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
+def _trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
     """Return remarks that a reader of the trace should know."""
     notes = []
     if source.text != sentence.strip():
@@ -319,7 +318,7 @@ def perform_act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | 
 
 
 @dataclass(frozen=True)
-class AccountArguments:
+class _AccountArguments:
     """The piece whose logit is accounted for, and the piece it is compared with."""
 
     step: int
@@ -328,14 +327,14 @@ class AccountArguments:
 
 
 @dataclass(frozen=True)
-class VerdictArguments:
+class _VerdictArguments:
     """A better translation."""
 
     reference: str | None = None
 
 
 @dataclass(frozen=True)
-class TraceArguments:
+class _TraceArguments:
     """A sentence to trace, with its translation or the beginning of one."""
 
     sentence: str
@@ -347,17 +346,17 @@ class TraceArguments:
 
 
 @dataclass(frozen=True)
-class EditArguments:
+class _EditArguments:
     """Edits of the run, and whether the same translation is traced under them."""
 
     edits: EditList
     keep_target: bool
 
 
-def trace_again(trace: Trace, arguments: TraceArguments) -> Trace:
+def _trace_again(trace: Trace, arguments: _TraceArguments) -> Trace:
     """Trace another sentence with the same model."""
-    if arguments.beam is not None and not 1 <= arguments.beam <= WIDEST_BEAM:
-        raise ValueError(f"beam is {arguments.beam}, expected a whole number from 1 to {WIDEST_BEAM}")
+    if arguments.beam is not None and not 1 <= arguments.beam <= _WIDEST_BEAM:
+        raise ValueError(f"beam is {arguments.beam}, expected a whole number from 1 to {_WIDEST_BEAM}")
     return trace.again(
         arguments.sentence,
         target=choose_target(arguments.target, arguments.target_ids or None),
@@ -375,8 +374,8 @@ def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence
 
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any] | Trace]]] = {
-    "account": (AccountArguments, lambda trace, a: trace.account(a.step, a.piece, a.other).as_json()),
-    "verdict": (VerdictArguments, lambda trace, a: trace.verdict(a.reference).as_json()),
-    "trace": (TraceArguments, trace_again),
-    "edit": (EditArguments, lambda trace, a: trace.edited(*a.edits, keep_target=a.keep_target)),
+    "account": (_AccountArguments, lambda trace, a: trace.account(a.step, a.piece, a.other).as_json()),
+    "verdict": (_VerdictArguments, lambda trace, a: trace.verdict(a.reference).as_json()),
+    "trace": (_TraceArguments, _trace_again),
+    "edit": (_EditArguments, lambda trace, a: trace.edited(*a.edits, keep_target=a.keep_target)),
 }

@@ -33,7 +33,7 @@ _TYPES = {"float32": "F32", "float64": "F64"}  # safetensors' names for the numb
 
 def save_trace(trace: TraceData, path: str | Path) -> None:
     """Write a trace, whole or not at all; ValueError where something other than a trace stands."""
-    refuse_non_trace_directory(Path(path))
+    _refuse_non_trace_directory(Path(path))
     contents = {"trace": VERSION, "config": asdict(trace.config), "facts": asdict(trace.facts)}
     # allow_nan=False: Python would otherwise write NaN, which is no JSON.
     text = json.dumps(contents, ensure_ascii=False, allow_nan=False)
@@ -42,7 +42,7 @@ def save_trace(trace: TraceData, path: str | Path) -> None:
         save_file({name: trace.values_of(name) for name in trace}, folder / TENSORS)
 
 
-def refuse_non_trace_directory(directory: Path) -> None:
+def _refuse_non_trace_directory(directory: Path) -> None:
     """Raise ValueError for a file, a model, and any directory that is neither empty nor a trace."""
     if directory.is_file():
         raise ValueError(f"{directory} is a file; a trace needs a directory of its own")
@@ -69,20 +69,20 @@ def load_trace(path: str | Path) -> tuple[TraceFacts, ModelConfig, dict[str, np.
         raise ValueError(
             f"{directory / FACTS} is of version {contents.get('trace')!r:.60}, this program reads {VERSION}"
         )
-    config = read_traced_config(contents.get("config"), str(directory / FACTS))
+    config = _read_traced_config(contents.get("config"), str(directory / FACTS))
     facts = read_strictly(TraceFacts, contents.get("facts"), "facts")
     # The table was checked as a config above; its values replace those that the facts repeat.
     facts = replace(facts, model=replace(facts.model, config=asdict(config)))
     parameter_count = sum(map(prod, parameter_shapes(config).values()))
-    problems = facts_problems(facts, config)
+    problems = _facts_problems(facts, config)
     if facts.model.parameters != parameter_count:
         problems.append(f"the model has {facts.model.parameters:,} parameters, its config makes {parameter_count:,}")
     if problems:
         raise ValueError(f"{directory / FACTS} does not hold together: {join_problems(problems)}")
-    return facts, config, read_tensors(directory / TENSORS, facts, config)
+    return facts, config, _read_tensors(directory / TENSORS, facts, config)
 
 
-def read_traced_config(table: Any, where: str) -> ModelConfig:
+def _read_traced_config(table: Any, where: str) -> ModelConfig:
     """Read the sizes of the model; ValueError for more layers than a traced model can have."""
     config = model_config_from_json(table, f"{where}, config")
     if config.encoder_layers + config.decoder_layers > _MOST_LAYERS:
@@ -90,7 +90,7 @@ def read_traced_config(table: Any, where: str) -> ModelConfig:
     return config
 
 
-def read_tensors(path: Path, facts: TraceFacts, config: ModelConfig) -> dict[str, np.ndarray]:
+def _read_tensors(path: Path, facts: TraceFacts, config: ModelConfig) -> dict[str, np.ndarray]:
     """Read the tensors in the order of computation, once all names, shapes and types are known to be this model's."""
     size = axis_sizes(config, len(facts.source.ids), len(facts.inputs.ids))
     shapes = {row.name: tensor_shape(row, size) for row in glossary(config)}
@@ -113,12 +113,12 @@ def read_tensors(path: Path, facts: TraceFacts, config: ModelConfig) -> dict[str
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
 
 
-def facts_problems(facts: TraceFacts, config: ModelConfig) -> list[str]:
+def _facts_problems(facts: TraceFacts, config: ModelConfig) -> list[str]:
     """Return a sentence for every contradiction in the facts; none for a sound trace."""
     problems = [
-        *side_problems("source", facts.source, config.source_vocabulary),
-        *side_problems("target", facts.target, config.target_vocabulary),
-        *step_problems(facts, config.target_vocabulary),
+        *_side_problems("source", facts.source, config.source_vocabulary),
+        *_side_problems("target", facts.target, config.target_vocabulary),
+        *_step_problems(facts, config.target_vocabulary),
         *(tree_problems(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
     ]
     # What an edit may be depends on the source words, so it is looked at only once those are known to be sound.
@@ -129,7 +129,7 @@ def facts_problems(facts: TraceFacts, config: ModelConfig) -> list[str]:
     return problems
 
 
-def side_problems(name: str, side: TraceSide, vocabulary: int) -> Iterator[str]:
+def _side_problems(name: str, side: TraceSide, vocabulary: int) -> Iterator[str]:
     """Yield the problems of one language: lists of unequal length, ids and word numbers out of range."""
     count = len(side.ids)
     if not 1 <= count <= LONGEST_TRACE:
@@ -143,7 +143,7 @@ def side_problems(name: str, side: TraceSide, vocabulary: int) -> Iterator[str]:
         yield f"the {name} has pieces of words beyond its {word_count}"
 
 
-def step_problems(facts: TraceFacts, vocabulary: int) -> Iterator[str]:
+def _step_problems(facts: TraceFacts, vocabulary: int) -> Iterator[str]:
     """Yield the problems of the pieces read and written, which must make one step each."""
     target, inputs = facts.target, facts.inputs
     if inputs.ids != [BOS, *target.ids[:-1]] or len(inputs.pieces) != len(inputs.ids):
@@ -163,13 +163,13 @@ def tree_problems(tree: SearchTree, vocabulary: int) -> Iterator[str]:
     # Whoever follows the parents of a node that is its own ancestor would loop for ever.
     if [node.id for node in tree.nodes] != list(range(len(tree.nodes))):
         yield "the nodes of the tree are not numbered in order"
-    elif not all(follows_parent(node, tree.nodes) for node in tree.nodes):
+    elif not all(_follows_parent(node, tree.nodes) for node in tree.nodes):
         yield "the tree has nodes that are not one step after their parents"
     if not all(0 <= node.piece_id < vocabulary for node in tree.nodes):
         yield f"the tree has pieces beyond the vocabulary of {vocabulary:,}"
 
 
-def follows_parent(node: TreeNode, nodes: Sequence[TreeNode]) -> bool:
+def _follows_parent(node: TreeNode, nodes: Sequence[TreeNode]) -> bool:
     """Whether a node's parent stands before it, one step earlier; a root must belong to step 0."""
     if node.parent is None:
         return node.step == 0

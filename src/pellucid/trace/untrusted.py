@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-LONGEST_TEXT = 100_000
+_LONGEST_TEXT = 100_000
 """Most characters of a text."""
 
-MOST_ENTRIES = 100_000
+_MOST_ENTRIES = 100_000
 """Most items of a list, or entries of a table."""
 
 
@@ -38,7 +38,7 @@ def read_strictly(kind: Any, value: object, where: str) -> Any:
 def _reader(kind: Any) -> TypeAdapter[Any]:
     # A list of one item: where the type is a dataclass, these settings reach it from outside only.
     one_item: Any = GenericAlias(list, kind)
-    settings = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT, allow_inf_nan=False)
+    settings = ConfigDict(strict=True, extra="forbid", str_max_length=_LONGEST_TEXT, allow_inf_nan=False)
     return TypeAdapter(one_item, config=settings)
 
 
@@ -48,8 +48,8 @@ def _refuse_large_entries(value: object, where: str) -> None:
     while entries:
         entry = entries.pop()
         if isinstance(entry, list | dict):
-            if len(entry) > MOST_ENTRIES:
-                raise ValueError(f"{where} has {len(entry):,} entries in one place, at most {MOST_ENTRIES:,} are read")
+            if len(entry) > _MOST_ENTRIES:
+                raise ValueError(f"{where} has {len(entry):,} entries in one place, at most {_MOST_ENTRIES:,} are read")
             entries += entry.values() if isinstance(entry, dict) else entry
         elif isinstance(entry, int) and abs(entry) >= 2**53:  # JavaScript reads larger ones with rounding
             raise ValueError(f"{where} holds a whole number of {entry.bit_length()} bits, at most 53 are read")
@@ -57,7 +57,7 @@ def _refuse_large_entries(value: object, where: str) -> None:
 
 def _explain_error(error: Mapping[str, Any], where: str) -> str:
     """Put one of pydantic's errors into a sentence, with the place of what is wrong."""
-    _, *keys = error["loc"]  # without the list around the value
+    keys = error["loc"][1:]  # without the list around the value
     place = where + "".join(f"[{key}]" if isinstance(key, int) else f".{key:.40}" for key in keys)
     if error["type"] == "missing":
         return f"{place} is missing"

@@ -1,10 +1,244 @@
-"""Data of a run: read from its shards if it names some, otherwise from its text in memory, with the same result."""
+"""Data of a run: pairs read and encoded, from text in memory or from shards, and some held out of training."""
 
+import hashlib
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pellucid.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
+from pellucid.data.batching import CorpusShare, EncodedPairs
+from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
+from pellucid.data.shards import map_shards
+from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.train.config import RunConfig
+from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
-from pellucid.train.pairs import TrainingData, encode_corpora, learn_tokenizer, read_corpus
-from pellucid.train.shard_reading import read_shards
+
+TOKENIZER_SENTENCES = 1_000_000
+"""Largest number of lines of each side that the vocabulary is learned from."""
+
+SHARED_SENTENCE = "a sentence of a held-out pair"
+"""Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory."""
+
+
+@dataclass(frozen=True)
+class CorpusAccount:
+    """Numbers of pairs of a corpus that are trained on, held out, or left out for a reason."""
+
+    corpus: str
+    trained_on: int
+    held_out: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def read(self) -> int:
+        """Number of pairs that were read."""
+        return self.trained_on + self.held_out + sum(self.left_out.values())
+
+    def row(self) -> dict[str, Any]:
+        """Return the account as it is written into model directories."""
+        return {"read": self.read, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Tokenizer, training pairs and dev pairs of a run, with what is to be reported of them."""
+
+    tokenizer: Tokenizer
+    encoded: EncodedPairs
+    dev: SentencePairs
+    fingerprint: str
+    """SHA-256 of the training text: a run resumes only with the same text."""
+    notes: tuple[str, ...]
+    accounts: tuple[CorpusAccount, ...] = ()
+    """One account for each corpus; stand-in data has none."""
+
+
+@dataclass(frozen=True)
+class TextCorpus:
+    """Training pairs by corpus, dev pairs, and notes on both for the user."""
+
+    train: tuple[SentencePairs, ...]
+    dev: SentencePairs
+    notes: tuple[str, ...]
+    held_out: int
+    """Number of dev pairs that were taken from the first corpus."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the training text."""
+        return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
+
+
+def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
+    """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
+    train = [read_pairs(*corpus.files, max_characters=data.max_characters) for corpus in data.corpora]
+    named_dev = read_dev_pairs(data)
+    if named_dev is None:
+        train[0], dev = split_held_out(train[0], data.held_out, seed)
+        held_out = HeldOutSentences.from_pairs(dev)
+        # A held-out sentence may be in the other corpora, too.
+        train[1:] = [remove_shared_pairs(pairs, held_out) for pairs in train[1:]]
+        notes = (note_held_out(len(dev)),)
+    else:
+        dev, notes = named_dev
+    notes = (*(note_left_out(pairs.skipped) for pairs in train if pairs.skipped), *notes)
+    return TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
+
+
+def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | None:
+    """Read the dev pairs, if a dev set is named, with a note on those that are left out."""
+    source = data.dev_source or data.dev
+    if source is None:
+        return None
+    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters)
+    return dev, (f"left out of the dev data: {dev.skipped}",) if dev.skipped else ()
+
+
+def note_left_out(skipped: SkippedPairs) -> str:
+    """Return the note on training pairs that were not read."""
+    return f"left out of the training data: {skipped}"
+
+
+def note_held_out(drawn: int) -> str:
+    """Return the note on pairs that were taken out of training."""
+    return (
+        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and pairs that share a "
+        "sentence with them are left out (dev_source and dev_target name others, data.held_out fewer)"
+    )
+
+
+def combine_fingerprints(fingerprints: Sequence[str]) -> str:
+    """Return one SHA-256 for all corpora; a single corpus keeps its own."""
+    return fingerprints[0] if len(fingerprints) == 1 else hashlib.sha256(" ".join(fingerprints).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class HeldOutSentences:
+    """Sentences of held-out pairs; training sees none of them."""
+
+    sources: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_pairs(cls, pairs: SentencePairs) -> "HeldOutSentences":
+        """Collect both sides of the pairs."""
+        return cls(frozenset(pairs.sources), frozenset(pairs.targets))
+
+    def filter_rows(
+        self, rows: Iterable[tuple[int, str, str]], file: str, skipped: SkippedPairs, held_out: Container[int] = ()
+    ) -> Iterator[tuple[int, str, str]]:
+        """Yield the rows (line, source, target) of a file that contain none of these sentences.
+
+        Other rows are counted in `skipped`, except for the lines that are `held_out` themselves. Raises ValueError, at
+        the end, if no row remains.
+        """
+        remaining = 0
+        for line, source, target in rows:
+            # Either side: a sentence that was seen with another translation is known, too.
+            if source not in self.sources and target not in self.targets:
+                remaining += 1
+                yield line, source, target
+            elif line not in held_out:
+                skipped.add(SHARED_SENTENCE, f"{file}:{line}")
+        # Known only at the end: a large file is read row by row.
+        if not remaining:
+            culprit = "another" if held_out else "the dev pairs"
+            raise ValueError(f"every pair shares a sentence with {culprit}; name dev_source and dev_target")
+
+
+def draw_held_out(pairs: int, limit: int, seed: int) -> list[int]:
+    """Draw the indices of the pairs to hold out: a tenth of all `pairs`, at most `limit`."""
+    # A tenth of fewer would be a single pair.
+    if pairs < 20:
+        raise ValueError(f"{pairs} pairs are too few to hold some out; name dev_source and dev_target")
+    return Random(seed).sample(range(pairs), min(limit, pairs // 10))
+
+
+def split_held_out(pairs: SentencePairs, limit: int, seed: int) -> tuple[SentencePairs, SentencePairs]:
+    """Split off at most `limit` random pairs as a dev set; no sentence of theirs remains on the other side."""
+    indices = draw_held_out(len(pairs), limit, seed)
+    sources, targets = [pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices]
+    dev = SentencePairs(sources, targets, [pairs.lines[i] for i in indices], pairs.files, SkippedPairs())
+    return remove_shared_pairs(pairs, HeldOutSentences.from_pairs(dev), frozenset(dev.lines)), dev
+
+
+def remove_shared_pairs(
+    pairs: SentencePairs, held_out: HeldOutSentences, dev_lines: Container[int] = ()
+) -> SentencePairs:
+    """Return the pairs that share no sentence with held-out ones; others but `dev_lines` are counted as skipped."""
+    skipped = SkippedPairs()
+    skipped.add_later(pairs.skipped)
+    # A list of Python integers would take several times the memory of this array.
+    sources, targets, lines = [], [], array("q")
+    rows = zip(pairs.lines, pairs.sources, pairs.targets, strict=True)
+    for line, source, target in held_out.filter_rows(rows, pairs.files[0], skipped, dev_lines):
+        lines.append(line)
+        sources.append(source)
+        targets.append(target)
+    return SentencePairs(sources, targets, lines, pairs.files, skipped)
+
+
+def learn_tokenizer(corpus: TextCorpus, run: RunConfig) -> Tokenizer:
+    """Learn the vocabulary of the training text."""
+    sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
+    targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
+    return train_tokenizer(sources, targets, run)
+
+
+def train_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
+    """Learn the vocabulary of these sentences, or of a sample if they are many."""
+    return Tokenizer.train(sources, targets, run.tokenizer, seed=run.seed, max_sentences=TOKENIZER_SENTENCES)
+
+
+def encode_with_note(
+    pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig
+) -> tuple[EncodedPairs, tuple[str, ...]]:
+    """Encode the pairs, with a note on those that have too many pieces."""
+    encoded, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+    return encoded, (note_too_long(skipped),) if skipped else ()
+
+
+def note_too_long(skipped: SkippedPairs) -> str:
+    """Return the note on pairs with too many pieces."""
+    return f"left out: {skipped}"
+
+
+def encode_corpora(
+    corpus: TextCorpus, tokenizer: Tokenizer, run: RunConfig
+) -> tuple[EncodedPairs, tuple[str, ...], tuple[CorpusAccount, ...]]:
+    """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
+    encoded, notes, accounts = [], [], []
+    for settings, pairs in zip(run.data.corpora, corpus.train, strict=True):
+        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+        encoded.append(encoded_corpus)
+        notes += [note_too_long(skipped)] if skipped else []
+        # Only the first corpus has held-out pairs, and it has no account yet.
+        held_out = 0 if accounts else corpus.held_out
+        # Some pairs were skipped while reading, others while encoding.
+        accounts.append(
+            CorpusAccount(
+                settings.display_name, len(encoded_corpus), held_out, dict(pairs.skipped.counts + skipped.counts)
+            )
+        )
+    all_pairs = encoded[0] if len(encoded) == 1 else concatenate_corpora(encoded)
+    return (
+        with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], run.data),
+        tuple(notes),
+        tuple(accounts),
+    )
+
+
+def with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataConfig) -> EncodedPairs:
+    """Return the pairs with the size and the weight of each corpus."""
+    corpora = zip(data.corpora, counts, strict=True)
+    return replace(
+        encoded, corpora=tuple(CorpusShare(corpus.display_name, count, corpus.weight) for corpus, count in corpora)
+    )
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
@@ -24,3 +258,152 @@ def read_data_in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> Training
     encoded, notes, accounts = encode_corpora(corpus, tokenizer, run)
     notes = (*corpus.notes, *tokenizer.notes, *notes)
     return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
+
+
+KIND, FORMAT = "pellucid shards", 2
+MANIFEST_TYPES = {
+    "settings": dict,
+    "texts": list,
+    "corpora": list,
+    "types": dict,
+    "notes": list,
+    "drawn": bool,
+    "files": dict,
+}
+"""Entries of the manifest, beside its kind, format and checksum, and their types."""
+
+DEV_FILE = "dev.jsonl"
+"""File of the pairs held out of training, where no dev set was named."""
+
+
+def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
+    """Return the data of a run from the shards that it names, as `read_data` does; ids stay on the disk until needed.
+
+    Raises ValueError for a directory that holds no shards, is damaged, or was made from other text or with other
+    settings.
+    """
+    assert run.data.shards is not None
+    folder = Path(run.data.shards)
+    manifest = read_shards_manifest(folder)
+    problems = [*explain_other_settings(run, tokenizer, manifest)] or [*explain_changed_texts(run, manifest)]
+    if problems:
+        raise ValueError(f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again")
+    shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
+    if tokenizer is not None and tokenizer_contents(tokenizer) != tokenizer_contents(shards_tokenizer):
+        raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
+    counts = [entry["pairs"] for entry in manifest["corpora"]]
+    encoded = with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
+    named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
+    max_characters = manifest["settings"]["data.max_characters"]
+    dev, notes = named_dev or (read_held_out(folder, manifest["dev"], max_characters), ())
+    fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
+    accounts = tuple(
+        # Only the first corpus has held-out pairs.
+        CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])
+        for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
+    )
+    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, (*manifest["notes"], *notes), accounts)
+
+
+def read_shards_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a directory of shards, and check its own SHA-256 and the size of every file."""
+    if not (folder / MANIFEST).is_file():
+        raise ValueError(f"{folder} holds no shards; make them with `pellucid prepare RUN.toml --out {folder}`")
+    manifest = read_json(folder / MANIFEST)
+    if manifest.get("kind") != KIND or manifest.get("shards_format") != FORMAT:
+        raise ValueError(f"{folder} holds no shards that this version can read; make them with `pellucid prepare`")
+    if manifest.get("sha256") != manifest_sha256(manifest) or not all(
+        type(manifest.get(key)) is expected_type for key, expected_type in MANIFEST_TYPES.items()
+    ):
+        raise ValueError(f"{folder / MANIFEST} was changed after it was written; run `pellucid prepare` again")
+    # Sizes only; `prepare.shards_are_done` verifies every byte.
+    problems = [
+        f"{name} is missing or was cut"
+        for name, entry in manifest["files"].items()
+        if not (folder / name).is_file() or (folder / name).stat().st_size != entry["bytes"]
+    ]
+    if problems:
+        raise ValueError(f"{folder} is damaged: {join_problems(problems)}; run `pellucid prepare` again")
+    return manifest
+
+
+def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """Return the settings that the ids depend on; the weights of corpora are not among them."""
+    dev_named = run.data.dev_source is not None or run.data.dev is not None
+    # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
+    initial_tokenizer = (
+        {"tokenizer of model.start": tokenizer_digest(tokenizer)} if tokenizer and run.model.start else {}
+    )
+    return {
+        "seed": run.seed,
+        "data.max_characters": run.data.max_characters,
+        "data.max_pieces": run.data.max_pieces,
+        "data.held_out": None if dev_named else run.data.held_out,
+        **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
+        "tokenizer sentences": TOKENIZER_SENTENCES,
+        "files of each corpus": [len(corpus_files(corpus)) for corpus in run.data.corpora],
+        **initial_tokenizer,
+    }
+
+
+def explain_other_settings(run: RunConfig, tokenizer: Tokenizer | None, manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each setting that differs from those the shards were made with."""
+    ours = shard_settings(run, tokenizer)
+    for name in {**ours, **manifest["settings"]}:
+        value, recorded = ours.get(name), manifest["settings"].get(name)
+        # The seed matters only if something was drawn with it: held-out pairs, or a sample for the vocabulary.
+        if recorded != value and not (name == "seed" and not manifest["drawn"]):
+            yield f"{name} is {value!r}, it was made with {recorded!r}"
+
+
+def corpus_files(corpus: CorpusConfig) -> list[Path]:
+    """Return the files of a corpus, one or two."""
+    return [Path(file) for file in corpus.files if file is not None]
+
+
+def training_files(run: RunConfig) -> list[Path]:
+    """Return all files of training text, corpus by corpus."""
+    return [path for corpus in run.data.corpora for path in corpus_files(corpus)]
+
+
+def describe_text_file(path: Path) -> dict[str, Any]:
+    """Return path, size, time and SHA-256 of a file of text, by which it is recognised later."""
+    status = path.stat()
+    return {"path": str(path), "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file_sha256(path)}
+
+
+def explain_changed_texts(run: RunConfig, manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each file of text that has changed since the shards were made."""
+    for path, recorded in zip(training_files(run), manifest["texts"], strict=True):
+        # A missing file is no problem: the shards hold all of its pairs.
+        if path.exists() and has_changed(path, recorded):
+            yield f"{path} has changed since"
+
+
+def has_changed(path: Path, recorded: dict[str, Any]) -> bool:
+    """Whether a file has other bytes than `recorded`; one with the same size and time is not read again."""
+    status = path.stat()
+    if status.st_size != recorded["bytes"]:
+        return True
+    return status.st_mtime_ns != recorded["mtime_ns"] and file_sha256(path) != recorded["sha256"]
+
+
+def read_held_out(folder: Path, dev: dict[str, Any], max_characters: int) -> SentencePairs:
+    """Read the pairs that were held out of training, with the lines they stood on."""
+    pairs_read = read_pairs(folder / DEV_FILE, max_characters=max_characters)
+    return replace(pairs_read, lines=dev["lines"], files=tuple(dev["files"]))
+
+
+def tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:
+    """Return what makes two tokenizers equal: their SentencePiece models and the ids of all pieces."""
+    return (
+        tokenizer.source.serialized_model_proto(),
+        tokenizer.target.serialized_model_proto(),
+        [*tokenizer.source_names],
+        [*tokenizer.target_names],
+    )
+
+
+def tokenizer_digest(tokenizer: Tokenizer) -> str:
+    """Return a fingerprint of a tokenizer, in 12 hexadecimal digits."""
+    return hashlib.sha256(repr(tokenizer_contents(tokenizer)).encode()).hexdigest()[:12]

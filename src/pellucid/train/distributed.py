@@ -1,6 +1,6 @@
 """Data parallelism: processes that share the pairs of each update and add up their gradients.
 
-`torchrun` starts the workers. All have the same weights (in parts, where `fsdp` shards them) and read the same stream,
+`torchrun` starts the workers. All have the same weights (in parts, where FSDP shards them) and read the same stream,
 and each computes its share of an update. The sums over the shares are what one worker would have computed (sum first,
 divide once), so the number of workers changes how long a run takes and nothing else. The first worker reports,
 evaluates and writes.
@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,12 +21,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 from pellucid.data.batching import Batch, collate
 from pellucid.data.stream import BatchSpec
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.train.failures import TrainingFailed
+from pellucid.model import Transformer
+
+
+class TrainingFailed(RuntimeError):
+    """Error of a run that cannot continue; the message says why, and what to do."""
+
 
 BUCKET = 2**24
 """Numbers that are sent in one message."""
@@ -219,7 +225,7 @@ def worker_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     if len(specs) % workers.world_size == 0:
         return [collate(spec.corpus, spec.pairs, spec.seed) for spec in specs[workers.rank :: workers.world_size]]
     shares = [replace(spec, pairs=spec.pairs[workers.rank :: workers.world_size]) for spec in specs]
-    # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`threads.thread_rows`).
+    # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`update.thread_rows`).
     seeds = [share.seed + (workers.rank << 16) for share in shares]
     return [
         # A worker without rows still computes a batch: a sharded model needs every worker in every layer.
@@ -233,3 +239,90 @@ def empty_batch(seed: int) -> Batch:
     # The only target is padding, which has no loss.
     source, target_in, target_out = (torch.tensor([[token]]) for token in (EOS, BOS, PAD))
     return Batch(source, target_in, target_out, np.empty(0, np.int64), 0, seed)
+
+
+class Prefetcher:
+    """Makes this worker's batches of an update and, on a thread, starts on those of the next."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+        self._pending: dict[tuple[int, ...], Future[list[Batch]]] = {}
+
+    def batches(self, specs: Sequence[BatchSpec], following: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
+        """Return the batches of `specs`, and start making those of `following`."""
+        # By seed: a stream that was set back asks for other batches than were prefetched, and gets its own.
+        prefetched = self._pending.get(spec_seeds(specs))
+        batches = prefetched.result() if prefetched else make_batches(specs, workers)
+        self._pending = (
+            {spec_seeds(following): self._thread.submit(make_batches, following, workers)} if following else {}
+        )
+        return batches
+
+
+def spec_seeds(specs: Sequence[BatchSpec]) -> tuple[int, ...]:
+    """Return the seeds of some batches, which tell them apart."""
+    return tuple(spec.seed for spec in specs)
+
+
+def make_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
+    """Return this worker's batches, in pinned memory if it computes on a GPU."""
+    batches = worker_batches(specs, workers)
+    # A GPU can copy from pinned memory while it computes.
+    return [batch.pin_memory() for batch in batches] if workers.device.type == "cuda" else batches
+
+
+def place_model(model: Transformer, workers: Workers, shard: bool) -> Transformer:
+    """Return the model on this worker's device: all of it, or only this worker's part if it is to be sharded.
+
+    All workers must hold the same weights before.
+    """
+    if not shard or workers.world_size == 1:
+        return model.to(workers.device)
+    # torch's FSDP takes seconds to import, so only runs that are sharded do.
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+
+    mesh = init_device_mesh(workers.device.type, (workers.world_size,))
+    # Layer by layer, and the rest of the model last: each call shards what is not sharded yet.
+    for module in (*model.encoder, *model.decoder, model):
+        fully_shard(module, mesh=mesh)
+    for module in model.modules():
+        if isinstance(module, FSDPModule):  # sum first, divide once; gloo can only sum
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+    # FSDP gathers weights around forward(); training calls states().
+    register_fsdp_forward_method(model, "states")
+    return model
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether this worker keeps only its part of the model."""
+    # fully_shard gives a model this method; asking for the class would import FSDP.
+    return hasattr(model, "unshard")
+
+
+def gather_embeddings(model: nn.Module) -> None:
+    """Gather the weights outside of the layers, which the loss reads, until the end of the next backward pass."""
+    if is_sharded(model):
+        unshard: Any = model.unshard
+        unshard()
+
+
+def gather_tensor(tensor: Tensor) -> Tensor:
+    """Return the whole of a tensor; every worker must call this at once if it is sharded."""
+    full = getattr(tensor, "full_tensor", None)
+    return full() if full else tensor
+
+
+def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """Return a tensor that all workers hold whole on the device of `like`, and sharded if that is.
+
+    A tensor of another shape (Adam's count of steps) stays whole.
+    """
+    mesh = getattr(like, "device_mesh", None)
+    if mesh is None or tensor.shape != like.shape:
+        return tensor.to(like.device)
+    from torch.distributed.tensor import distribute_tensor
+
+    placements: Any = like.placements  # pyright: ignore[reportAttributeAccessIssue]
+    return distribute_tensor(tensor, mesh, placements, src_data_rank=None)  # None: nothing is sent

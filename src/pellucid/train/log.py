@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from pellucid.atomic import WriteFailed, explain_write_error
 from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
-from pellucid.train.dev_set import Evaluation
-from pellucid.train.state import RunCounts, SinceReport, write_text_whole
+from pellucid.train.checkpoint import RunCounts, SinceReport, write_text_whole
+from pellucid.train.evaluate import Evaluation
 from pellucid.train.update import UpdateResult
 
 REPORT_EVERY = 50

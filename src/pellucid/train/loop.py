@@ -17,20 +17,25 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
+from pellucid.train.checkpoint import (
+    TrainState,
+    average_weights,
+    checkpoint_path,
+    explain_failed_write,
+    gather_state,
+    list_checkpoints,
+    prune_checkpoints,
+    restore_state,
+    save_state,
+    write_text_whole,
+)
 from pellucid.train.config import RunConfig
-from pellucid.train.data import read_data
-from pellucid.train.dev_set import DevSet, Evaluation, evaluate_model
-from pellucid.train.distributed import ALONE, Workers, join_workers
-from pellucid.train.failures import TrainingFailed, explain_failed_write, is_out_of_memory
-from pellucid.train.fsdp import is_sharded, place_model
+from pellucid.train.data import CorpusAccount, read_data
+from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
+from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_model import ancestry_notes, open_initial_model
-from pellucid.train.lock import hold_run_lock
 from pellucid.train.log import NoOutput, ProgressOutput, RunLog, choose_output
-from pellucid.train.optim import dropout_factor, learning_rate, make_adam
-from pellucid.train.pairs import CorpusAccount
-from pellucid.train.precision import explain_float32
-from pellucid.train.process import catch_signals, tune_memory
-from pellucid.train.progress import is_due, is_worthwhile, run_progress
+from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
     describe_troubles,
     find_on_all_workers,
@@ -40,18 +45,15 @@ from pellucid.train.recovery import (
     recover,
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
-from pellucid.train.state import (
-    TrainState,
-    average_weights,
-    checkpoint_path,
-    gather_state,
-    list_checkpoints,
-    prune_checkpoints,
-    restore_state,
-    save_state,
-    write_text_whole,
+from pellucid.train.update import (
+    compile_layers,
+    dropout_factor,
+    explain_float32,
+    is_out_of_memory,
+    learning_rate,
+    make_adam,
+    update_weights,
 )
-from pellucid.train.update import compile_layers, update_weights
 
 RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
 """Files and directories that a run writes into its directory."""

@@ -8,10 +8,9 @@ from typing import Protocol
 
 from pellucid import bundle
 from pellucid.atomic import read_manifest
-from pellucid.train.distributed import ALONE, Workers
-from pellucid.train.failures import TrainingFailed
+from pellucid.train.checkpoint import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
+from pellucid.train.distributed import ALONE, TrainingFailed, Workers
 from pellucid.train.log import PlainOutput
-from pellucid.train.state import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
 from pellucid.train.update import UpdateResult
 
 MOST_SKIPPED_IN_A_ROW = 20

@@ -7,10 +7,9 @@ from typing import Any
 
 from pellucid.atomic import join_problems, read_json
 from pellucid.data.corpus import fingerprint_pairs
+from pellucid.train.checkpoint import write_text_whole
 from pellucid.train.config import RunConfig, read_run
-from pellucid.train.pairs import TrainingData
-from pellucid.train.shard_reading import describe_text_file, has_changed, read_shards_manifest, training_files
-from pellucid.train.state import write_text_whole
+from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files
 
 TEXTS_FILE = "texts.json"
 """File in a run's directory that lists the files of text the run began with."""

@@ -1,26 +1,66 @@
-"""One update of the weights: teacher forcing, summed losses, gradient clipping and an Adam step.
+"""One update of the weights: learning rate, forward pass, loss, gradient, clipping and an Adam step.
 
 Losses are summed over all batches and workers and divided once, by all target tokens, so that accumulation and data
 parallelism do not change the result.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache
 from math import isfinite
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from pellucid.data.batching import Batch
+from pellucid.data.batching import Batch, halve_batch, slice_batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
+from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 from pellucid.model.dropout import seeded_dropout
 from pellucid.train.config import OptimConfig
-from pellucid.train.distributed import ALONE, Workers
-from pellucid.train.failures import halve_batch, is_out_of_memory
-from pellucid.train.fsdp import gather_embeddings, gather_tensor, is_sharded
+from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_of_rows, loss_sum
-from pellucid.train.precision import autocast_products
-from pellucid.train.threads import count_threads, map_threads, thread_rows
+
+
+def learning_rate(step: int, progress: float, c: OptimConfig) -> float:
+    """Return the learning rate of update number `step`, counted from 0, when `progress` (0 to 1) of the run is over.
+
+    It rises in a straight line for `warmup` updates. After that it falls, either as 1 / sqrt(step), which is the
+    paper's formula with its peak named instead of implied (peak = (d_model * warmup)^-0.5 there), or in a straight line
+    to zero at the end of the run.
+
+    >>> c = OptimConfig(peak=1.0, warmup=4)
+    >>> [learning_rate(step, 0.0, c) for step in (0, 1, 3, 15)]
+    [0.25, 0.5, 1.0, 0.5]
+    """
+    warmup_factor = (step + 1) / c.warmup
+    if c.schedule == "linear":
+        # A short run would end before its warm-up does: the rise takes a fifth of the run at most.
+        warmup_factor = max(warmup_factor, progress / 0.2)
+        # By progress and not by steps, for a run that is given minutes does not know its number of steps.
+        return c.peak * min(warmup_factor, 1.0) * max(0.0, 1.0 - progress)
+    # The two curves cross at the peak, where both are 1.
+    return c.peak * min(warmup_factor, warmup_factor**-0.5)
+
+
+def dropout_factor(epochs: float, c: OptimConfig) -> float:
+    """Return the share (0 to 1) of the model's dropout that applies after so many epochs: a straight rise from nothing.
+
+    >>> [dropout_factor(epochs, OptimConfig(dropout_rise=4.0)) for epochs in (0.0, 1.0, 4.0, 9.0)]
+    [0.0, 0.25, 1.0, 1.0]
+    """
+    return min(epochs / c.dropout_rise, 1.0) if c.dropout_rise else 1.0
+
+
+def make_adam(model: nn.Module, c: OptimConfig) -> torch.optim.Adam:
+    """Return Adam over all parameters of the model."""
+    # lr is set before each step from `learning_rate`; fused updates all parameters in one pass over them.
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(c.beta1, c.beta2), eps=c.epsilon, fused=True)
+
 
 FUSED_LOSS = "fused_loss"
 """Attribute of a model under which `compile_layers` stores the compiled `loss_of_rows`."""
@@ -217,3 +257,81 @@ def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer
     model.states = torch.compile(model.states, dynamic=True, backend=backend)
     vars(model)[FUSED_LOSS] = torch.compile(loss_of_rows, dynamic=True, backend=backend)
     return model
+
+
+OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED")
+"""Texts of the RuntimeErrors that mean it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch, numpy or Python means that memory does not suffice.
+
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+    (True, False)
+    """
+    # Not every backend raises torch's own class: others raise a plain RuntimeError, known by its text only.
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(str(error)) is not None
+    )
+
+
+POSITIONS_PER_THREAD = 800
+"""Target positions for which another thread pays off, as every batch has a cost that does not depend on its length.
+
+Two threads gain from batches of 2,048, which are rarely as full as that, and not yet from those of 1,024.
+"""
+
+GRADIENT_BYTES = 2**30
+"""Bytes that the gradients of all threads may take together."""
+
+Work = TypeVar("Work")
+Result = TypeVar("Result")
+
+
+def count_threads(model: Transformer, batches: Sequence[Batch]) -> int:
+    """Return how many threads are to share these batches."""
+    weight = model.output_embedding.weight
+    # A GPU is busy as it is; sharded and compiled models do not run on several threads.
+    if weight.device.type != "cpu" or is_sharded(model) or is_compiled(model):
+        return 1
+    worth = max(batch.target_in.numel() for batch in batches) // POSITIONS_PER_THREAD
+    room = GRADIENT_BYTES // sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    # The processor's other threads work inside of each of these: see `_pool`.
+    return max(1, min(torch.get_num_threads(), worth, room, *(len(batch.source) for batch in batches)))
+
+
+def is_compiled(model: Transformer) -> bool:
+    """Whether `compile_layers` replaced the model's layers by compiled ones."""
+    # Set on the instance, where it hides the method of the class.
+    return "states" in vars(model)
+
+
+def thread_rows(batch: Batch, thread: int, threads: int) -> Batch:
+    """Return every n-th row of a batch, from row `thread` on, with a dropout seed of its own."""
+    # A batch is sorted by length: with a stride, each thread gets long and short rows.
+    return replace(slice_batch(batch, slice(thread, None, threads)), seed=batch.seed + thread)
+
+
+def map_threads(work: Callable[[Work], Result], shares: Sequence[Work]) -> list[Result]:
+    """Run `work` on each share in a thread of its own; return the results in the order of the shares."""
+    return list(_pool(len(shares), max(1, torch.get_num_threads() // len(shares))).map(work, shares))
+
+
+@cache
+def _pool(threads: int, inside: int) -> ThreadPoolExecutor:
+    # Cached: the libraries below torch set up a good deal for every new thread. With more threads here, each gets fewer
+    # for its own products.
+    return ThreadPoolExecutor(threads, "update", initializer=torch.set_num_threads, initargs=(inside,))
+
+
+def autocast_products(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which matrix products are bfloat16, if requested and built in, and all else stays float32."""
+    # Emulated bfloat16 would be slower than float32, so it is not used even if requested.
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16" and has_native_bfloat16(device))
+
+
+def explain_float32(precision: str, device: torch.device) -> str | None:
+    """Return a sentence that explains why another precision than the requested one is used, if so."""
+    if precision != "bfloat16" or has_native_bfloat16(device):
+        return None
+    return f"train.precision = bfloat16, which {describe_missing_bfloat16(device)}: products are made in float32"

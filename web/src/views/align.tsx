@@ -3,10 +3,11 @@ import { useState } from "preact/hooks";
 import { formatNumber, formatProbability } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { averageHeads, getHeadWeights, makePattern } from "../measures";
-import { type AttentionParts, describeSection, listAttentions } from "../network";
-import { Loading, Missing, Value } from "../parts";
+import { type AttentionParts, listAttentions } from "../network";
+import { AttentionMenu, Menu, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { Manifest, Side } from "../types";
+import { groupPieces } from "./tokens";
 
 const [ROW, LEFT, GAP, TOP] = [30, 190, 320, 16];
 
@@ -14,8 +15,7 @@ export function AlignView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const crossAttentions = listAttentions(manifest).filter((parts) => parts.queryDim === "T" && parts.keyDim === "S" && parts.heads > 0);
-  if (!crossAttentions.length) return <Missing message="This model has no head left that reads the source from the decoder." />;
+  const crossAttentions = listAttentions(manifest).filter((parts) => parts.queryDim === "T" && parts.keyDim === "S");
   return <LinksPanel app={app} manifest={manifest} crossAttentions={crossAttentions} key={manifest.id} />;
 }
 
@@ -27,34 +27,19 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
   const [minWeight, setMinWeight] = useState(0.1);
   const parts = crossAttentions.find((parts) => parts.section === section) ?? crossAttentions[0];
   if (!parts) return null;
+  const heads = Array.from({ length: parts.heads }, (_, h) => [String(h), `head ${h + 1}`] as const);
   return (
     <div class="stack align-body">
       <h2>Links between the two sentences</h2>
       <div class="row form-row">
-        <label>
-          Layer{" "}
-          <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-            {crossAttentions.map((parts) => (
-              <option value={parts.section}>{describeSection(parts.section)}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Heads{" "}
-          <select value={head} onChange={(event) => setHead(event.currentTarget.value)}>
-            <option value="mean">mean of all {parts.heads}</option>
-            {Array.from({ length: parts.heads }, (_, h) => (
-              <option value={String(h)}>head {h + 1}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          A target piece takes the row that{" "}
-          <select value={rowMeaning} onChange={(event) => setRowMeaning(event.currentTarget.value === "reads" ? "reads" : "writes")}>
-            <option value="writes">writes it</option>
-            <option value="reads">reads it, one step later</option>
-          </select>
-        </label>
+        <AttentionMenu label="Layer" attentions={crossAttentions} section={section} onSection={setSection} />
+        <Menu label="Heads" value={head} options={[["mean", `mean of all ${parts.heads}`], ...heads]} onPick={setHead} />
+        <Menu
+          label="A target piece takes the row that"
+          value={rowMeaning}
+          options={[["writes", "writes it"], ["reads", "reads it, one step later"]]}
+          onPick={(meaning) => setRowMeaning(meaning as RowMeaning)}
+        />
         <label>
           <input type="checkbox" checked={byWord} onChange={(event) => setByWord(event.currentTarget.checked)} /> whole words
         </label>
@@ -81,8 +66,7 @@ interface WeightedProps {
 
 function WeightedLinks({ app, manifest, parts, head, rowMeaning, byWord, minWeight }: WeightedProps) {
   const loaded = useTensor(parts.pattern);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const pattern = makePattern(loaded.value.values, loaded.value.row.shape);
   const weights = head === "mean" || Number(head) >= pattern.heads ? averageHeads(pattern) : getHeadWeights(pattern, Number(head));
   const links = findLinks(manifest, weights, rowMeaning, byWord, minWeight);
@@ -222,15 +206,8 @@ interface AlignmentLinks {
 }
 
 export function listUnits(side: Side, byWord: boolean): LinkUnit[] {
-  const words = side.text.split(/\s+/).filter(Boolean);
-  const units: (LinkUnit & { word: number | null })[] = [];
-  side.pieces.forEach((piece, index) => {
-    const word = side.words[index] ?? null;
-    const previous = units.at(-1);
-    if (byWord && previous && word !== null && previous.word === word) previous.pieces.push(index);
-    else units.push({ text: byWord && word !== null ? (words[word] ?? piece) : piece, pieces: [index], word });
-  });
-  return units.map(({ text, pieces }) => ({ text, pieces }));
+  if (!byWord) return side.pieces.map((text, index) => ({ text, pieces: [index] }));
+  return groupPieces(side).map(({ word, text, pieces }) => ({ text: word === null ? (side.pieces[pieces[0] ?? 0] ?? "") : text, pieces }));
 }
 
 /**

@@ -15,7 +15,7 @@ import {
   listLabels,
 } from "../network";
 import { getLastName } from "../operands";
-import { Loading, Missing, Strip, Value } from "../parts";
+import { Loading, Missing, NotReady, Strip, Value } from "../parts";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest, Op, TensorRow } from "../types";
@@ -68,8 +68,6 @@ function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
 function HeadsPanel(props: { block: Block; manifest: Manifest }) {
   const { attention } = props.block;
   if (!attention) return null;
-  if (attention.heads === 0)
-    return <Missing message="No heads left here: this attention reads nothing, and adds the bias of its output at every position." />;
   const width = findTensorRow(props.manifest, attention.q)?.shape[2] ?? 0;
   const keys = findTensorRow(props.manifest, attention.k);
   return (
@@ -215,8 +213,7 @@ function ActiveUnits(props: { row: TensorRow; position: { at: number; label: str
   const app = useApp();
   const loaded = useTensor(props.row.name);
   const [picked, setPicked] = useState(0);
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
-  if (loaded.state === "loading") return <Loading />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const { row, values } = loaded.value;
   const width = row.shape.at(-1) ?? 0;
   const { at, label } = props.position;

@@ -12,19 +12,19 @@ import {
   measureOverlaps,
   measureSharpness,
 } from "../measures";
-import { type AttentionParts, describeSection, findTensorRow, listAttentions } from "../network";
-import { Loading, Missing, NumberValue, Slider } from "../parts";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions, listWords } from "../network";
+import { AttentionMenu, Menu, Missing, NotReady, NumberMenu, NumberTable, NumberValue, Slider } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Diagonals, HeadStudy, Manifest, Masking } from "../types";
 import { Card, Outcome } from "./claim_card";
 
 export function WidthCard({ manifest }: { manifest: Manifest }) {
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const [chosenSection, setChosenSection] = useState(attentions[0]?.section ?? "");
   const parts = attentions.find((parts) => parts.section === chosenSection) ?? attentions[0];
   const width = parts ? (findTensorRow(manifest, parts.q)?.shape.at(-1) ?? 1) : 1;
-  const words = manifest.source.text.split(/\s+/).filter(Boolean).length;
+  const words = listWords(manifest.source).length;
   return (
     <Card
       id="width"
@@ -36,20 +36,11 @@ export function WidthCard({ manifest }: { manifest: Manifest }) {
         d_k is the width of a head: <b class="mono">{width}</b>, read from the shapes of this model, for every sentence. This one has {formatQuantity(words, "word")} in{" "}
         {formatQuantity(manifest.source.pieces.length, "piece")}.
       </p>
-      {parts ? (
+      {parts && (
         <>
-          <label>
-            Attention{" "}
-            <select value={parts.section} onChange={(event) => setChosenSection(event.currentTarget.value)}>
-              {attentions.map((parts) => (
-                <option value={parts.section}>{describeSection(parts.section)}</option>
-              ))}
-            </select>
-          </label>
+          <AttentionMenu label="Attention" attentions={attentions} section={parts.section} onSection={setChosenSection} />
           <DivisorTable key={parts.section} parts={parts} width={width} />
         </>
-      ) : (
-        <Missing message="No heads are left in this model." />
       )}
     </Card>
   );
@@ -59,8 +50,7 @@ export function WidthCard({ manifest }: { manifest: Manifest }) {
 function DivisorTable({ parts, width }: { parts: AttentionParts; width: number }) {
   const loaded = useTensor(parts.pattern);
   const [divisor, setDivisor] = useState(width);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const { values, row } = loaded.value;
   const keys = row.shape[2] ?? 1;
   const measured = [...new Set([1, divisor, width])].map((number) => ({ number, sharpness: measureSharpness(values, keys, Math.sqrt(width / number)) }));
@@ -106,8 +96,7 @@ export function InferenceCard({ manifest }: { manifest: Manifest }) {
   const loaded = useLoaded(() => app.fetchAnswer("masking", {}), `${manifest.id} masking`);
   return (
     <Card id="inference" title="The mask when a translation is made" from={["A", "B"]} claim="The mask is for training alone, or is taken away at inference.">
-      {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing message={loaded.message} />}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" && <MaskingTable masking={loaded.value} manifest={manifest} />}
     </Card>
   );
@@ -118,30 +107,15 @@ function MaskingTable({ masking, manifest }: { masking: Masking; manifest: Manif
   const findWorst = (values: number[]) => Math.max(...values);
   return (
     <>
-      <table class="plain-table" aria-label="Step by step, with the mask and without it">
-        <thead>
-          <tr>
-            <th scope="col">position, piece read</th>
-            <th scope="col">one row at a time, keys and values kept</th>
-            <th scope="col">all rows at once, no mask</th>
-          </tr>
-        </thead>
-        <tbody>
-          {masking.kept.map((difference, t) => (
-            <tr>
-              <th scope="row">
-                {t} {manifest.inputs.pieces[t]}
-              </th>
-              <td class="mono">
-                <NumberValue value={difference} />
-              </td>
-              <td class="mono">
-                <NumberValue value={masking.unmasked[t] ?? NaN} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <NumberTable
+        label="Step by step, with the mask and without it"
+        columns={["position, piece read", "one row at a time, keys and values kept", "all rows at once, no mask"]}
+        rows={masking.kept.map((difference, t) => [
+          `${t} ${manifest.inputs.pieces[t] ?? ""}`,
+          <NumberValue value={difference} />,
+          <NumberValue value={masking.unmasked[t] ?? NaN} />,
+        ])}
+      />
       <Outcome>
         Each number is the largest difference of a logit to the run of all rows at once with the mask; logits reach <NumberValue value={masking.size} />. Step by step there is no
         future to hide, and the rows are the same to <NumberValue value={findWorst(masking.kept)} />. Without the mask they are others, by up to <NumberValue value={findWorst(masking.unmasked)} />, and{" "}
@@ -164,55 +138,29 @@ export function ScalingCard({ manifest }: { manifest: Manifest }) {
   const loaded = useLoaded(() => app.fetchAnswer("masking", {}), `${manifest.id} masking`);
   return (
     <Card id="scaling" title="The mask before or after the division" from={["C", "E"]} claim="The mask is added to the products before they are divided by √d_k; others add it after.">
-      {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing message={loaded.message} />}
-      {loaded.state === "ready" && (loaded.value.products ? <MaskPlacement products={loaded.value.products} /> : <Missing message="No heads are left in the decoder's self-attention." />)}
+      <NotReady loaded={loaded} />
+      {loaded.state === "ready" && <MaskPlacement products={loaded.value.products} />}
     </Card>
   );
 }
 
-function MaskPlacement({ products }: { products: NonNullable<Masking["products"]> }) {
+function MaskPlacement({ products }: { products: Masking["products"] }) {
   const [mask, setMask] = useState(0);
   const [name, value] = MASKS[mask] ?? ["", -Infinity];
-  const [before, after] = (["before", "after"] as const).map((where) => computeMaskedWeights(products.rows, products.width, value, where)) as [number[][], number[][]];
-  const difference = findLargestDifference(before, after);
+  const both = (["before", "after"] as const).map((where) => computeMaskedWeights(products.rows, products.width, value, where)) as [number[][], number[][]];
+  const difference = findLargestDifference(...both);
   const infinite = computeMaskedWeights(products.rows, products.width, -Infinity, "after");
   return (
     <>
-      <label>
-        The mask adds{" "}
-        <select value={String(mask)} onChange={(event) => setMask(Number(event.currentTarget.value))}>
-          {MASKS.map(([name], i) => (
-            <option value={String(i)}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <table class="plain-table" aria-label="The mask added before the division and after it">
-        <thead>
-          <tr>
-            <th scope="col" />
-            <th scope="col">before</th>
-            <th scope="col">after</th>
-          </tr>
-        </thead>
-        <tbody>
-          {(
-            [
-              ["largest weight on a later piece", findLargestLeak],
-              ["largest difference to weights with −∞", (weights: number[][]) => findLargestDifference(weights, infinite)],
-            ] as const
-          ).map(([caption, measure]) => (
-            <tr>
-              <th scope="row">{caption}</th>
-              {[before, after].map((weights) => (
-                <td class="mono">
-                  <NumberValue value={measure(weights)} />
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <NumberMenu label="The mask adds" value={mask} texts={MASKS.map(([name]) => name)} onPick={setMask} />
+      <NumberTable
+        label="The mask added before the division and after it"
+        columns={["", "before", "after"]}
+        rows={[
+          ["largest weight on a later piece", ...both.map((weights) => <NumberValue value={findLargestLeak(weights)} />)],
+          ["largest difference to weights with −∞", ...both.map((weights) => <NumberValue value={findLargestDifference(weights, infinite)} />)],
+        ]}
+      />
       <Outcome>
         {describeSection(products.section)}, head {products.head + 1}, d_k {products.width}: with {name} the two ways differ by <NumberValue value={difference} /> at most.{" "}
         {difference === 0 ? "Infinity divided by any number is infinity: the place makes no difference." : "A finite mask is divided too when it is added before, and hides less."}
@@ -243,15 +191,13 @@ export function DiagonalCard({ manifest }: { manifest: Manifest }) {
       from={["A"]}
       claim="In the attention between decoder and encoder, QKᵀ comes near to the identity matrix: each word reads its own translation."
     >
-      {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing message={loaded.message} />}
-      <label>
-        A target piece takes the row that{" "}
-        <select value={key} onChange={(event) => setReads(event.currentTarget.value === "read")}>
-          <option value="written">writes it</option>
-          <option value="read">reads it, one step later</option>
-        </select>
-      </label>
+      <NotReady loaded={loaded} />
+      <Menu
+        label="A target piece takes the row that"
+        value={key}
+        options={[["written", "writes it"], ["read", "reads it, one step later"]]}
+        onPick={(row) => setReads(row === "read")}
+      />
       {ownDiagonals.length > 0 && <DiagonalTable name={`${manifest.source.text} → ${manifest.target.text}`} rows={ownDiagonals} which={key} />}
       {other && <DiagonalTable name={`${other.source} → ${other.target}`} rows={other.attentions} which={key} />}
       <OtherSentence app={app} manifest={manifest} onFound={setOther} />
@@ -267,27 +213,15 @@ function DiagonalTable(props: { name: string; rows: Diagonals["attentions"]; whi
   const headCount = Math.max(0, ...props.rows.map((row) => row[props.which].length));
   return (
     <div class="scroll">
-      <table class="plain-table" aria-label={`Weight on the diagonal: ${props.name}`}>
-        <caption class="quiet">{props.name}</caption>
-        <thead>
-          <tr>
-            <th scope="col">attention</th>
-            {Array.from({ length: headCount }, (_, h) => (
-              <th scope="col">head {h + 1}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {props.rows.map((row) => (
-            <tr>
-              <th scope="row">{describeSection(row.section)}</th>
-              {Array.from({ length: headCount }, (_, h) => (
-                <td class="mono">{h < row[props.which].length ? <NumberValue value={row[props.which][h] ?? NaN} shown={formatProbability(row[props.which][h] ?? NaN)} /> : "–"}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <NumberTable
+        label={`Weight on the diagonal: ${props.name}`}
+        caption={props.name}
+        columns={["attention", ...Array.from({ length: headCount }, (_, h) => `head ${h + 1}`)]}
+        rows={props.rows.map((row) => [
+          describeSection(row.section),
+          ...row[props.which].map((weight) => <NumberValue value={weight} shown={formatProbability(weight)} />),
+        ])}
+      />
     </div>
   );
 }
@@ -295,7 +229,7 @@ function DiagonalTable(props: { name: string; rows: Diagonals["attentions"]; whi
 /** Measures the diagonal for a sentence in another word order, which only the server can translate. */
 function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: Diagonals) => void }) {
   const { app, manifest } = props;
-  const words = manifest.source.text.split(/\s+/).filter(Boolean);
+  const words = listWords(manifest.source);
   const [text, setText] = useState([...words].reverse().join(" "));
   if (!app.source.act) return <p class="quiet">Another word order is not in this file; to compute it, run: pellucid serve MODEL</p>;
   const measureOther = async (event: Event) => {
@@ -317,7 +251,7 @@ function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: D
 
 export function RolesCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const [chosenSection, setChosenSection] = useState(attentions[0]?.section ?? "");
   const parts = attentions.find((parts) => parts.section === chosenSection) ?? attentions[0];
   const { study, says } = app.headStudy.value ?? { study: null, says: null };
@@ -331,14 +265,7 @@ export function RolesCard({ manifest }: { manifest: Manifest }) {
       {study ? <RoleCounts study={study} /> : <Missing message={says ?? "The roles of heads have not come yet."} />}
       {parts && (
         <>
-          <label>
-            How alike the heads read, on this sentence, in{" "}
-            <select value={parts.section} onChange={(event) => setChosenSection(event.currentTarget.value)}>
-              {attentions.map((parts) => (
-                <option value={parts.section}>{describeSection(parts.section)}</option>
-              ))}
-            </select>
-          </label>
+          <AttentionMenu label="How alike the heads read, on this sentence, in" attentions={attentions} section={parts.section} onSection={setChosenSection} />
           <HeadOverlap parts={parts} key={parts.section} />
         </>
       )}
@@ -383,8 +310,7 @@ function RoleCounts({ study }: { study: HeadStudy }) {
 function HeadOverlap({ parts }: { parts: AttentionParts }) {
   const dark = useDark();
   const loaded = useTensor(parts.pattern);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const pattern = makePattern(loaded.value.values, loaded.value.row.shape);
   const values = measureOverlaps(pattern);
   const axis = { dim: "H", size: pattern.heads, labels: Array.from({ length: pattern.heads }, (_, h) => `head ${h + 1}`) };

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatCount, formatNumber, quotePiece } from "../format";
 import { useApp, useDark, useLoaded } from "../hooks";
-import { Loading, Missing, NumberValue } from "../parts";
+import { Missing, NotReady, NumberValue } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Analogy, Manifest, Neighbour, Similarities } from "../types";
@@ -46,8 +46,7 @@ export function SimilarCard({ manifest }: { manifest: Manifest }) {
 function Cosines({ words }: { words: string[] }) {
   const app = useApp();
   const loaded = useLoaded(() => app.fetchAnswer("similar", { side: "source", words }), `${app.manifest.value?.model.sha256} ${words.join(" ")}`);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   return <CosineSheet similarities={loaded.value} />;
 }
 

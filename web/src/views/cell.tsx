@@ -6,7 +6,7 @@ import { useApp, useArrival, useLoaded } from "../hooks";
 import { makeFormula } from "../mathml";
 import { findTensorRow } from "../network";
 import { labelPosition } from "../operands";
-import { Loading, Missing, Strip, Value } from "../parts";
+import { Missing, NotReady, Strip, Value } from "../parts";
 import type { App } from "../state";
 import type { Manifest, TensorRow } from "../types";
 import { makeCellPlace, OperandButton, SumTerms } from "./sum_terms";
@@ -48,8 +48,7 @@ function TensorCell(props: { manifest: Manifest; row: TensorRow; index: number[]
         ) : null}
         {loaded.state === "ready" ? <Receipt explanation={loaded.value} /> : null}
       </header>
-      {loaded.state === "loading" ? <Loading /> : null}
-      {loaded.state === "missing" ? <Missing message={loaded.message} /> : null}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" ? <ComputationView key={key} explanation={loaded.value} /> : null}
     </article>
   );
@@ -193,8 +192,7 @@ function ParameterCell(props: { manifest: Manifest; name: string; index: number[
           .
         </p>
       </header>
-      {loaded.state === "loading" ? <Loading /> : null}
-      {loaded.state === "missing" ? <Missing message={loaded.message} /> : null}
+      <NotReady loaded={loaded} />
       {values ? (
         <section class="panel">
           <h3>{isMatrix ? `all ${parameter.shape[1]} numbers of row ${row}` : `all ${parameter.shape[0]} numbers`}</h3>

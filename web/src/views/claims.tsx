@@ -5,7 +5,7 @@ import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiec
 import { useApp, useTensor } from "../hooks";
 import { cosineAtDistance, countConstantDims, makeSinusoids, parseNumbers, sinusoid, softmax } from "../measures";
 import { describeSection, findPositions, findTensorRow, listAttentions } from "../network";
-import { Loading, Missing, NumberValue, Slider } from "../parts";
+import { Loading, Menu, Missing, NumberTable, NumberValue, Slider } from "../parts";
 import type { Manifest } from "../types";
 import { DiagonalCard, InferenceCard, RolesCard, ScalingCard, WidthCard } from "./cards_runs";
 import { AnalogyCard, SimilarCard } from "./cards_words";
@@ -66,26 +66,15 @@ function SoftmaxCard({ manifest }: { manifest: Manifest }) {
         Scores <input type="text" value={text} size={28} onInput={(event) => setText(event.currentTarget.value)} aria-invalid={!scores} />
       </label>
       {scores && probabilities ? (
-        <table class="plain-table" aria-label="Scores and their softmax">
-          <thead>
-            <tr>
-              <th scope="col">score</th>
-              <th scope="col">softmax, computed here</th>
-              {isArticle && <th scope="col">in the article</th>}
-            </tr>
-          </thead>
-          <tbody>
-            {scores.map((logit, i) => (
-              <tr>
-                <th scope="row">{formatNumber(logit)}</th>
-                <td class="mono">
-                  <NumberValue value={probabilities[i] ?? NaN} shown={(probabilities[i] ?? NaN).toPrecision(5)} />
-                </td>
-                {isArticle && <td class="mono">{ARTICLE_PROBABILITIES[i]}</td>}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <NumberTable
+          label="Scores and their softmax"
+          columns={["score", "softmax, computed here", ...(isArticle ? ["in the article"] : [])]}
+          rows={scores.map((logit, i) => [
+            formatNumber(logit),
+            <NumberValue value={probabilities[i] ?? NaN} shown={(probabilities[i] ?? NaN).toPrecision(5)} />,
+            ...(isArticle ? [ARTICLE_PROBABILITIES[i]] : []),
+          ])}
+        />
       ) : (
         <Missing message="Enter two or more numbers, separated by commas." />
       )}
@@ -108,6 +97,7 @@ function OwnLogits({ manifest }: { manifest: Manifest }) {
   );
 }
 
+const EXPONENTS = ["paper", "doubled"] as const;
 const LAST_POSITION = 127;
 const COMPARED_POSITIONS = 50; // a dimension is nearly constant if it is so over this many positions
 
@@ -117,7 +107,8 @@ function ExponentCard({ manifest }: { manifest: Manifest }) {
   const [position, setPosition] = useState(3);
   const [dim, setDim] = useState(2);
   const shownDim = Math.min(dim, width - 1);
-  const vectors = (["paper", "doubled"] as const).map((exponent) => Array.from({ length: width }, (_, d) => sinusoid(position, d, width, exponent)));
+  const widths = [...new Set([512, modelWidth])].map((choice) => [String(choice), `${choice}${choice === modelWidth ? ", as in your model" : ""}`] as const);
+  const vectors = EXPONENTS.map((exponent) => Array.from({ length: width }, (_, d) => sinusoid(position, d, width, exponent)));
   const [paper = [], doubled = []] = vectors;
   const agreeing = paper.filter((value, d) => Math.abs(value - (doubled[d] ?? NaN)) <= 1e-6).length;
   const norm = Math.sqrt(paper.reduce((sum, value) => sum + value ** 2, 0));
@@ -129,17 +120,7 @@ function ExponentCard({ manifest }: { manifest: Manifest }) {
       claim="Code for the vectors of positions that counts i in steps of two, and then doubles it once more; and that the vectors lie within the unit sphere."
     >
       <div class="row form-row">
-        <label>
-          width{" "}
-          <select value={String(width)} onChange={(event) => setWidth(Number(event.currentTarget.value))}>
-            {[...new Set([512, modelWidth])].map((choice) => (
-              <option value={String(choice)}>
-                {choice}
-                {choice === modelWidth ? ", as in your model" : ""}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Menu label="width" value={String(width)} options={widths} onPick={(choice) => setWidth(Number(choice))} />
         <Slider name="position" value={position} max={LAST_POSITION} onChange={setPosition} />
         <Slider name="dimension" value={shownDim} max={width - 1} onChange={setDim} />
       </div>
@@ -147,43 +128,26 @@ function ExponentCard({ manifest }: { manifest: Manifest }) {
         The sines of position {position}, dimension 0 at the left, {width - 2} at the right.
       </Curves>
       <Curves
-        series={(["paper", "doubled"] as const).map((exponent) => Array.from({ length: LAST_POSITION + 1 }, (_, p) => sinusoid(p, shownDim, width, exponent)))}
+        series={EXPONENTS.map((exponent) => Array.from({ length: LAST_POSITION + 1 }, (_, p) => sinusoid(p, shownDim, width, exponent)))}
         at={position}
         label={`Dimension ${shownDim} at positions 0 to ${LAST_POSITION}: the paper's, and with the exponent doubled`}
       >
         Dimension {shownDim}, position 0 at the left, {LAST_POSITION} at the right. Line: the paper. Dashed: the exponent doubled.
       </Curves>
-      <table class="plain-table" aria-label="The paper's vectors and those of the doubled exponent">
-        <thead>
-          <tr>
-            <th scope="col" />
-            <th scope="col">paper</th>
-            <th scope="col">doubled</th>
-          </tr>
-        </thead>
-        <tbody>
-          <tr>
-            <th scope="row">
-              position {position}, dimension {shownDim}
-            </th>
-            {[paper, doubled].map((values) => (
-              <td class="mono">
-                <NumberValue value={values[shownDim] ?? NaN} shown={(values[shownDim] ?? NaN).toFixed(6)} />
-              </td>
-            ))}
-          </tr>
-          <tr>
-            <th scope="row">
-              dimensions, of {width}, nearly constant over {COMPARED_POSITIONS} positions
-            </th>
-            {(["paper", "doubled"] as const).map((exponent) => (
-              <td class="mono">
-                <NumberValue value={countConstantDims(width, COMPARED_POSITIONS, exponent)} />
-              </td>
-            ))}
-          </tr>
-        </tbody>
-      </table>
+      <NumberTable
+        label="The paper's vectors and those of the doubled exponent"
+        columns={["", "paper", "doubled"]}
+        rows={[
+          [
+            `position ${position}, dimension ${shownDim}`,
+            ...vectors.map((values) => <NumberValue value={values[shownDim] ?? NaN} shown={(values[shownDim] ?? NaN).toFixed(6)} />),
+          ],
+          [
+            `dimensions, of ${width}, nearly constant over ${COMPARED_POSITIONS} positions`,
+            ...EXPONENTS.map((exponent) => <NumberValue value={countConstantDims(width, COMPARED_POSITIONS, exponent)} />),
+          ],
+        ]}
+      />
       <Outcome>
         At this position both agree in <NumberValue value={agreeing} /> of {width} dimensions. Each pair of sine and cosine has length 1; the whole vector has length{" "}
         <NumberValue value={norm} />, the root of {width / 2}.
@@ -261,24 +225,11 @@ function NearnessCard({ manifest }: { manifest: Manifest }) {
   const rising = rise < 0 ? "It falls all the way." : `It does not fall all the way: it first rises from distance ${rise - 1} to ${rise}.`;
   return renderCard(
     <>
-      <table class="plain-table" aria-label="Mean cosine of two positions by their distance">
-        <thead>
-          <tr>
-            <th scope="col">distance</th>
-            <th scope="col">mean cosine</th>
-          </tr>
-        </thead>
-        <tbody>
-          {DISTANCES.filter((distance) => distance < positions).map((distance) => (
-            <tr>
-              <th scope="row">{distance}</th>
-              <td class="mono">
-                <NumberValue value={cosineByDistance[distance] ?? NaN} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <NumberTable
+        label="Mean cosine of two positions by their distance"
+        columns={["distance", "mean cosine"]}
+        rows={DISTANCES.filter((distance) => distance < positions).map((distance) => [distance, <NumberValue value={cosineByDistance[distance] ?? NaN} />])}
+      />
       <Outcome>
         Over {positions} positions, vectors of {width} numbers{isSinusoid ? ", by the formula of this model" : ", as this model learned them"}. {rising}
       </Outcome>
@@ -296,12 +247,12 @@ export function averageByDistance(allCosines: Float32Array, size: number): numbe
 }
 
 function ShapesCard({ manifest }: { manifest: Manifest }) {
-  const parts = listAttentions(manifest).find((parts) => parts.heads > 0);
+  const parts = listAttentions(manifest)[0];
   const shape = (name: string | undefined) => findTensorRow(manifest, name ?? "")?.shape ?? [];
   const [heads = 0, rows = 0, width = 0] = shape(parts?.headOutput);
   return (
     <Card id="shapes" title="How wide one head's output is" from={["A"]} claim="With four words, what a single head gives, Z, has 4 rows and 512 columns.">
-      {parts ? (
+      {parts && (
         <>
           <dl class="facts">
             <dt>one head of {describeSection(parts.section)}</dt>
@@ -322,15 +273,13 @@ function ShapesCard({ manifest }: { manifest: Manifest }) {
             4 × 64.
           </Outcome>
         </>
-      ) : (
-        <Missing message="No heads are left in this model." />
       )}
     </Card>
   );
 }
 
 function NamesCard({ manifest }: { manifest: Manifest }) {
-  const parts = listAttentions(manifest).find((parts) => parts.heads > 0);
+  const parts = listAttentions(manifest)[0];
   const rows: [string | undefined, string][] = [
     [parts?.products, "QKᵀ. Article D calls these factors."],
     [parts?.scores, "QKᵀ / √d_k. The score of article A's first steps; its second listing stores it under the name V."],

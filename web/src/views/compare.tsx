@@ -1,21 +1,20 @@
 // Two traces side by side: the one that is kept and the one that is shown, and the form that makes an edited one.
-import { type Signal, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
 import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useDark, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
-import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../network";
-import { Bars, HeadPicker, Loading, Missing, Value } from "../parts";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels, listWords } from "../network";
+import { AttentionMenu, Bars, HeadMenu, Missing, NotReady, NumberMenu, Value } from "../parts";
 import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
-import { type App, describeError } from "../state";
+import { type App, type Baseline, describeError } from "../state";
 import type { EditSpec, Manifest, Side } from "../types";
 
 export function CompareView() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const before = getBaseline(app).value;
+  const before = app.baseline.value;
   if (!manifest) return null;
   return (
     <div class="stack compare-body">
@@ -113,7 +112,8 @@ function Patterns({ before, after }: { before: Baseline; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Patterns">
       <div class="row form-row">
-        <HeadPicker attentions={attentions} labels={["Attention", "Head"]} section={section} head={head} onSection={setSection} onHead={setHead} />
+        <AttentionMenu label="Attention" attentions={attentions} section={section} onSection={setSection} />
+        <HeadMenu label="Head" heads={parts.heads} head={head} onHead={setHead} />
       </div>
       <PatternComparison before={before} after={after} parts={parts} head={head} onPick={setHead} />
     </section>
@@ -135,8 +135,7 @@ function PatternComparison({ before, after, parts, head, onPick }: PatternCompar
   const allowed = useTensor(parts.allowed);
   const row = findTensorRow(before.manifest, parts.pattern);
   const oldValues = before.tensors.get(parts.pattern);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   if (!row || !oldValues) return <Missing message={`${parts.pattern} was not captured in the kept trace.`} />;
   const [patternBefore, patternAfter] = [makePattern(oldValues, row.shape), makePattern(loaded.value.values, loaded.value.row.shape)];
   const [weightsBefore, weightsAfter] = [getHeadWeights(patternBefore, head), getHeadWeights(patternAfter, head)];
@@ -231,14 +230,7 @@ function HideWord({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditS
   const [word, setWord] = useState(0);
   return (
     <span class="row">
-      <label>
-        Hide the word{" "}
-        <select value={String(word)} onChange={(event) => setWord(Number(event.currentTarget.value))}>
-          {listWords(manifest.source).map((text, i) => (
-            <option value={String(i)}>{text}</option>
-          ))}
-        </select>
-      </label>
+      <NumberMenu label="Hide the word" value={word} texts={listWords(manifest.source)} onPick={setWord} />
       <button type="button" class="button" onClick={() => onAdd({ kind: "hide", word })}>
         Add
       </button>
@@ -247,32 +239,19 @@ function HideWord({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditS
 }
 
 function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditSpec) => void }) {
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const [section, setSection] = useState(attentions.at(-1)?.section ?? "");
   const [head, setHead] = useState(0);
+  const heads = attentions.find((parts) => parts.section === section)?.heads ?? 0;
   return (
     <span class="row">
-      <HeadPicker attentions={attentions} labels={["Silence in", "head"]} section={section} head={head} onSection={setSection} onHead={setHead} />
+      <AttentionMenu label="Silence in" attentions={attentions} section={section} onSection={setSection} />
+      <HeadMenu label="head" heads={heads} head={head} onHead={setHead} />
       <button type="button" class="button" onClick={() => onAdd({ kind: "silence", attention: section, head })}>
         Add
       </button>
     </span>
   );
-}
-
-interface Baseline {
-  manifest: Manifest;
-  /** Weights and masks of all captured attentions, by name of the tensor. */
-  tensors: Map<string, Float32Array>;
-}
-
-const baselines = new WeakMap<App, Signal<Baseline | null>>();
-
-/** Gets the baseline of this page, if there is one. */
-export function getBaseline(app: App): Signal<Baseline | null> {
-  const baseline = baselines.get(app) ?? signal<Baseline | null>(null);
-  baselines.set(app, baseline);
-  return baseline;
 }
 
 /** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. */
@@ -282,7 +261,7 @@ export async function saveBaseline(app: App): Promise<void> {
   const names = listAttentions(manifest).flatMap((parts) => [parts.pattern, parts.allowed]);
   const captured = manifest.tensors.filter((row) => row.captured && names.includes(row.name));
   const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
-  getBaseline(app).value = { manifest, tensors: new Map(tensors) };
+  app.baseline.value = { manifest, tensors: new Map(tensors) };
 }
 
 /** Measures the difference of two heads, averaged over their rows: 0 for equal weights, 2 for weights with nothing in common. */
@@ -303,10 +282,6 @@ export function describeEdit(edit: EditSpec, source: Side): string {
     case "prefix":
       return `the translation begins with “${edit.text}”`;
   }
-}
-
-export function listWords(side: Side): string[] {
-  return side.text.split(/\s+/).filter(Boolean);
 }
 
 interface StepPair {

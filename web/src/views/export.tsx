@@ -7,8 +7,8 @@ import { formatBytes, formatCount } from "../format";
 import { useApp, useDark } from "../hooks";
 import { Matrix } from "../matrix";
 import { listAttentions } from "../network";
-import { HeadMenu, Missing } from "../parts";
-import { makeLink, writeLink } from "../permalink";
+import { HeadMenu, Menu, Missing } from "../parts";
+import { makeAddress } from "../permalink";
 import { findMask, makePicture } from "../picture";
 import { type App, describeError } from "../state";
 import type { Tensor } from "../trace_cache";
@@ -30,7 +30,7 @@ export function ExportView() {
 
 function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
   const dark = useDark();
-  const captured = manifest.tensors.filter((row) => row.captured && !row.shape.includes(0));
+  const captured = manifest.tensors.filter((row) => row.captured);
   const { place } = app;
   const section = place.value.section;
   const looked = captured.find((row) => row.name === place.value.tensor) ?? captured.find((row) => row.name === `${section}.pattern`);
@@ -57,16 +57,7 @@ function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
   return (
     <section class="panel stack" aria-label="One tensor">
       <div class="row form-row">
-        <label>
-          Tensor{" "}
-          <select value={name} onChange={(event) => setName(event.currentTarget.value)}>
-            {captured.map((row) => (
-              <option value={row.name}>
-                {row.name} ({row.shape.join(" × ")})
-              </option>
-            ))}
-          </select>
-        </label>
+        <Menu label="Tensor" value={name} options={captured.map((row) => [row.name, `${row.name} (${row.shape.join(" × ")})`])} onPick={setName} />
         {heads > 0 && <HeadMenu label="Head" heads={heads} head={head} onHead={setHead} />}
       </div>
       <Matrix tensor={name} {...(take ? { fixed: take } : {})} maxHeight={380} />
@@ -93,7 +84,7 @@ function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
 function LinkHere({ app }: { app: App }) {
   const [copied, setCopied] = useState(false);
   const place = app.place.value;
-  const link = `${location.href.replace(/#.*/, "")}#${writeLink(makeLink(app))}`;
+  const link = makeAddress(app);
   const copyLink = () =>
     navigator.clipboard.writeText(link).then(
       () => setCopied(true),

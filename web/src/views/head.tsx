@@ -5,7 +5,7 @@ import { chooseCellSize, chooseHeight, FlowStep, Matrix } from "../matrix";
 import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../measures";
 import { type AttentionParts, describeSection, findBlock, findTensorRow, listAttentions, listLabels } from "../network";
 import { readNumber } from "../operands";
-import { Loading, Missing, Value } from "../parts";
+import { Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest } from "../types";
@@ -18,9 +18,8 @@ export function HeadView() {
   const heading = useArrival<HTMLHeadingElement>(`${section} ${requestedHead}`);
   if (!manifest) return null;
   const block = findBlock(manifest, section);
-  const parts = section === undefined ? listAttentions(manifest).find((parts) => parts.heads > 0) : block?.attention;
+  const parts = section === undefined ? listAttentions(manifest)[0] : block?.attention;
   if (!parts) return <Missing message={`This model has no attention ${section ?? ""} whose head could be shown.`} />;
-  if (parts.heads === 0) return <Missing message={`No heads left here: ${describeSection(parts.section)} reads nothing, and adds the bias of its output alone.`} />;
   const head = Math.min(requestedHead ?? 0, parts.heads - 1);
   const moveBy = (by: number) => app.goTo({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
   return (
@@ -123,8 +122,7 @@ function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: nu
       <h3>
         What {quotePiece(names[query])} (row {query}) reads, and what that adds
       </h3>
-      {loaded.state === "loading" ? <Loading /> : null}
-      {loaded.state === "missing" ? <Missing message={loaded.message} /> : null}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" ? (
         <WeightsTable manifest={manifest} parts={parts} loaded={loaded.value} query={query} head={head} />
       ) : null}

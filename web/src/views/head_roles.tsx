@@ -5,7 +5,7 @@ import { useApp, useDark } from "../hooks";
 import { Matrix } from "../matrix";
 import { type AttentionParts, describeSection, findTensorRow } from "../network";
 import { Legend } from "../parts";
-import type { HeadStudy, HeadStudyAnswer, Manifest } from "../types";
+import type { HeadStudy, HeadStudyAnswer } from "../types";
 
 type StudiedHead = HeadStudy["heads"][number];
 
@@ -39,20 +39,6 @@ export function HeadWorth(props: { section: string; head: number }) {
   return (
     <span class="head-worth" style={{ background, color: ink }} data-silent={studiedHead.silent} aria-hidden="true">
       {role || "·"}
-    </span>
-  );
-}
-
-/** Shows a dot for each head that was removed from this attention. */
-export function MissingHeads({ parts, manifest }: { parts: AttentionParts; manifest: Manifest | null }) {
-  const configured = Number(manifest?.model.config.heads ?? parts.heads);
-  const missing = Math.max(0, configured - parts.heads);
-  if (!missing) return null;
-  const label = parts.heads ? `${formatQuantity(missing, "head")} fewer than elsewhere` : "no heads left here";
-  return (
-    <span class="heads-gone quiet" role="img" aria-label={label} title={label}>
-      {"●".repeat(Math.min(missing, 16))}
-      {parts.heads ? null : <span class="heads-none"> {label}</span>}
     </span>
   );
 }
@@ -106,8 +92,6 @@ export function RolesLegend() {
           ))}
           <dt>·</dt>
           <dd>none of these, which says nothing about what the head is good for</dd>
-          <dt>●</dt>
-          <dd>a head that is missing here, compared with the model's other attentions</dd>
         </dl>
       </details>
     </div>
@@ -143,7 +127,6 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
           <HeadWorth section={parts.section} head={head} />
         </button>
       ))}
-      <MissingHeads parts={parts} manifest={manifest} />
     </div>
   );
 }

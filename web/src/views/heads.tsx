@@ -16,11 +16,11 @@ import {
   WIDE_KEYS,
 } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../network";
-import { Loading, Missing, Value } from "../parts";
+import { Loading, Menu, Missing, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Manifest } from "../types";
-import { describeRole, findStudiedHead, HeadWorth, MissingHeads, RolesLegend } from "./head_roles";
+import { describeRole, findStudiedHead, HeadWorth, RolesLegend } from "./head_roles";
 
 const WIDTH = 146; // CSS pixels of a thumbnail and its gap
 
@@ -87,7 +87,6 @@ function AttentionHeads({ manifest, parts, picked, onPick }: AttentionHeadsProps
             <HeadMeasureText head={head} numbers={measure(head)} />
           </button>
         ))}
-        <MissingHeads parts={parts} manifest={manifest} />
       </div>
     </section>
   );
@@ -121,6 +120,7 @@ function OneHead({ app, manifest, parts, head }: OneHeadProps) {
       (choice) => choice.key !== `${parts.section} ${head}`,
     ),
   );
+  const options = choices.map((choice) => [choice.key, `${describeSection(choice.parts.section)}, head ${choice.head + 1}`] as const);
   const second = choices.find((choice) => choice.key === other);
   return (
     <section class="panel stack" aria-label="The head picked">
@@ -131,17 +131,7 @@ function OneHead({ app, manifest, parts, head }: OneHeadProps) {
         <button type="button" class="button" onClick={() => app.goTo({ view: "head", section: parts.section, head })}>
           Show how it is computed
         </button>
-        <label>
-          Compare with{" "}
-          <select value={other} onChange={(event) => setOther(event.currentTarget.value)}>
-            <option value="">no other head</option>
-            {choices.map((choice) => (
-              <option value={choice.key}>
-                {describeSection(choice.parts.section)}, head {choice.head + 1}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Menu label="Compare with" value={other} options={[["", "no other head"], ...options]} onPick={setOther} />
       </header>
       <div class={`row side-by-side${listLabels(manifest, parts.keyDim).length > WIDE_KEYS ? " side-by-side-wide" : ""}`}>
         <Matrix tensor={parts.pattern} fixed={{ H: head }} label="Weights" maxHeight={480} />

@@ -33,13 +33,11 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
   const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
-  const heads = listAttentions(manifest).map((parts) => parts.heads);
-  const [fewest, most] = [Math.min(...heads), Math.max(...heads)];
-  const headsText = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${formatQuantity(most, "head")}` : formatQuantity(most, "head");
+  const heads = formatQuantity(listAttentions(manifest)[0]?.heads ?? 0, "head");
   return (
     <div class="map-how quiet">
       <p>
-        {manifest.model.name}: {layers}, {headsText}, vectors of {width} numbers,{" "}
+        {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
         {formatCount(manifest.model.parameters)} learned numbers.
       </p>
       <p>

@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { describeSection, findLogits, listLabels } from "../network";
-import { Bars, Loading, Missing, Value } from "../parts";
+import { describeSection, findLogits, listLabels, listWords } from "../network";
+import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { AccountPart, LogitAccount, Manifest, Side, Step } from "../types";
 
@@ -61,10 +61,9 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
     <section class="panel stack" aria-label="What adds to the logit">
       <header class="row">
         <h2>What adds to {other === undefined ? "its logit" : "the difference"}</h2>
-        <RivalPicker manifest={manifest} step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
+        <RivalPicker step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
       </header>
-      {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing message={loaded.message} />}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice was not captured." />}
       {loaded.state === "ready" && loaded.value && <LogitParts app={app} manifest={manifest} account={loaded.value} />}
       <p class="quiet">
@@ -75,27 +74,22 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
   );
 }
 
-function RivalPicker(props: { manifest: Manifest; step: Step; other: number | undefined; onChange: (id: number | undefined) => void; canAsk: boolean }) {
-  const rivals = listRivals(props.manifest, props.step.step);
+function RivalPicker(props: { step: Step; other: number | undefined; onChange: (id: number | undefined) => void; canAsk: boolean }) {
+  const rivals = props.step.top.filter((candidate) => candidate.id !== props.step.chosen.id);
   const offered = props.canAsk ? rivals : rivals.slice(0, 1);
   const isListed = props.other === undefined || offered.some((rival) => rival.id === props.other);
   return (
     <span class="row">
-      <label>
-        Compare with{" "}
-        <select
-          value={props.other === undefined ? "" : String(props.other)}
-          onChange={(event) => props.onChange(event.currentTarget.value === "" ? undefined : Number(event.currentTarget.value))}
-        >
-          <option value="">no other piece</option>
-          {offered.map((rival) => (
-            <option value={String(rival.id)}>
-              {quotePiece(rival.piece)} {formatProbability(rival.prob)}
-            </option>
-          ))}
-          {!isListed && <option value={String(props.other)}>piece {props.other}</option>}
-        </select>
-      </label>
+      <Menu
+        label="Compare with"
+        value={props.other === undefined ? "" : String(props.other)}
+        options={[
+          ["", "no other piece"],
+          ...offered.map((rival) => [String(rival.id), `${quotePiece(rival.piece)} ${formatProbability(rival.prob)}`] as const),
+          ...(isListed ? [] : [[String(props.other), `piece ${props.other}`] as const]),
+        ]}
+        onPick={(id) => props.onChange(id === "" ? undefined : Number(id))}
+      />
       {props.canAsk && (
         <label>
           or id{" "}
@@ -202,7 +196,7 @@ export function sumByKey(account: LogitAccount, group: "self" | "cross"): number
 
 /** Sums values over the pieces of each source word; special tokens stand for themselves. */
 export function sumByWord(values: number[], side: Side): LabelledValue[] {
-  const words = side.text.split(/\s+/).filter(Boolean);
+  const words = listWords(side);
   const shares = new Map<string, LabelledValue>();
   values.forEach((value, index) => {
     const word = side.words[index] ?? null;
@@ -219,12 +213,6 @@ export function sumByWord(values: number[], side: Side): LabelledValue[] {
 export function parseHeadPart(part: AccountPart): { section: string; head: number } | null {
   const [, section, head] = /^(.+)\.head\.(\d+)$/.exec(part.name) ?? [];
   return section === undefined ? null : { section, head: Number(head) };
-}
-
-/** Lists the candidates of a step without the chosen one. */
-function listRivals(manifest: Manifest, step: number): { id: number; piece: string; prob: number }[] {
-  const current = manifest.steps[step];
-  return current ? current.top.filter((candidate) => candidate.id !== current.chosen.id) : [];
 }
 
 function sumOf(values: number[]): number {

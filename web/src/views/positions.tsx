@@ -6,7 +6,7 @@ import { useApp, useDark, useTensor } from "../hooks";
 import { makeFormula } from "../mathml";
 import { Matrix } from "../matrix";
 import { findPositions, findRotatedQueries, listLabels } from "../network";
-import { Loading, Missing, Value } from "../parts";
+import { Menu, NotReady, NumberMenu, NumberTable, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { Manifest, TensorRow } from "../types";
 import { SourceLine } from "./story";
@@ -22,13 +22,12 @@ export function PositionsView() {
     <div class="stack positions-body">
       <header class="row">
         <h2>The vectors of the positions</h2>
-        <label>
-          of the{" "}
-          <select value={side} onChange={(event) => setSide(event.currentTarget.value === "target" ? "target" : "source")}>
-            <option value="source">encoder</option>
-            <option value="target">decoder</option>
-          </select>
-        </label>
+        <Menu
+          label="of the"
+          value={side}
+          options={[["source", "encoder"], ["target", "decoder"]]}
+          onPick={(picked) => setSide(picked === "target" ? "target" : "source")}
+        />
       </header>
       <p>
         Each row is {row.means}: {row.of}. It is added to the embedding of the piece at that position
@@ -64,8 +63,7 @@ function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow
   const loaded = useTensor(row.name);
   const [from, setFrom] = useState(0);
   const dark = useDark();
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const [size = 0, width = 0] = row.shape;
   const dim = row.dims[0] ?? "S";
   const labels = listLabels(manifest, dim);
@@ -78,37 +76,16 @@ function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow
       <div class="row side-by-side">
         <Sheet values={values} rows={axis} cols={axis} scale={makeSymmetricScale(1, dark)} label="Cosine of two positions" maxHeight={320} />
         <div class="stack">
-          <label>
-            From position{" "}
-            <select value={String(from)} onChange={(event) => setFrom(Number(event.currentTarget.value))}>
-              {labels.map((label, i) => (
-                <option value={String(i)}>
-                  {i} {quotePiece(label)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <NumberMenu label="From position" value={from} texts={labels.map((label, i) => `${i} ${quotePiece(label)}`)} onPick={setFrom} />
           <Curve values={values.subarray(from * size, (from + 1) * size)} at={from} />
-          <table class="plain-table" aria-label="Cosine of this position with later ones">
-            <thead>
-              <tr>
-                <th scope="col">to</th>
-                <th scope="col">cosine</th>
-              </tr>
-            </thead>
-            <tbody>
-              {[1, 2, 5, 10, 20].filter((distance) => from + distance < size).map((distance) => (
-                <tr>
-                  <th scope="row">
-                    {distance} later, {quotePiece(labels[from + distance])}
-                  </th>
-                  <td class="mono">
-                    <Value shown={formatNumber(values[from * size + from + distance] ?? NaN)} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <NumberTable
+            label="Cosine of this position with later ones"
+            columns={["to", "cosine"]}
+            rows={[1, 2, 5, 10, 20].filter((distance) => from + distance < size).map((distance) => [
+              `${distance} later, ${quotePiece(labels[from + distance])}`,
+              <Value shown={formatNumber(values[from * size + from + distance] ?? NaN)} />,
+            ])}
+          />
         </div>
       </div>
     </section>

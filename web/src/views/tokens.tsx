@@ -1,6 +1,7 @@
 // From text to numbers: the sentence as written, normalised, in pieces, and with the id of each piece.
 import { formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
+import { listWords } from "../network";
 import type { App } from "../state";
 import type { Side } from "../types";
 
@@ -84,8 +85,8 @@ function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: n
 }
 
 /** Groups the pieces of each word, in the order of the sentence; special tokens stand alone. */
-export function groupPieces(side: Side): { text: string; pieces: number[] }[] {
-  const words = side.text.split(/\s+/).filter(Boolean);
+export function groupPieces(side: Side): { word: number | null; text: string; pieces: number[] }[] {
+  const words = listWords(side);
   const groups: { word: number | null; text: string; pieces: number[] }[] = [];
   side.pieces.forEach((_, index) => {
     const word = side.words[index] ?? null;

@@ -4,16 +4,17 @@ import { makeSymmetricScale } from "../colour";
 import { formatBytes, formatCount, formatNumber } from "../format";
 import { useApp, useDark } from "../hooks";
 import { WIDE_KEYS } from "../measures";
+import { listWords } from "../network";
 import { Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Check, Finding, Manifest, Verdict } from "../types";
-import { BeforeAfter, EditForm, getBaseline, listWords } from "./compare";
+import { BeforeAfter, EditForm } from "./compare";
 
 export function VerdictView() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const before = getBaseline(app).value;
+  const before = app.baseline.value;
   if (!manifest) return null;
   return (
     <div class="stack verdict-body">
@@ -150,14 +151,12 @@ function Erasures({ manifest, verdict }: { manifest: Manifest; verdict: Verdict 
 export function ChecksView() {
   const manifest = useApp().manifest.value;
   if (!manifest) return null;
-  const performed = manifest.checks.filter(wasPerformed);
-  const passed = performed.filter((check) => check.passed).length;
-  const notPerformed = manifest.checks.length - performed.length;
+  const { passed, performed, notPerformed } = countChecks(manifest.checks);
   return (
     <div class="stack checks-body">
       <section class="panel stack">
         <h2>
-          {passed} of {performed.length} checks passed{notPerformed > 0 && `, ${notPerformed} not run`}
+          {passed} of {performed} checks passed{notPerformed > 0 && `, ${notPerformed} not run`}
         </h2>
         <div class="scroll">
           <table class="plain-table" aria-label="Checks of this run">
@@ -211,6 +210,12 @@ function CheckRow({ check }: { check: Check }) {
 function Result({ check }: { check: Check }) {
   if (!wasPerformed(check)) return <td class="quiet">– not run</td>;
   return <td class={check.passed ? "check-passed" : "check-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
+}
+
+/** Counts the checks that passed, that were made, and that could not be made. */
+export function countChecks(checks: Check[]): { passed: number; performed: number; notPerformed: number } {
+  const performed = checks.filter(wasPerformed);
+  return { passed: performed.filter((check) => check.passed).length, performed: performed.length, notPerformed: checks.length - performed.length };
 }
 
 /** Tells whether a check was made; one that could not be made has no measured value and says why. */

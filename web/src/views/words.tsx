@@ -3,7 +3,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { getInks, type Inks } from "../colour";
 import { formatCount, formatNumber, quotePiece } from "../format";
 import { useApp, useAvailableSize, useDark, useLoaded } from "../hooks";
-import { Loading, Missing, NumberValue, Piece } from "../parts";
+import { Menu, NotReady, NumberValue, Piece } from "../parts";
 import type { Manifest, Neighbour, WordMap } from "../types";
 import { AnalogyForm, NeighbourTable } from "./cards_words";
 
@@ -21,19 +21,9 @@ export function WordsView() {
     <div class="stack words-body">
       <header class="row">
         <h2>Words on a map</h2>
-        {Object.keys(sides).length > 1 && (
-          <label>
-            Table{" "}
-            <select value={side} onChange={(event) => setSide(event.currentTarget.value)}>
-              {Object.entries(sides).map(([name, meaning]) => (
-                <option value={name}>{meaning}</option>
-              ))}
-            </select>
-          </label>
-        )}
+        {Object.keys(sides).length > 1 && <Menu label="Table" value={side} options={Object.entries(sides)} onPick={setSide} />}
       </header>
-      {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing message={loaded.message} />}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" && <WordsMap map={loaded.value} manifest={manifest} key={loaded.value.side} />}
     </div>
   );
@@ -70,8 +60,7 @@ function WordsMap({ map, manifest }: { map: WordMap; manifest: Manifest }) {
           <h3>
             <Piece text={map.pieces[point] ?? ""} /> <span class="quiet">id {idOf(point)}</span>
           </h3>
-          {neighbours.state === "loading" && <Loading />}
-          {neighbours.state === "missing" && <Missing message={neighbours.message} />}
+          <NotReady loaded={neighbours} />
           {neighbours.state === "ready" && <NeighbourTable name="nearest by cosine" neighbours={neighbours.value} />}
           <p class="quiet">
             Two pieces of this table have a cosine of <NumberValue value={map.chance.mean} /> on average, ± <NumberValue value={map.chance.deviation} />.

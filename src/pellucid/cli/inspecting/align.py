@@ -106,7 +106,7 @@ def separate_punctuation(text: str) -> str:
     >>> separate_punctuation("«No», dijo.")
     '« No » , dijo .'
     """
-    from pellucid.data.phrasebook import split_into_words
+    from pellucid.phrasebook.chunk import split_into_words
 
     return " ".join(split_into_words(text))
 

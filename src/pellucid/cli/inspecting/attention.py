@@ -206,7 +206,7 @@ def write_table_files(
     if csv_file:
         write_and_report(csv_file, table_as_csv(table))
     if html:
-        from pellucid.page.table import table_html
+        from pellucid.page.figures import table_html
 
         captions = [
             *(" → ".join(sentence_and_translation(trace, table.attention)).splitlines()),

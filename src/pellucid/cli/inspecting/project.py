@@ -87,7 +87,7 @@ def run(
         # A figure is flat: of three dimensions it shows the first two.
         save_figure(plot, lambda path: draw_scatter(projection.places, names, path, title=caption, axes_names=axes[:2]))
     if html:
-        from pellucid.page.scatter import scatter_html
+        from pellucid.page.figures import scatter_html
 
         text = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
         write_and_report(html, text)

@@ -1,0 +1,132 @@
+"""Evaluation during training: when one is due, and the loss, BLEU and chrF of the dev pairs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.data.batching import Batch, collate, epoch_batches
+from pellucid.data.corpus import SentencePairs
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.translate import Translator, inference_only
+from pellucid.evaluate.scores import corpus_scores
+from pellucid.model import Transformer
+from pellucid.train.checkpoint import RunCounts
+from pellucid.train.config import RunConfig, TrainConfig
+from pellucid.train.data import encode_with_note
+from pellucid.train.update import autocast_products, batch_loss
+
+EVALUATIONS = 12
+"""Evaluations of a run that does not say how often to evaluate."""
+
+EVALUATION_SHARE = 0.2
+"""Largest share of the time so far that evaluations take in a run in minutes, except for its first and its last."""
+
+FIRST_EVALUATION_SECONDS = 30.0
+"""Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest."""
+
+
+def run_progress(counts: RunCounts, c: TrainConfig) -> float:
+    """Return the share of the run that is over: of its updates, or of its minutes."""
+    if c.steps is not None:
+        return min(1.0, counts.step / c.steps)
+    assert c.minutes is not None
+    return min(1.0, counts.seconds / (60 * c.minutes))
+
+
+def is_due(every: int | None, counts: RunCounts, before: float, now: float) -> bool:
+    """Whether `every` updates have gone by, or, if that is None, another twelfth of the run; always at its end.
+
+    >>> is_due(500, RunCounts(step=1000), 0.1, 0.11)
+    True
+    >>> is_due(None, RunCounts(step=7), 0.07, 0.08), is_due(None, RunCounts(step=8), 0.08, 0.09)
+    (False, True)
+    """
+    if now >= 1.0:
+        return True
+    if every is not None:
+        return counts.step % every == 0
+    # By progress, not by step: a run in minutes does not know its number of steps.
+    return int(now * EVALUATIONS) > int(before * EVALUATIONS)
+
+
+def is_worthwhile(counts: RunCounts, c: TrainConfig) -> bool:
+    """Whether a run in minutes has time for an evaluation that is due, or had better spend it on updates.
+
+    >>> c = TrainConfig(minutes=1)
+    >>> is_worthwhile(RunCounts(seconds=25), c), is_worthwhile(RunCounts(seconds=35), c)
+    (False, True)
+    >>> [is_worthwhile(RunCounts(seconds=50, evaluations=1, evaluation_seconds=n), c) for n in (4, 6)]
+    [True, False]
+    """
+    if c.minutes is None or c.evaluate_every is not None:
+        return True
+    if not counts.evaluations:
+        return counts.seconds >= FIRST_EVALUATION_SECONDS
+    average = counts.evaluation_seconds / counts.evaluations
+    return counts.evaluation_seconds + average <= EVALUATION_SHARE * counts.seconds
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """Dev pairs, as batches for the loss and as text for the translations."""
+
+    batches: list[Batch]
+    sources: list[str]
+    references: list[str]
+    notes: tuple[str, ...]
+    """Sentences on dev pairs that are left out, and why."""
+
+    @classmethod
+    def from_pairs(cls, pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig) -> "DevSet":
+        """Take all pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
+        encoded, notes = encode_with_note(pairs, tokenizer, run)
+        # Fixed seed and epoch: every evaluation has the same batches.
+        order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0)
+        # A step that is rounded up: never more sentences than asked for.
+        sampled = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
+        fitting = [i for i in sampled if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
+        return cls(
+            [collate(encoded, batch) for batch in order],
+            [pairs.sources[i] for i in fitting],
+            [pairs.targets[i] for i in fitting],
+            notes,
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Dev scores at one moment; `signatures` say how BLEU and chrF were computed."""
+
+    dev_loss: float
+    bleu: float
+    chrf: float
+    signatures: dict[str, str]
+
+    @property
+    def score(self) -> float:
+        """Score by which models are compared: the largest is the best."""
+        return self.bleu
+
+    def __str__(self) -> str:
+        return f"dev loss {self.dev_loss:.3f}, BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
+
+    def row(self) -> dict[str, Any]:
+        """Return the scores as they are written into logs and model directories."""
+        return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
+
+
+def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, run: RunConfig) -> Evaluation:
+    """Measure a model: loss in nats per token, without label smoothing, and BLEU and chrF of beam search."""
+    device = model.output_embedding.weight.device
+    with inference_only(model), autocast_products(run.train.precision, device):
+        total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
+    translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
+    texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
+    # A lowercase model cannot know the case of the references.
+    scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
+    return Evaluation(
+        dev_loss=total / sum(batch.target_tokens for batch in dev.batches),
+        bleu=scores["bleu"]["score"],
+        chrf=scores["chrf"]["score"],
+        signatures={name: scores[name]["signature"] for name in ("bleu", "chrf")},
+    )

@@ -1,0 +1,392 @@
+"""Writing of shards: encodes a run's corpora in bounded memory and on all cores; killed at any time, it can be resumed.
+
+The text is read twice: once to learn the vocabulary from some of it, once to encode all of it. Everything unfinished is
+in one folder beside the result.
+"""
+
+import hashlib
+import json
+import shutil
+import signal
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count, groupby, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pellucid.atomic import (
+    MANIFEST,
+    WriteFailed,
+    atomic_file,
+    explain_write_error,
+    is_failed_write,
+    read_json,
+    replace_directory,
+    verify_directory,
+    write_manifest,
+)
+from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
+from pellucid.data.corpus import side_files as sides_of
+from pellucid.data.shards import join_parts, write_part
+from pellucid.data.stream import encode_pairs_or_none, id_type
+from pellucid.data.tokenizer import Tokenizer, sample_lines
+from pellucid.train import data
+from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
+from pellucid.train.data import (
+    DEV_FILE,
+    FORMAT,
+    KIND,
+    HeldOutSentences,
+    describe_text_file,
+    draw_held_out,
+    has_changed,
+    note_held_out,
+    note_left_out,
+    note_too_long,
+    read_dev_pairs,
+    read_held_out,
+    read_shards_manifest,
+    shard_settings,
+    training_files,
+)
+from pellucid.train.initial_model import initial_tokenizer
+from pellucid.train.process import catch_signals, remove_empty
+
+Say = Callable[[str], None]
+"""Function that shows a message to the user."""
+
+
+@dataclass
+class CorpusFacts:
+    """Number of pairs, checksum and skipped pairs of a corpus, collected while it is read."""
+
+    pairs: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+    skipped: SkippedPairs = field(default_factory=SkippedPairs)
+
+
+def learn_from_text(
+    run: RunConfig, folder: Path, say: Say, initial: Tokenizer | None = None
+) -> tuple[Tokenizer, dict[str, Any]]:
+    """Return the tokenizer, `initial` or learned, and the facts for the second reading and the manifest."""
+    # Written last: with it, an earlier call has finished this reading.
+    if (folder / "facts.json").exists():
+        return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
+    say("reading the text")
+    dev = draw_dev_pairs(run.data, run.seed)
+    facts = [CorpusFacts() for _ in run.data.corpora]
+    corpora_and_facts = zip(run.data.corpora, facts, strict=True)
+    rows = (
+        row for corpus, corpus_facts in corpora_and_facts for row in count_rows(corpus, run.data, dev, corpus_facts)
+    )
+    if initial is None:
+        sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
+        say(f"learning the vocabulary from {len(sample):,} of {sum(counts.pairs for counts in facts):,} pairs")
+        sources, targets = [source for source, _ in sample], [target for _, target in sample]
+        # A million pairs should not stay in memory twice while the vocabulary is learned.
+        del sample
+        tokenizer = data.train_tokenizer(sources, targets, run)
+    else:
+        deque(rows, maxlen=0)  # reads all rows for their facts, and keeps none
+        tokenizer = initial
+    tokenizer.save(folder)
+    notes = [note_left_out(corpus_facts.skipped) for corpus_facts in facts if corpus_facts.skipped]
+    if dev is not None:
+        notes.append(note_held_out(len(dev)))
+        dev_pairs = zip(dev.sources, dev.targets, strict=True)
+        lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in dev_pairs)
+        (folder / DEV_FILE).write_text("".join(lines), encoding="utf-8")
+    write_json_file(
+        folder / "facts.json",
+        {
+            "corpora": [
+                {
+                    "pairs": corpus_facts.pairs,
+                    "fingerprint": corpus_facts.digest.hexdigest(),
+                    "left_out": dict(corpus_facts.skipped.counts),
+                }
+                for corpus_facts in facts
+            ],
+            "notes": [*notes, *tokenizer.notes],
+            "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
+            "drawn": dev is not None
+            or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
+        },
+    )
+    # From the file, so that a first call returns just what a resumed one does.
+    return tokenizer, read_json(folder / "facts.json")
+
+
+def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
+    """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
+    if data.dev_source is not None or data.dev is not None:
+        return None
+    first = data.corpora[0]
+    # Two passes over the file instead of all of its pairs in memory.
+    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs()))
+    indices = draw_held_out(total, data.held_out, seed)
+    drawn_indices = set(indices)
+    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs()))
+    drawn = {i: row for i, row in rows if i in drawn_indices}
+    # In the order in which they were drawn, as `split_held_out` has them.
+    lines, sources, targets = (list(column) for column in zip(*(drawn[i] for i in indices), strict=True))
+    return SentencePairs(sources, targets, lines, side_files(*first.files), SkippedPairs())
+
+
+def training_pairs(
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
+) -> Iterable[tuple[int, str, str]]:
+    """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
+
+    Pairs of the first corpus that are themselves in `dev` are not counted there.
+    """
+    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped)
+    if dev is None:
+        return rows
+    lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
+    return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
+
+
+def count_rows(
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, corpus_facts: CorpusFacts
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a corpus to train on without their lines; number and checksum go into `corpus_facts`."""
+    for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):
+        corpus_facts.pairs += 1
+        corpus_facts.digest.update(f"{source}\n{target}\n".encode())
+        yield source, target
+
+
+def count_training_pairs(data: DataConfig, seed: int) -> int:
+    """Count the pairs to train on, those with too many pieces included, without keeping them in memory."""
+    dev = draw_dev_pairs(data, seed)
+    return sum(1 for corpus in data.corpora for _ in training_pairs(corpus, data, dev, SkippedPairs()))
+
+
+def write_json_file(path: Path, value: dict[str, Any]) -> None:
+    """Write a JSON file atomically."""
+    with atomic_file(path) as write:
+        write(f"{json.dumps(value)}\n".encode())
+
+
+PAIRS_PER_PART = 20_000
+"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
+
+
+def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
+    """Write the corpora of `run` as shards to `out`, as a whole or not at all; shards that are there are replaced.
+
+    The text of a run from an initial model is encoded by that model's tokenizer. Raises ValueError for text that cannot
+    be trained on, for an `out` that holds something else, and for a file that changes meanwhile.
+    """
+    out = out.resolve()
+    refuse_non_shards(out)
+    with explain_full_disk(out):
+        write_shards(run, out, workers, say)
+
+
+@contextmanager
+def explain_full_disk(out: Path) -> Iterator[None]:
+    """Turn an error of writing into WriteFailed, with what is left of the work."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, WriteFailed) and str(error).startswith(f"{out} "):
+            raise  # it already says so
+        if not is_failed_write(error):
+            raise
+        remains = "nothing was left behind"
+        if unfinished_folder(out).exists():
+            remains = f"what is done so far is in {unfinished_folder(out)}, and the same command goes on with it"
+        raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
+
+
+def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
+    """Read, encode and join the text; replace what is at `out` at the end, by complete shards."""
+    initial = initial_tokenizer(run)
+    recipe = {
+        "shards_format": FORMAT,
+        "settings": shard_settings(run, initial),
+        "texts": [describe_text_file(path) for path in training_files(run)],
+    }
+    if shards_are_done(out, recipe):
+        if is_work_folder(unfinished_folder(out)):
+            shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
+        say(f"{out} is prepared already")
+        return
+    read_dev_pairs(run.data)  # an error in it must not wait until the end
+    work = open_work_folder(unfinished_folder(out), recipe, say)
+    if not shards_are_done(work / "whole", recipe):
+        tokenizer, facts = learn_from_text(run, work / "learned", say, initial)
+        parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
+        # The text is read twice: a file that changed in between would not match its facts.
+        for text in recipe["texts"]:
+            if has_changed(Path(text["path"]), text):
+                raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
+        join_shards(work, tokenizer, facts, parts, recipe)
+    replace_directory(work / "whole", out)
+    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
+    manifest = read_shards_manifest(out)
+    total = sum(entry["pairs"] for entry in manifest["corpora"])
+    say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
+
+
+def refuse_non_shards(out: Path) -> None:
+    """Raise ValueError if something other than shards is at `out`."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        manifest = read_json(out / MANIFEST) if (out / MANIFEST).is_file() else {}
+        if manifest.get("kind") != KIND:
+            raise ValueError(f"{out} holds something other than shards and is not replaced; choose another --out")
+
+
+def shards_are_done(out: Path, recipe: dict[str, Any]) -> bool:
+    """Whether `out` holds the shards of this recipe, with every byte verified."""
+    try:
+        return same_shards(read_shards_manifest(out), recipe) and bool(verify_directory(out))
+    except ValueError:
+        return False
+
+
+def same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two manifests describe shards of the same text, settings and format."""
+    # By checksum and not by path: the text may have been moved.
+    checksums = ([text["sha256"] for text in manifest["texts"]] for manifest in (first, second))
+    same_settings = all(first.get(key) == second.get(key) for key in ("settings", "shards_format"))
+    return same_settings and next(checksums) == next(checksums)
+
+
+def unfinished_folder(out: Path) -> Path:
+    """Return the folder that everything is written to until it is complete."""
+    return out.with_name(f"{out.name}.unfinished")
+
+
+def open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
+    """Return the folder of unfinished work: the existing one if it is of this run, otherwise a new one."""
+    if (work / "plan.json").is_file() and same_shards(read_json(work / "plan.json"), recipe):
+        say(f"continuing with {work}")
+        return work
+    if work.exists() and not is_work_folder(work):
+        raise ValueError(f"{work} is in the way; remove it or choose another --out")
+    if (work / "plan.json").is_file():
+        say(f"{work} was made from other text or settings; beginning anew")
+    if work.exists():
+        shutil.rmtree(work)
+    # Parents that this call makes are removed again if it fails.
+    missing = [folder for folder in (work, *work.parents) if not folder.exists()]
+    try:
+        for name in ("learned", "parts"):
+            (work / name).mkdir(parents=True)
+        write_json_file(work / "plan.json", recipe)
+    except OSError:
+        shutil.rmtree(work, ignore_errors=True)
+        remove_empty(missing)
+        raise
+    return work
+
+
+def is_work_folder(work: Path) -> bool:
+    """Whether a folder holds unfinished work of this command and nothing else."""
+    # It is deleted as a whole, so a file of somebody else's must not be in it.
+    known_names = {"learned", "parts", "whole", "plan.json", ".plan.json.new"}
+    return work.is_dir() and {path.name for path in work.iterdir()} <= known_names
+
+
+def write_parts(
+    run: RunConfig, tokenizer: Tokenizer, facts: dict[str, Any], folder: Path, workers: int, say: Say
+) -> list[tuple[int, Path]]:
+    """Write every part that does not exist yet; return all parts in order, each with the number of its corpus."""
+    dev = read_held_out(folder.parent / "learned", facts["dev"], run.data.max_characters) if facts["dev"] else None
+    say(f"cutting {sum(entry['pairs'] for entry in facts['corpora']):,} pairs into pieces, {workers} threads")
+    parts: list[tuple[int, Path]] = []
+    pending: deque[Future[None]] = deque()
+    all_blocks = (
+        (corpus_number, *block)
+        for corpus_number, corpus in enumerate(run.data.corpora)
+        for block in pair_blocks(corpus, run, dev, folder / f"{corpus_number}")
+    )
+    # SentencePiece releases Python's lock, so threads suffice. A signal is heeded between two parts: inside of the
+    # executor it could leave a lock held that its threads then wait for.
+    with catch_signals() as caught, ThreadPoolExecutor(workers) as pool:
+        for corpus_number, path, block_pairs in all_blocks:
+            if caught:
+                break
+            parts.append((corpus_number, path))
+            if path.exists():
+                continue
+            # Bounds the text in memory: reading is faster than encoding.
+            while len(pending) > workers:
+                pending.popleft().result()
+            pending.append(pool.submit(encode_part, path, block_pairs, tokenizer, run.data.max_pieces))
+        for future in pending:
+            future.result()
+    if caught:
+        signal.raise_signal(signal.Signals[caught[0]])
+        raise KeyboardInterrupt  # if that signal is ignored: parts are missing
+    return parts
+
+
+def encode_part(path: Path, pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> None:
+    """Encode the pairs of one part and write them."""
+    write_part(path, *encode_pairs_or_none(pairs, tokenizer, limit))
+
+
+def pair_blocks(
+    corpus: CorpusConfig, run: RunConfig, dev: SentencePairs | None, folder: Path
+) -> Iterator[tuple[Path, SentencePairs]]:
+    """Yield the pairs of a corpus in blocks, each with the path of its ids."""
+    folder.mkdir(exist_ok=True)
+    rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
+    for block_number in count():
+        lines, sources, targets = array("q"), [], []
+        for line, source, target in islice(rows, PAIRS_PER_PART):
+            lines.append(line)
+            sources.append(source)
+            targets.append(target)
+        if not sources:
+            return
+        yield (
+            folder / f"{block_number:06d}.npz",
+            SentencePairs(sources, targets, lines, sides_of(*corpus.files), SkippedPairs()),
+        )
+
+
+def join_shards(
+    work: Path, tokenizer: Tokenizer, facts: dict[str, Any], parts: list[tuple[int, Path]], recipe: dict[str, Any]
+) -> None:
+    """Join the parts into shards, and write the tokenizer and the manifest beside them."""
+    result = work / "whole"
+    # Left by a run that was killed while it joined.
+    if result.exists():
+        shutil.rmtree(result)
+    result.mkdir()
+    for path in (work / "learned").iterdir():
+        if path.name != "facts.json":
+            shutil.copyfile(path, result / path.name)
+    corpora, notes = [], list(facts["notes"])
+    joined = zip(
+        (corpus_number for corpus_number, _ in parts), join_parts((path for _, path in parts), result), strict=True
+    )
+    for corpus_number, corpus_parts in groupby(joined, key=lambda numbered: numbered[0]):
+        trained_on, skipped = 0, SkippedPairs()
+        for _, (pair_count, part_skipped) in corpus_parts:
+            trained_on += pair_count
+            skipped.add_later(part_skipped)
+        expected = facts["corpora"][corpus_number]
+        # The first reading counted the same pairs: a file that changed since then was refused before.
+        assert trained_on + skipped.counts.total() == expected["pairs"]
+        if not trained_on:
+            raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
+        notes += [note_too_long(skipped)] if skipped else []
+        left_out = expected["left_out"] | skipped.counts  # reasons of reading and of encoding never coincide
+        corpora.append({"pairs": trained_on, "fingerprint": expected["fingerprint"], "left_out": left_out})
+    kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
+    # Little-endian in the file, whatever the machine.
+    types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
+    manifest = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    write_manifest(result, {**manifest, **recipe, "corpora": corpora, "notes": notes})
