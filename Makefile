@@ -61,7 +61,7 @@ check: .venv/.installed-dev ## format, lint, types, arrows between folders, name
 	$(BIN)/python tools/map.py
 	$(BIN)/python tools/pages.py --check
 
-map: ## print the ten files that show how it works, in the order to read them
+map: ## print the files that show how it works, in the order to read them
 	@$(BIN)/python tools/map.py
 
 fix: .venv/.installed-dev ## mend format and lint, write the generated pages

@@ -22,8 +22,6 @@ from pathlib import Path
 import torch
 
 from benchmarks.quality import HOUSE, RESULTS, machine
-from pellucid import bundle
-from pellucid.bundle import Bundle
 from pellucid.decode.alignment import is_punctuation
 from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
 from pellucid.inspect.alignment import (
@@ -38,6 +36,7 @@ from pellucid.inspect.alignment import (
 )
 from pellucid.phrasebook import split_phrases
 from pellucid.phrasebook.chunk import split_into_words
+from pellucid.store.directory import Bundle, load_bundle
 
 OFFSETS = (-2, -1, 0, 1, 2)
 """Rows to examine, counted from the one that writes a word; the next one reads it."""
@@ -65,7 +64,7 @@ def main() -> None:
     grammar = draw_phrases()
     # Known links: of the grammar for three models, drawn by people for multi30k.
     sets = {"demo": grammar, "post": grammar, "tatoeba": grammar, "multi30k": read_pharaoh(data / "alignments", "de")}
-    models = {run: bundle.load_bundle(HOUSE / "runs" / run / "best") for run in sets}
+    models = {run: load_bundle(HOUSE / "runs" / run / "best") for run in sets}
     error_rates = {run: measure_error_rates(models[run], pairs) for run, pairs in sets.items()}
     # Sentences like those each model was trained on, so that strange text cannot explain what is seen.
     own_sets = {

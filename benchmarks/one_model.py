@@ -87,8 +87,8 @@ def save_random_model(trained: Path, size: str, folder: Path) -> Path:
     """Save an untrained model of this size with the tokenizer of the trained one; its outputs run to the limit."""
     import torch
 
-    from pellucid.bundle import load_bundle, save_bundle
     from pellucid.model import ModelConfig, Transformer
+    from pellucid.store.directory import load_bundle, save_bundle
 
     d_model, d_ff, heads, layers = SIZES[size]
     tokenizer = load_bundle(trained).tokenizer

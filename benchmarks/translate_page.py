@@ -15,7 +15,7 @@ from benchmarks.quality import HOUSE, machine
 from benchmarks.translate_row import CORES
 from pellucid.data.corpus import read_lines
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.lazy_bundle import CONFIG, read_config
+from pellucid.store.directory import CONFIG, read_config
 
 SEARCHES = ("greedy", "beam")
 

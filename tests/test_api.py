@@ -15,12 +15,11 @@ import pytest
 import torch
 
 import pellucid
-from pellucid import bundle
 from pellucid.api import Model, SimpleRunOptions, run_settings
 from pellucid.decode.config import SearchConfig, SearchOptions
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.lazy_bundle import LazyBundle
+from pellucid.store.directory import Bundle, save_bundle
 from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus
@@ -30,7 +29,7 @@ from tests.train.corpora import write_corpus
 def model(tmp_path_factory) -> pellucid.Model:
     path = tmp_path_factory.mktemp("api") / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(path, random_model(1, vocabulary, vocabulary, max_positions=61), small_tokenizer(), step=41)
+    save_bundle(path, random_model(1, vocabulary, vocabulary, max_positions=61), small_tokenizer(), step=41)
     return pellucid.load(path)
 
 
@@ -246,9 +245,7 @@ def test_a_package_that_is_not_installed_still_has_a_version(monkeypatch):
 
 def save_random_model(path, seed: int, **manifest) -> None:
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(
-        path, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest
-    )
+    save_bundle(path, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest)
 
 
 def unpickle_model(pickled: bytes) -> Model:
@@ -264,11 +261,11 @@ def test_the_repr_of_a_model_says_in_three_lines_what_it_is(tmp_path):
     assert (first, third) == (f"<pellucid.Model {tmp_path / 'best'}", "  CTranslate2, float32, cpu>")
     assert second.endswith(pieces)
     assert "layers, d_model" in second
-    assert isinstance(model.lazy_bundle, LazyBundle)
-    assert model.lazy_bundle.is_unloaded  # no weights are read for it
+    assert isinstance(model.bundle, Bundle)
+    assert model.bundle.is_unloaded  # no weights are read for it
     bfloat16_model = pellucid.load(tmp_path / "best", precision="bfloat16", others=[tmp_path / "best"])
     assert repr(bfloat16_model).endswith(f"  torch, bfloat16, cpu, with {tmp_path / 'best'}>")
-    assert repr(Model(bfloat16_model.lazy_bundle, bfloat16_model.translator)).endswith(f"{pieces}>")
+    assert repr(Model(bfloat16_model.bundle, bfloat16_model.translator)).endswith(f"{pieces}>")
 
 
 def test_a_model_is_sent_to_another_process_as_its_path(tmp_path, monkeypatch):
@@ -304,4 +301,4 @@ def test_a_model_that_changed_after_it_was_sent_is_refused(tmp_path, name):
 
 def test_a_model_put_together_by_hand_cannot_be_sent(model):
     with pytest.raises(TypeError, match=r"put together by hand; only one from pellucid\.load can be sent"):
-        ForkingPickler.dumps(Model(model.lazy_bundle, model.translator))
+        ForkingPickler.dumps(Model(model.bundle, model.translator))

@@ -6,15 +6,18 @@ import re
 import shutil
 import struct
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from pellucid import atomic, bundle, lazy_bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store import atomic
+from pellucid.store import directory as bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 
@@ -184,16 +187,16 @@ def test_a_crash_at_any_call_leaves_one_whole_model(tmp_path, monkeypatch, exist
 
 
 def test_a_model_replaced_while_it_is_read_is_read_again(model_directory: Path, monkeypatch):
-    real_read, reads = bundle.read_bundle, 0
+    real_read, reads = bundle._read_bundle, 0
 
-    def replace_and_read(directory: Path):
+    def replace_and_read(directory: Path, lazy: bool):
         nonlocal reads
         reads += 1
         if reads == 1:
             bundle.save_bundle(model_directory, make_model(seed=2), small_tokenizer(), step=8)
-        return real_read(directory)
+        return real_read(directory, lazy)
 
-    monkeypatch.setattr(bundle, "read_bundle", replace_and_read)
+    monkeypatch.setattr(bundle, "_read_bundle", replace_and_read)
     assert bundle.load_bundle(model_directory).manifest["step"] == 8
     assert reads == 2
 
@@ -244,10 +247,10 @@ def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(m
                 loaded = bundle.load_bundle(model_directory)
             except ValueError:
                 with pytest.raises(ValueError, match="model"):
-                    _ = lazy_bundle.load_lazy_bundle(model_directory).model
+                    _ = bundle.load_bundle(model_directory, lazy=True).model
                 continue
             assert logits(loaded.model).isfinite().all()
-            assert torch.equal(logits(lazy_bundle.load_lazy_bundle(model_directory).model), logits(loaded.model))
+            assert torch.equal(logits(bundle.load_bundle(model_directory, lazy=True).model), logits(loaded.model))
         (model_directory / name).write_bytes(good)
 
 
@@ -289,7 +292,7 @@ def test_sizes_that_do_not_fit_the_weights_are_refused_before_memory_is_taken(
     with pytest.raises(ValueError, match=re.escape(message)):
         bundle.load_bundle(model_directory)
     with pytest.raises(ValueError, match=re.escape(message)):
-        _ = lazy_bundle.load_lazy_bundle(model_directory).model
+        _ = bundle.load_bundle(model_directory, lazy=True).model
 
 
 @pytest.mark.parametrize(
@@ -317,29 +320,29 @@ def test_weights_that_are_infinite_or_nan_are_neither_saved_nor_loaded(model_dir
     with pytest.raises(ValueError, match=r"infinite or not a number, in decoder\.1\.cross\.output\.weight"):
         bundle.save_bundle(model_directory, broken, small_tokenizer())
     weights = {name: parameter.detach() for name, parameter in broken.named_parameters()}
-    bundle.save_file(weights, model_directory / "model.safetensors")
+    save_file(weights, model_directory / "model.safetensors")
     sign_files(model_directory)
     with pytest.raises(ValueError, match="infinite or not a number"):
         bundle.load_bundle(model_directory)
     with pytest.raises(ValueError, match="infinite or not a number"):
-        _ = lazy_bundle.load_lazy_bundle(model_directory).model
+        _ = bundle.load_bundle(model_directory, lazy=True).model
 
 
 def test_weights_of_another_precision_are_refused(model_directory: Path):
     weights = {name: parameter.detach().half() for name, parameter in make_model().named_parameters()}
-    bundle.save_file(weights, model_directory / "model.safetensors")
+    save_file(weights, model_directory / "model.safetensors")
     sign_files(model_directory)
     with pytest.raises(ValueError, match="is F16, not F32"):
         bundle.load_bundle(model_directory)
     with pytest.raises(ValueError, match="is F16, not F32"):
-        _ = lazy_bundle.load_lazy_bundle(model_directory).model
+        _ = bundle.load_bundle(model_directory, lazy=True).model
 
 
 def write_hostile_layers(model_directory: Path) -> None:
     """Write many layers into the sizes, and an empty tensor into the file for each name that they would have."""
     rewrite_sizes(model_directory, encoder_layers=499, decoder_layers=499)
     empty = {f"{stack}.{n}.ffn.inner.bias": torch.zeros(0) for stack in ("encoder", "decoder") for n in range(499)}
-    bundle.save_file(empty, model_directory / "model.safetensors")
+    save_file(empty, model_directory / "model.safetensors")
     sign_files(model_directory)
 
 
@@ -358,7 +361,7 @@ def write_hostile_table(model_directory: Path) -> None:
 
 
 @pytest.mark.parametrize("write_hostile", [write_hostile_layers, write_hostile_file, write_hostile_table])
-@pytest.mark.parametrize("load", [bundle.load_bundle, lazy_bundle.load_lazy_bundle])
+@pytest.mark.parametrize("load", [bundle.load_bundle, partial(bundle.load_bundle, lazy=True)])
 def test_a_model_made_to_cost_much_is_refused_before_it_is_hashed_read_or_built(
     model_directory: Path, monkeypatch, write_hostile, load
 ):
@@ -371,7 +374,7 @@ def test_a_model_made_to_cost_much_is_refused_before_it_is_hashed_read_or_built(
 
     monkeypatch.setattr(atomic, "file_sha256", lambda path: hashed_sizes.append(path.stat().st_size) or sha256(path))
     monkeypatch.setattr(Path, "read_bytes", read_small_file)
-    monkeypatch.setattr("pellucid.weights.Transformer", None)
+    monkeypatch.setattr("pellucid.store.weights.Transformer", None)
     with pytest.raises(ValueError, match=r"the same model|not a safetensors file|a table of positions"):
         load(model_directory)
     assert max(hashed_sizes) < 2**20
@@ -394,7 +397,7 @@ def with_long_texts(table, keys: tuple = ()):
 
 
 @pytest.mark.parametrize("file", ["config.json", "manifest.json"])
-@pytest.mark.parametrize("load", [bundle.load_bundle, lazy_bundle.load_lazy_bundle])
+@pytest.mark.parametrize("load", [bundle.load_bundle, partial(bundle.load_bundle, lazy=True)])
 def test_no_message_repeats_more_than_a_line_of_a_damaged_file(model_directory: Path, file: str, load):
     good = (model_directory / file).read_bytes()
     for location, table in with_long_texts(json.loads(good)):

@@ -25,11 +25,7 @@ COMMANDS = [
 
 def test_there_are_commands_to_check():
     names = {command.split()[0] for command in COMMANDS}
-    assert names == {"train", "translate", "evaluate", "score", "compare", "export", "import", "plan", "prepare"} | {
-        "serve",
-        "explain",
-        "inspect",
-    }
+    assert names == {"train", "translate", "evaluate", "compare", "export", "serve", "explain", "inspect"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -56,13 +52,11 @@ def test_every_link_leads_somewhere():
 
 
 def test_the_python_runs(tmp_path):
-    from pellucid import bundle
+    from pellucid.store.directory import save_bundle
 
     model_directory = tmp_path / "best"
     tokenizer = small_tokenizer()
-    bundle.save_bundle(
-        model_directory, random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer
-    )
+    save_bundle(model_directory, random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
     code = "".join(block for language, block in BLOCKS if language == "python")
     assert code.count('"runs/demo/best"') == 1
     exec(compile(code.replace("runs/demo/best", str(model_directory)), "README.md", "exec"), {})

@@ -100,7 +100,7 @@ def test_the_position_encoding_of_the_contributing_page_is_trained_and_translate
     [code] = re.findall(r"```python\n(class .*?)```", page, flags=re.DOTALL)
     table = "POSITIONS: dict[str, type[Positions]] = {\n"
     replace_in_file(tmp_path / "pellucid/model/positions.py", table, f'{code}\n\n{table}    "distance": Distance,\n')
-    replace_in_file(tmp_path / "pellucid/sizes.py", 'Positions = Literal["', 'Positions = Literal["distance", "')
+    replace_in_file(tmp_path / "pellucid/model/config.py", 'Positions = Literal["', 'Positions = Literal["distance", "')
     data = write_corpus(tmp_path, pairs=61)
     settings = [word for key, value in SMALL_SETTINGS.items() for word in ("--set", f"{key}={value}")]
     training = run_pellucid(

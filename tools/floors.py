@@ -26,52 +26,47 @@ class Floor:
 
 FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
-    "sizes": Floor(),
-    "model": Floor(ours="model sizes", others="torch jaxtyping"),
-    "atomic": Floor(others_inside="safetensors"),
+    "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data atomic", others="numpy sentencepiece torch jaxtyping"),
-    "phrasebook": Floor(ours="phrasebook atomic"),
+    "data": Floor(ours="data store.atomic", others="numpy sentencepiece torch jaxtyping"),
+    "phrasebook": Floor(ours="phrasebook store.atomic"),
     "text": Floor(ours="text"),
-    "weights": Floor(ours="atomic model", others="safetensors torch"),
-    "lazy_bundle": Floor(ours="atomic sizes data.tokenizer", ours_inside="weights model", others_inside="safetensors"),
-    "bundle": Floor(ours="lazy_bundle weights atomic model data.tokenizer", others="safetensors"),
+    "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
     "interop": Floor(
-        ours="interop bundle lazy_bundle weights atomic model data.tokenizer",
+        ours="interop store model data.tokenizer",
         others="safetensors numpy torch",
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode processor bundle lazy_bundle atomic model data text interop",
-        ours_inside="weights",
+        ours="decode processor store model data text interop",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train processor config sizes data model atomic lazy_bundle bundle decode evaluate",
+        ours="train processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
-    "page": Floor(ours="page atomic", others="numpy", others_inside="anywidget traitlets"),
+    "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
-        ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",
+        ours="trace decode store model data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),
     "inspect": Floor(
-        ours="inspect trace decode bundle weights model data.batching data.tokenizer text",
+        ours="inspect trace decode store model data.batching data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
         others_inside="sklearn umap",  # where the user has them
     ),
-    "plots": Floor(ours="plots atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="decode lazy_bundle data", ours_inside="trace bundle model evaluate train config inspect"),
+    "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
+    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
     "serve": Floor(
-        ours="serve api trace decode bundle page",
+        ours="serve api trace decode store page",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
-    "cli": Floor(ours="cli atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api"),
 }
@@ -111,7 +106,7 @@ def module_violations(path: Path, text: str) -> list[str]:
     """Return the violations of one module, given its path inside the package and its text.
 
     >>> module_violations(Path("model/masks.py"), "from pellucid.data import batching")
-    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, sizes, torch, jaxtyping']
+    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, torch, jaxtyping']
     """
     floor_name = path.with_suffix("").parts[0]
     if floor_name not in FLOORS:

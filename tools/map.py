@@ -1,4 +1,4 @@
-"""The reading path: ten files that show how a sentence is learned from and translated, in the order to read them.
+"""The reading path: the files that show how a sentence is learned from and translated, in the order to read them.
 
 `make map` prints them with their lengths; `make check` refuses a path that has grown too long or that README.md does
 not name in this order. docs/design/reading.md is made from the same list.
@@ -20,8 +20,7 @@ READING_PATH = {
     "model/transformer.py": "the whole model: pieces in, a score for every next piece out",
     "data/batching.py": "how pairs of like length become the rectangles of numbers that the model is given",
     "train/loss.py": "what training makes smaller: smoothed cross-entropy, summed first and divided once",
-    "train/optim.py": "the learning rate of each update, and Adam",
-    "train/update.py": "one update: forward pass, loss, gradient, clipping and step",
+    "train/update.py": "one update: forward pass, loss, gradient, clipping, and Adam's step at the scheduled rate",
     "decode/beam.py": "how a translation is searched for, one piece at a time",
 }
 """Files below src/pellucid, and what the reader knows after each."""
@@ -65,7 +64,7 @@ def reading_page() -> str:
         for number, (name, knowledge) in enumerate(READING_PATH.items(), start=1)
     ]
     return (
-        "# The reading path\n\nTen files show how a sentence is learned from and translated, "
+        "# The reading path\n\nThese files show how a sentence is learned from and translated, "
         f"{sum(lengths.values()):,} lines without the blank ones. In this order each needs only those before it.\n\n"
         + "\n".join(["| | file | lines | what you know afterwards |", "|---|---|---|---|", *rows])
         + "\n"

@@ -3,22 +3,20 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from pellucid import lazy_bundle
 from pellucid.decode.assemble import NotTranslated, Translation
 from pellucid.decode.config import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
-from pellucid.lazy_bundle import LazyBundle
+from pellucid.store.directory import Bundle, load_bundle
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
     from pellucid.trace.session import ModelQueries, Trace
@@ -85,7 +83,7 @@ class LoadRequest:
 class Model:
     """A trained model with its tokenizer, and a manifest of its data, step, dev scores and versions."""
 
-    lazy_bundle: "Bundle | LazyBundle"
+    bundle: Bundle
     translator: Translator
     load_request: "LoadRequest | None" = None
     """The call of `load` that made it, by which it can be loaded again; None for one that was put together by hand."""
@@ -116,27 +114,15 @@ class Model:
             raise TypeError("this model was put together by hand; only one from pellucid.load can be sent, as its path")
         return reload_model, (self.load_request,)
 
-    @cached_property
-    def bundle(self) -> "Bundle":
-        """The model with its tokenizer and manifest, as torch modules."""
-        # CTranslate2 translates without them, so only this property reads the weights and imports torch.
-        if not isinstance(self.lazy_bundle, LazyBundle):
-            return self.lazy_bundle
-        from pellucid.bundle import Bundle
-
-        return Bundle(
-            self.lazy_bundle.model, self.lazy_bundle.tokenizer, self.lazy_bundle.manifest, self.lazy_bundle.directory
-        )
-
     @property
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json in the model directory."""
-        return self.lazy_bundle.manifest
+        return self.bundle.manifest
 
     @property
     def directory(self) -> Path:
         """The directory that the model was loaded from."""
-        return self.lazy_bundle.directory
+        return self.bundle.directory
 
     @property
     def lowercase(self) -> bool:
@@ -339,7 +325,7 @@ def load(
         translator = Translator(models[0], first.tokenizer, *models[1:], trained=longest_trained_source(first.manifest))
     else:
         # CTranslate2 translates: the weights stay bytes, and torch is not imported, until something asks for the model.
-        first, *_ = bundles = [lazy_bundle.load_lazy_bundle(directory)]
+        first, *_ = bundles = [load_bundle(directory, lazy=True)]
         translator = Translator(first, first.tokenizer, trained=longest_trained_source(first.manifest))
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
@@ -368,11 +354,10 @@ def load_torch_models(
     directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
-    from pellucid import bundle
     from pellucid.decode.ensemble import require_one_vocabulary
     from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 
-    bundles = [bundle.load_bundle(directory) for directory in directories]
+    bundles = [load_bundle(directory) for directory in directories]
     require_one_vocabulary(bundles)
     models = [loaded.model.to(device) for loaded in bundles]
     # "cuda" becomes "cuda:0" once a tensor is there.

@@ -1,5 +1,7 @@
 """Recurrent network of the race against the Transformer: what it computes, how it learns, and its equal time."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -133,7 +135,7 @@ def run_race(total: float, longest: int = 4) -> list[Runner]:
         "GRU": lambda: Recurrent(Sizes(12, 32, 24, 32, encoder_layers=1)),
         "Transformer": lambda: Transformer(config),
     }
-    peaks = dict.fromkeys(contenders, (0.01,))
+    peaks: dict[str, Sequence[float]] = dict.fromkeys(contenders, (0.01,))
     return [runner for [runner] in race(contenders, peaks, optim, encoded, total, batch_tokens=256).values()]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import soak
-from pellucid import bundle
+from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 
@@ -15,7 +15,7 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 def test_an_overloaded_server_loses_no_request_and_gives_no_wrong_answer(tmp_path: Path):
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
-    bundle.save_bundle(tmp_path / "best", random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+    save_bundle(tmp_path / "best", random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     options = ("--engine", "torch", "--set", "arrival=1", "--set", "waiting=32", "--set", "each=8")
     result = soak.run_soak(str(tmp_path / "best"), LINES, 4.0, *options)
     assert result.tally.problems == []

@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks import invariance
 from benchmarks.translate_page import FLOAT32, HF, INT8, ROWS, Task, page_lines
-from pellucid import bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import save_bundle
 
 LINES = ["the ball is blue", "the old dog runs", "a bird"]
 ROW = Path(__file__).parents[2] / "benchmarks" / "translate_row.py"
@@ -26,7 +26,7 @@ def directory(tmp_path_factory) -> Path:
     tokenizer = Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=10)
     pieces = tokenizer.source_vocabulary
     sizes = ModelConfig(pieces, pieces, d_model=6, d_ff=7, heads=2, encoder_layers=1, decoder_layers=1)
-    bundle.save_bundle(path := tmp_path_factory.mktemp("run") / "best", Transformer(sizes), tokenizer)
+    save_bundle(path := tmp_path_factory.mktemp("run") / "best", Transformer(sizes), tokenizer)
     return path
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from pellucid.api import Model
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
 from pellucid.decode.translate import Translator
+from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model
 
 IMAGE = "<img/src=x/onerror=alert(1)>"

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from pellucid import bundle
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 from pellucid.phrasebook import generate_phrases
 from pellucid.phrasebook.chunk import Phrase
+from pellucid.store.directory import save_bundle
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."
 """Two sentences: 8 pieces against 9, and 9 against 8, the end marks counted."""
@@ -75,5 +75,5 @@ def pad_rows(rows: list[list[int]]) -> torch.Tensor:
 
 def save_trained_model(directory: Path) -> Path:
     """Save the model as a directory."""
-    bundle.save_bundle(directory, trained_model(), tokenizer(), step=STEPS)
+    save_bundle(directory, trained_model(), tokenizer(), step=STEPS)
     return directory

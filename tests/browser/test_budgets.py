@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.bundle import Bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.html import trace_page
+from pellucid.store.directory import Bundle
 from tests.browser.installed import require_buildable
 from tests.browser.small import learned_pairs, tokenizer
 

@@ -12,6 +12,7 @@ import torch
 
 from pellucid.api import Model
 from pellucid.decode.translate import Translator
+from pellucid.store.directory import Bundle
 from pellucid.trace import session
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
@@ -109,7 +110,7 @@ def test_one_weight_changes_exactly_the_panels_that_depend_on_it(browser, model)
         changed_weights.get_parameter(weight)[row, col] += 3.0
     changed = replace(
         model,
-        lazy_bundle=replace(model.bundle, model=changed_weights),
+        bundle=Bundle(changed_weights, model.bundle.tokenizer, model.bundle.manifest, model.bundle.directory),
         translator=Translator(changed_weights, model.bundle.tokenizer),
     )
     target = model.translate([SENTENCE])[0].text

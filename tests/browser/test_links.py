@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pellucid import bundle
+from pellucid.store.directory import save_bundle
 from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, tokenizer
@@ -30,7 +30,7 @@ def other_model_server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """A server of another model with the same pieces."""
     size = tokenizer().source_vocabulary
     directory = tmp_path_factory.mktemp("runs") / "other" / "best"
-    bundle.save_bundle(directory, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
+    save_bundle(directory, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
     with run_server(site, directory, tmp_path_factory.mktemp("third")) as address:
         yield address
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pellucid import bundle
 from pellucid.cli import app
+from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the `best` directory of a run; its model writes nonsense, fast."""
     directory = tmp_path_factory.mktemp("runs") / "random" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
+    save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
     return directory
 
 

@@ -7,12 +7,12 @@ import ctranslate2
 import pytest
 import torch
 
-from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.export import translate_converted
 from pellucid.cli.files import LINE_BREAKERS
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes.", "The dog drank the water.", "The black cat is blue."]
@@ -64,7 +64,7 @@ def with_an_outlier(model: Transformer, ffn: str) -> Transformer:
 
 def save_model(tmp_path_factory, model):
     directory = tmp_path_factory.mktemp("models") / "best"
-    bundle.save_bundle(directory, model, small_tokenizer())
+    save_bundle(directory, model, small_tokenizer())
     return directory
 
 
@@ -83,7 +83,7 @@ def test_float32_is_written_and_listed(call, model, tmp_path):
     assert result.stdout.startswith(f"out: {size:,} bytes (config.json ")
     assert ctranslate2.contains_model(str(tmp_path / "out"))
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
-    origin = {"from": "best", "sha256": bundle.load_bundle(model).manifest["sha256"]}
+    origin = {"from": "best", "sha256": load_bundle(model).manifest["sha256"]}
     assert manifest["exported"] == {"format": "ctranslate2", **origin}
     assert manifest["precision"] == "float32"
     assert "measured" not in manifest
@@ -133,7 +133,7 @@ def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model,
     monkeypatch.setattr("pellucid.cli.export.translate_converted", translate_and_keep)
     result = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
     assert result.exit_code == 0, result.stderr
-    original = bundle.load_bundle(model)
+    original = load_bundle(model)
     assert measured[0] != measured[1] != measured[2]
     assert translate_converted(original, tmp_path / "out", SOURCES) == measured[1]
     assert translate_converted(original, tmp_path / "out", SOURCES, shortlist=True) == measured[2]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import bundle
 from pellucid.api import load
+from pellucid.store.directory import load_bundle
 
 SOURCES = ["Yes.", "The ball is blue.", "Where is the house?"]
 TARGETS = ["Sí.", "La bola es azul.", "¿Dónde está la casa?"]
@@ -31,7 +31,7 @@ def test_the_help_of_every_analysis_has_examples(call):
 
 
 def test_the_parameters_of_a_model_are_counted(call, model, tmp_path):
-    loaded = bundle.load_bundle(model).model
+    loaded = load_bundle(model).model
     result = call("inspect", "model", model, "--plot", "a.svg")
     count = sum(parameter.numel() for parameter in loaded.parameters())
     assert f"\n{count:,} parameters, trained; {2 * 31 * 6} numbers computed and fixed\n" in result.stdout

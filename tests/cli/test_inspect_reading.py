@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.inspecting import tokens
 from pellucid.inspect import attention
+from pellucid.store.directory import save_bundle
 from tests.cli.test_inspect_model import is_whole_figure
 from tests.decode.models import random_model, small_tokenizer
 
@@ -25,7 +25,7 @@ def gallery_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a model with room for every sentence of the gallery; return its directory."""
     directory = tmp_path_factory.mktemp("runs") / "roomy" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(directory, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
+    save_bundle(directory, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
     return directory
 
 

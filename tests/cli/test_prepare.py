@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.atomic import verify_directory
 from pellucid.data import shards
+from pellucid.store.atomic import verify_directory
 from pellucid.train import prepare
 from tests.train.corpora import write_corpus
 

@@ -18,8 +18,8 @@ from urllib.request import Request, urlopen
 import pytest
 from starlette.testclient import TestClient
 
-from pellucid import bundle
 from pellucid.api import load
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.cli.conftest import SOURCE
 from tests.decode.models import LINES
 
@@ -184,8 +184,8 @@ def test_an_export_is_served_in_place_of_a_conversion(call, model: Path, served_
 
 def test_an_export_of_another_model_is_not_served(call, model: Path, tmp_path: Path, served_apps):
     other = tmp_path / "other"
-    loaded = bundle.load_bundle(model)
-    bundle.save_bundle(other, loaded.model, loaded.tokenizer, step=1)
+    loaded = load_bundle(model)
+    save_bundle(other, loaded.model, loaded.tokenizer, step=1)
     assert call("export", other, "out", "--to", "ctranslate2").exit_code == 0
     result = call("serve", model, "--port", 0, "--exported", "out")
     assert result.exit_code == 2

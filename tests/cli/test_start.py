@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import pellucid
-from pellucid import bundle
-from pellucid.atomic import read_manifest
 from pellucid.model import Transformer
+from pellucid.store.atomic import read_manifest
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.config import read_run
 from pellucid.train.data import read_data
 from pellucid.train.log import read_log
@@ -23,7 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     run = small_run(folder / "data")
     tokenizer = read_data(run).tokenizer
-    bundle.save_bundle(folder / "old" / "best", Transformer(run.model_config(tokenizer)), tokenizer)
+    save_bundle(folder / "old" / "best", Transformer(run.model_config(tokenizer)), tokenizer)
     return folder / "old" / "best"
 
 
@@ -78,7 +78,7 @@ def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files):
     planned = call("plan", "small.toml", "--seconds", 0, "--json")
     assert planned.exit_code == 0, planned.stderr
     plan = json.loads(planned.stdout)
-    initial = bundle.load_bundle(files / "old/best")
+    initial = load_bundle(files / "old/best")
     assert plan["data"]["vocabulary"] == [initial.tokenizer.source_vocabulary]
     assert plan["parameters"]["total"] == sum(parameter.numel() for parameter in initial.model.parameters())
     assert not any("vocabulary" in sentence for sentence in plan["advice"])

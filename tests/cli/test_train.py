@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import bundle, phrasebook
+from pellucid import phrasebook
 from pellucid.cli import demo
+from pellucid.store.directory import load_bundle
 from pellucid.train.log import read_log
 from tests.train.corpora import write_corpus
 
@@ -46,7 +47,7 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
     result = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
     assert (result.exit_code, result.stdout) == (0, "runs/small/best\n"), result.stderr
     out = tmp_path / "runs" / "small"
-    assert bundle.load_bundle(out / "best").manifest["dev"]["signatures"]["bleu"].startswith("nrefs:1")
+    assert load_bundle(out / "best").manifest["dev"]["signatures"]["bleu"].startswith("nrefs:1")
     assert {"run.toml", "log.jsonl", "training.png", "best", "last", "average"} <= {path.name for path in out.iterdir()}
     assert read_log(out / "log.jsonl")[-1]["step"] == 3
     assert "runs/small/training.png" in result.stderr

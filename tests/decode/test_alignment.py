@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from benchmarks.alignment import AlignedPairs, draw_phrases
-from pellucid import bundle
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.alignment import (
     AlignedWord,
@@ -29,6 +28,7 @@ from pellucid.decode.alignment import (
 )
 from pellucid.evaluate.alignment import GoldLinks, alignment_rates
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import load_bundle
 from pellucid.trace.record import Record
 from pellucid.train.loss import loss_sum
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -411,7 +411,7 @@ def test_the_links_of_a_tiny_model_show_what_it_learned(task: str, norm: str):
 
 
 def error_rate(model: Path, pairs: AlignedPairs) -> float:
-    loaded = bundle.load_bundle(model)
+    loaded = load_bundle(model)
     source_ids, target_ids = (
         loaded.tokenizer.encode_source(pairs.sources),
         loaded.tokenizer.encode_target(pairs.targets),

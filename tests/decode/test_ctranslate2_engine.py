@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid import bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
 from pellucid.decode import ctranslate2_engine
 from pellucid.decode.beam import beam_search
@@ -22,6 +21,7 @@ from pellucid.decode.request import SearchRequest
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.model import Transformer
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
@@ -370,8 +370,8 @@ def test_only_pieces_of_the_shortlist_are_written(tmp_path: Path):
 
 
 def test_a_model_directory_becomes_an_engine_and_its_conversions_are_kept(tmp_path: Path):
-    bundle.save_bundle(tmp_path / "model", random_model(1, V, V), TOKENIZER)
-    loaded = bundle.load_bundle(tmp_path / "model")
+    save_bundle(tmp_path / "model", random_model(1, V, V), TOKENIZER)
+    loaded = load_bundle(tmp_path / "model")
     fallback = TorchEngine([loaded.model], FORBIDDEN)
     for precision in ("float32", "bfloat16", "int8"):
         engine = CTranslate2Engine.for_bundle(loaded, fallback.bounds, lambda: fallback, precision, workers=1)
@@ -403,7 +403,7 @@ TRAINED = Path(__file__).parents[2] / "runs" / "multi30k" / "best"
 def test_both_engines_find_the_same_on_a_thousand_sentences(config, pellucid_data: Path, tmp_path: Path):
     if not TRAINED.exists():
         pytest.skip(f"no trained model in {TRAINED}")
-    loaded = bundle.load_bundle(TRAINED)
+    loaded = load_bundle(TRAINED)
     with gzip.open(pellucid_data / "multi30k" / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as lines:
         sources = loaded.tokenizer.encode_source([line.strip() for line in lines])
     requests = sorted(

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid import bundle
 from pellucid.api import load
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.model import Transformer
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 
@@ -20,13 +20,13 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 def model_directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models") / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer())
+    save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer())
     return directory
 
 
 @pytest.fixture
 def export_directory(model_directory, tmp_path):
-    loaded = bundle.load_bundle(model_directory)
+    loaded = load_bundle(model_directory)
     origin = {"exported": {"sha256": loaded.manifest["sha256"]}}
     convert_to_ctranslate2(loaded.model, loaded.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)
     return tmp_path / "int8"
@@ -72,7 +72,7 @@ def test_an_export_is_used_with_the_precision_it_has(model_directory, export_dir
 
 def test_an_export_of_another_model_or_a_damaged_one_is_refused(model_directory, export_directory, tmp_path):
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(tmp_path / "other", random_model(2, vocabulary, vocabulary, max_positions=31), small_tokenizer())
+    save_bundle(tmp_path / "other", random_model(2, vocabulary, vocabulary, max_positions=31), small_tokenizer())
     with pytest.raises(
         ValueError, match=r"int8 was not exported from .*other as it is now; export it again: pellucid export"
     ):
@@ -116,8 +116,8 @@ def test_a_gpu_is_for_torch(model_directory, export_directory, monkeypatch):
 
 
 def test_a_manifest_says_what_sources_the_model_was_trained_on(model_directory, tmp_path):
-    loaded = bundle.load_bundle(model_directory)
-    bundle.save_bundle(tmp_path / "short", loaded.model, loaded.tokenizer, longest_source=20)
+    loaded = load_bundle(model_directory)
+    save_bundle(tmp_path / "short", loaded.model, loaded.tokenizer, longest_source=20)
     assert json.loads((tmp_path / "short" / "manifest.json").read_text())["longest_source"] == 20
     assert load(tmp_path / "short").translator.lengths.longest_trained == 20
     assert load(model_directory).translator.lengths.longest_trained == 31

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
 from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs, require_one_vocabulary
@@ -16,6 +15,7 @@ from pellucid.decode.greedy import greedy_search
 from pellucid.decode.search import Hypothesis, SearchState, Step
 from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
 from pellucid.model import Transformer
+from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from pellucid import bundle
 from pellucid.inspect.badges import badges_path, list_heads, read_badges
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.trace.session import perform_act
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
@@ -14,8 +14,8 @@ def saved(tmp_path):
     """A model directory."""
     model = small_traced()
     directory = tmp_path / "best"
-    bundle.save_bundle(directory, model.bundle.model, small_tokenizer(), step=0)
-    return bundle.load_bundle(directory)
+    save_bundle(directory, model.bundle.model, small_tokenizer(), step=0)
+    return load_bundle(directory)
 
 
 def badges_table(saved, **changes):

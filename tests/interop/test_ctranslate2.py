@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid import bundle
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.step import score_targets
+from pellucid.interop import conversion_cache
 from pellucid.interop import ctranslate2 as conversion
-from pellucid.interop import ctranslate2_library
+from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
-from pellucid.interop.ctranslate2_library import converted_directory, precision_of
+from pellucid.interop.ctranslate2_library import precision_of
 from pellucid.model import Transformer
+from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import add_noise
 
@@ -159,7 +159,7 @@ def test_a_missing_library_says_how_to_install_it(tmp_path: Path, monkeypatch: p
 
 
 def test_a_directory_of_something_else_is_no_conversion(tmp_path: Path):
-    bundle.save_bundle(tmp_path / "model", model_for(small_tokenizer()), small_tokenizer())
+    save_bundle(tmp_path / "model", model_for(small_tokenizer()), small_tokenizer())
     with pytest.raises(ValueError, match="not a model converted for CTranslate2"):
         precision_of(tmp_path / "model")
 
@@ -176,10 +176,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def save_model(directory: Path, seed: int) -> Bundle:
     tokenizer = small_tokenizer()
-    bundle.save_bundle(
-        directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer
-    )
-    return bundle.load_bundle(directory)
+    save_bundle(directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
+    return load_bundle(directory)
 
 
 def test_a_conversion_is_kept_beside_the_model_and_found_again(model: Bundle):
@@ -187,7 +185,7 @@ def test_a_conversion_is_kept_beside_the_model_and_found_again(model: Bundle):
     assert directory.parent == model.directory.parent / ".best.ctranslate2"
     assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
     written_at = (directory / "model.bin").stat().st_mtime_ns
-    assert converted_directory(bundle.load_bundle(model.directory), "float32") == directory
+    assert converted_directory(load_bundle(model.directory), "float32") == directory
     assert (directory / "model.bin").stat().st_mtime_ns == written_at
 
 
@@ -234,7 +232,7 @@ def test_without_any_folder_a_conversion_is_removed_when_the_program_ends(
         monkeypatch.setenv("XDG_CACHE_HOME", "~nobody-of-this-name/cache")
     at_exit = []
     monkeypatch.setattr(
-        ctranslate2_library.atexit, "register", lambda *arguments, **options: at_exit.append((arguments, options))
+        conversion_cache.atexit, "register", lambda *arguments, **options: at_exit.append((arguments, options))
     )
     directory = converted_directory(model, "float32")
     assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
@@ -256,7 +254,7 @@ def test_remains_of_a_crash_are_removed_a_day_later(model: Bundle, monkeypatch: 
     (folder / "new-crashed").mkdir(parents=True)
     converted_directory(model, "float32")
     assert (folder / "new-crashed").exists()
-    tomorrow = ctranslate2_library.time.time() + 25 * 3600
-    monkeypatch.setattr(ctranslate2_library.time, "time", lambda: tomorrow)
+    tomorrow = conversion_cache.time.time() + 25 * 3600
+    monkeypatch.setattr(conversion_cache.time, "time", lambda: tomorrow)
     converted_directory(model, "int8")
     assert not (folder / "new-crashed").exists()

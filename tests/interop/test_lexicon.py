@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.bundle import load_bundle
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.interop import lexicon as module
@@ -27,6 +26,7 @@ from pellucid.interop.lexicon import (
 )
 from pellucid.phrasebook import generate_phrases
 from pellucid.phrasebook.chunk import split_into_words
+from pellucid.store.directory import load_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 DEMO = Path(__file__).parents[2] / "runs" / "demo"

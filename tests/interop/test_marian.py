@@ -10,12 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pellucid import bundle
 from pellucid.api import load
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES
 from tests.interop.marian_models import SOURCES, load_with_transformers, pad_rows, quiet, write_marian_model
 
@@ -214,8 +213,8 @@ def save_model(directory: Path, tokenizer_config: TokenizerConfig, **options: An
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.2)
-    bundle.save_bundle(directory, model, tokenizer)
-    return bundle.load_bundle(directory)
+    save_bundle(directory, model, tokenizer)
+    return load_bundle(directory)
 
 
 @our_models
@@ -283,8 +282,8 @@ def test_export_then_import_is_the_same_model(tmp_path: Path, name: str):
 def test_an_imported_model_that_is_saved_anew_can_be_exported(tmp_path: Path):
     """After more training the files of the first import are no longer beside the model."""
     imported = import_marian(write_marian_model(tmp_path / "theirs"), tmp_path / "ours")
-    bundle.save_bundle(tmp_path / "trained", imported.model, imported.tokenizer)
-    export_marian(bundle.load_bundle(tmp_path / "trained"), tmp_path / "again")
+    save_bundle(tmp_path / "trained", imported.model, imported.tokenizer)
+    export_marian(load_bundle(tmp_path / "trained"), tmp_path / "again")
     model, tokenizer = load_with_transformers(tmp_path / "again")
     source, target = marian_ids(tmp_path / "again", imported)
     source_ids = imported.tokenizer.encode_source(SOURCES)

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from pellucid import bundle
 from pellucid.api import load
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, read_json_files
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.interop.marian_models import load_with_transformers, pad_rows, quiet
 
 pytestmark = quiet
@@ -58,12 +58,12 @@ def train_model(directory: Path, norm: Literal["pre", "post"]) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    bundle.save_bundle(directory, model.eval(), tokenizer)
+    save_bundle(directory, model.eval(), tokenizer)
 
 
 def assert_same_text(directory: Path, folder: Path, lines: list[str]) -> None:
     """Assert that this program, transformers and CTranslate2 write the same translation of every line."""
-    export_marian(bundle.load_bundle(directory), folder / "hf")
+    export_marian(load_bundle(directory), folder / "hf")
     converter = Path(sys.executable).with_name("ct2-transformers-converter")
     command = [converter, "--model", folder / "hf", "--output_dir", folder / "ct2"]
     subprocess.run(command, check=True, capture_output=True)

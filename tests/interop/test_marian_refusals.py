@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pellucid import atomic, bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store import atomic
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.interop.marian_models import change_config, quiet, write_json, write_marian_model
 
@@ -232,11 +233,11 @@ def test_nothing_but_a_model_is_replaced(theirs: Path, tmp_path: Path):
     (tmp_path / "notes" / "a.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ValueError, match="holds other things than a model"):
         import_marian(theirs, tmp_path / "notes")
-    bundle.save_bundle(tmp_path / "m", random_model(1, 307, 307, norm="post"), small_tokenizer())
+    save_bundle(tmp_path / "m", random_model(1, 307, 307, norm="post"), small_tokenizer())
     with pytest.raises(ValueError, match="holds other things than a model"):
-        export_marian(bundle.load_bundle(tmp_path / "m"), tmp_path / "notes")
+        export_marian(load_bundle(tmp_path / "m"), tmp_path / "notes")
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["a.txt"]
-    export_marian(bundle.load_bundle(tmp_path / "m"), tmp_path / "exported")
+    export_marian(load_bundle(tmp_path / "m"), tmp_path / "exported")
     with pytest.raises(ValueError, match="exported would replace what is imported"):
         import_marian(tmp_path / "exported", tmp_path / "exported")
 
@@ -277,11 +278,11 @@ def test_a_model_that_neither_format_holds_is_refused(
     pieces = Tokenizer.train(LINES, [line.upper() for line in LINES], tokenizer, seed=1, max_sentences=100)
     sizes = {"d_model": 12, "d_ff": 11, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "tie": "none"}
     config = ModelConfig(pieces.source_vocabulary, pieces.target_vocabulary, **{**sizes, **options})
-    bundle.save_bundle(tmp_path / "ours", Transformer(config), pieces)
+    save_bundle(tmp_path / "ours", Transformer(config), pieces)
     with pytest.raises(
         ValueError, match=".*".join(["ours cannot be exported for transformers: ", *map(re.escape, messages)])
     ):
-        export_marian(bundle.load_bundle(tmp_path / "ours"), tmp_path / "theirs")
+        export_marian(load_bundle(tmp_path / "ours"), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
@@ -307,5 +308,5 @@ def test_a_false_record_of_the_import_is_refused(theirs: Path, tmp_path: Path, d
     (tmp_path / "ours" / "manifest.json").unlink()
     atomic.write_manifest(tmp_path / "ours", {})
     with pytest.raises(ValueError, match=re.escape(message)):
-        export_marian(bundle.load_bundle(tmp_path / "ours"), tmp_path / "again")
+        export_marian(load_bundle(tmp_path / "ours"), tmp_path / "again")
     assert not (tmp_path / "again").exists()

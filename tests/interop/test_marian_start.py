@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid import bundle
 from pellucid.data.tokenizer import BOS, PAD, UNK
 from pellucid.interop.marian import export_marian, import_marian
+from pellucid.store.directory import load_bundle
 from pellucid.train import prepare
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
@@ -49,12 +49,10 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> RunConfig:
 
 def test_an_imported_model_is_fine_tuned_and_exported_again(run, tmp_path):
     out = train_run(run, tmp_path / "out").out
-    tuned = bundle.load_bundle(out / "last")
+    tuned = load_bundle(out / "last")
     assert read_run(out / "run.toml") == run
-    assert tuned.tokenizer.encode_target(TARGETS) == bundle.load_bundle(tmp_path / "start").tokenizer.encode_target(
-        TARGETS
-    )
-    biases = [loaded.model.get_parameter("output_bias") for loaded in (tuned, bundle.load_bundle(tmp_path / "start"))]
+    assert tuned.tokenizer.encode_target(TARGETS) == load_bundle(tmp_path / "start").tokenizer.encode_target(TARGETS)
+    biases = [loaded.model.get_parameter("output_bias") for loaded in (tuned, load_bundle(tmp_path / "start"))]
     assert not torch.equal(*biases), "theirs has one, and it learns too"
     export_marian(tuned, tmp_path / "again")
     theirs, tokenizer = load_with_transformers(tmp_path / "again")

@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from pellucid import api, bundle
+from pellucid import api
+from pellucid.store.directory import load_bundle
 from pellucid.train import prepare
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.data import SHARED_SENTENCE, TrainingData, read_data
@@ -152,7 +153,7 @@ def test_a_run_reports_its_pairs_and_its_models_and_directory_record_them(tmp_pa
     run = small_run(tmp_path / "data", train={"steps": 1})
     run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=11))
     train_run(run, tmp_path / "out")
-    [account] = bundle.load_bundle(tmp_path / "out" / "best").manifest["pairs"]
+    [account] = load_bundle(tmp_path / "out" / "best").manifest["pairs"]
     assert account["read"] == 211 == account["trained_on"] + 11 + account["left_out"][SHARED_SENTENCE]
     [recorded] = json.loads((tmp_path / "out" / "texts.json").read_text(encoding="utf-8"))["pairs"]
     assert recorded == account

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid import bundle
 from pellucid.api import load
 from pellucid.data.batching import Batch
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
+from pellucid.store.directory import save_bundle
 from pellucid.train.config import OptimConfig
 from pellucid.train.update import compile_layers, make_adam, update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -82,7 +82,7 @@ def test_the_kernel_gives_what_the_formula_gives(dtype, monkeypatch):
 def test_a_model_directory_translates_alike_on_both_devices(tmp_path):
     tokenizer = small_tokenizer()
     model = random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary, max_positions=31)
-    bundle.save_bundle(tmp_path / "model", model, tokenizer, step=0)
+    save_bundle(tmp_path / "model", model, tokenizer, step=0)
     on_cpu, on_cuda = (load(tmp_path / "model", device=device) for device in ("cpu", "cuda"))
     assert [translation.text for translation in on_cuda.translate(LINES)] == [
         translation.text for translation in on_cpu.translate(LINES)

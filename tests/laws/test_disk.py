@@ -11,8 +11,9 @@ import torch
 import typer
 from safetensors.torch import save_file
 
-from pellucid import bundle
 from pellucid.cli.train import train_and_plot
+from pellucid.store import weights
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train import checkpoint, log, loop
 from pellucid.train.checkpoint import list_checkpoints, restore_state
 from pellucid.train.config import RunConfig
@@ -54,7 +55,7 @@ class FullDisk:
         ):
             monkeypatch.setattr(owner, name, self.wrap_call(getattr(owner, name), is_counted))
         monkeypatch.setattr(io, "open", self.wrap_open(io.open))
-        for module in (bundle, checkpoint):
+        for module in (weights, checkpoint):
             monkeypatch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def is_inside(self, path: object, *_: object) -> bool:
@@ -127,14 +128,14 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
     setup, train_state = loop.begin_run(run, out, NoOutput())
     train_state.counts.step = 4
     loop.save_checkpoint(setup, train_state)
-    bundle.save_bundle(out / "best", train_state.model, setup.tokenizer, step=4)
+    save_bundle(out / "best", train_state.model, setup.tokenizer, step=4)
     train_state.counts.step = 8
     with torch.no_grad():
         next(train_state.model.parameters()).add_(1.0)
     disk, refused = FullDisk(monkeypatch, out), 0
     for write, directory in (
         (lambda: loop.save_checkpoint(setup, train_state), out / "checkpoints/step-00000008"),
-        (lambda: bundle.save_bundle(out / "best", train_state.model, setup.tokenizer, step=8), out / "best"),
+        (lambda: save_bundle(out / "best", train_state.model, setup.tokenizer, step=8), out / "best"),
     ):
         for room in range(1000):
             disk.writes, disk.room = 0, room
@@ -145,14 +146,14 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
             disk.room = 10**9
             newest, loaded = loop.load_newest_sound(list_checkpoints(out), NoOutput())
             assert loaded.manifest["step"] in (4, 8)
-            assert bundle.load_bundle(out / "best").manifest["step"] in (4, 8)
+            assert load_bundle(out / "best").manifest["step"] in (4, 8)
             restore_state(train_state, newest)
             train_state.counts.step = 8
             if disk.writes <= room:
                 break
             if directory.name.startswith("step") and directory.exists():
                 shutil.rmtree(directory)
-        assert bundle.load_bundle(directory).manifest["step"] == 8
+        assert load_bundle(directory).manifest["step"] == 8
     assert refused > 20
 
 
@@ -160,7 +161,7 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
     run, undisturbed_run, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
-    real_save, refused = bundle.save_bundle, set()
+    real_save, refused = save_bundle, set()
 
     def save_or_refuse(directory, *arguments, **options):
         if directory.name in ("step-00000004", "best") and directory not in refused:
@@ -168,7 +169,8 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
             raise FULL
         return real_save(directory, *arguments, **options)
 
-    monkeypatch.setattr(bundle, "save_bundle", save_or_refuse)
+    for module in (checkpoint, loop):
+        monkeypatch.setattr(module, "save_bundle", save_or_refuse)
     train_run(run, out)
     messages = capsys.readouterr().err
     for name, megabytes in (("checkpoints/step-00000004", "0.1"), ("best", "0.0")):

@@ -13,10 +13,12 @@ import pytest
 from safetensors import SafetensorError
 from typer.testing import CliRunner, Result
 
-from pellucid import atomic, bundle, phrasebook
+from pellucid import phrasebook
 from pellucid.cli import app, demo
 from pellucid.config import to_toml
 from pellucid.interop import marian_weights
+from pellucid.store import atomic, weights
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.trace import storage as traces
 from pellucid.train import checkpoint, prepare
 from pellucid.train.checkpoint import list_checkpoints
@@ -42,7 +44,7 @@ class FailingDisk:
             patch.setattr(owner, name, self.wrap_call(getattr(os, name)))
         for owner in (io, builtins):
             patch.setattr(owner, "open", self.wrap_open(io.open))
-        for module in (bundle, checkpoint, marian_weights, traces):
+        for module in (weights, checkpoint, marian_weights, traces):
             patch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def count_call(self) -> None:
@@ -98,7 +100,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("models")
     size = small_tokenizer().source_vocabulary
     for seed in (1, 2):
-        bundle.save_bundle(folder / f"{seed}", random_model(seed, size, size), small_tokenizer(), step=seed)
+        save_bundle(folder / f"{seed}", random_model(seed, size, size), small_tokenizer(), step=seed)
     return folder / "1", folder / "2"
 
 
@@ -295,7 +297,7 @@ def disturb_run(training: Training, command: Callable[[Training, Path], list[obj
         return False
     for directory in [*list_checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
         if atomic.resolve_directory(directory).exists():
-            bundle.load_bundle(atomic.resolve_directory(directory))  # whatever stands there is whole
+            load_bundle(atomic.resolve_directory(directory))  # whatever stands there is whole
     if result.exit_code:
         line = read_refusal(result)
         assert str(out) in line
@@ -314,8 +316,8 @@ def disturb_run(training: Training, command: Callable[[Training, Path], list[obj
     assert same_weights(
         read_weights(atomic.resolve_directory(out / "last")), read_weights(training.folder / "whole" / "last")
     )
-    assert bundle.load_bundle(atomic.resolve_directory(out / "best")).manifest["pairs"]
-    assert bundle.load_bundle(atomic.resolve_directory(out / "average")).manifest["step"] == 6
+    assert load_bundle(atomic.resolve_directory(out / "best")).manifest["pairs"]
+    assert load_bundle(atomic.resolve_directory(out / "average")).manifest["step"] == 6
     return True
 
 

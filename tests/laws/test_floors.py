@@ -34,8 +34,8 @@ def test_the_table_has_a_ground_floor_and_no_circle():
         ("model/layers.py", "from ..data.corpus import read_pairs", "pellucid.data.corpus.read_pairs"),
         ("model/layers.py", "from pellucid import data", "pellucid.data"),
         ("model/layers.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rich", "rich"),
-        ("bundle.py", "from pellucid.data.corpus import read_pairs", "pellucid.data.corpus.read_pairs"),
-        ("bundle.py", "from pellucid.data.tokenizers import Tokenizer", "pellucid.data.tokenizers.Tokenizer"),
+        ("store/directory.py", "from pellucid.data.corpus import read_pairs", "pellucid.data.corpus.read_pairs"),
+        ("store/directory.py", "from pellucid.data.tokenizers import Tokenizer", "pellucid.data.tokenizers.Tokenizer"),
         ("evaluate/scores.py", "import sacrebleu.metrics", "sacrebleu.metrics"),
         ("cli/train.py", "from pellucid import api", "pellucid.api"),
         ("cli/train.py", "class Command:\n    import torch", "torch"),
@@ -52,7 +52,7 @@ def test_an_import_that_points_up_is_named(path: str, text: str, name: str):
     [
         ("model/layers.py", "import math, torch.nn.functional\nfrom pellucid.model.attention import Attention"),
         ("model/layers.py", "from .attention import Attention"),
-        ("bundle.py", "from pellucid.data.tokenizer import Tokenizer"),
+        ("store/directory.py", "from pellucid.data.tokenizer import Tokenizer"),
         ("evaluate/scores.py", "def bleu():\n    import sacrebleu"),
         (
             "cli/train.py",

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.cli.explain import walk_lines
 from pellucid.decode.config import SearchConfig
@@ -19,11 +18,12 @@ from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import Transformer
 from pellucid.model.attention import SelfAttention
+from pellucid.model.config import ModelConfig
 from pellucid.model.layers import FeedForward
 from pellucid.model.positions import Positions
 from pellucid.model.watch import unseen
 from pellucid.page.html import manifest_with_answers
-from pellucid.sizes import ModelConfig
+from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 
@@ -98,7 +98,7 @@ def model(request) -> Transformer:
 def test_no_format_writes_a_model_with_a_part_it_does_not_know(model, tmp_path):
     with pytest.raises(ValueError, match=r"CTranslate2 cannot hold this model: .*which it does not know"):
         convert_to_ctranslate2(model, small_tokenizer(), tmp_path / "ct2", "float32")
-    found = bundle.Bundle(model, small_tokenizer(), {"sha256": ""}, tmp_path / "best")
+    found = Bundle(model, small_tokenizer(), {"sha256": ""}, tmp_path / "best")
     with pytest.raises(ValueError, match=r"cannot be exported for transformers: .*which neither format knows"):
         export_marian(found, tmp_path / "marian")
     assert not list(tmp_path.iterdir())
@@ -128,7 +128,7 @@ def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "d_model": 8, "tie": "decoder"}
     config = ModelConfig(*[tokenizer.source_vocabulary] * 2, d_ff=11, heads=2, **{**sizes, option: value})
     torch.manual_seed(7)
-    bundle.save_bundle(tmp_path / "best", Transformer(config).eval(), tokenizer, step=0)
+    save_bundle(tmp_path / "best", Transformer(config).eval(), tokenizer, step=0)
     model = load(tmp_path / "best", engine="torch")
     assert model.trace(LINES[0]).translation.text == model.translate(LINES[0]).text
     ways = {
@@ -150,12 +150,12 @@ def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value
 
 
 def exported(folder: Path) -> Model:
-    convert_to_ctranslate2(bundle.load_bundle(folder / "best").model, small_tokenizer(), folder / "ct2", "float32")
+    convert_to_ctranslate2(load_bundle(folder / "best").model, small_tokenizer(), folder / "ct2", "float32")
     return load(folder / "best", engine="ctranslate2")
 
 
 def imported(folder: Path) -> Model:
-    export_marian(bundle.load_bundle(folder / "best"), folder / "marian")
+    export_marian(load_bundle(folder / "best"), folder / "marian")
     import_marian(folder / "marian", folder / "back")
     return load(folder / "back", engine="torch")
 
@@ -163,7 +163,7 @@ def imported(folder: Path) -> Model:
 def test_a_trace_shows_a_model_with_foreign_parts_or_refuses_it_in_a_sentence(model):
     tokenizer = small_tokenizer()
     translator = Translator(model, tokenizer)
-    found = Model(bundle.Bundle(model, tokenizer, {"sha256": "", "files": {}}, Path("best")), translator)
+    found = Model(Bundle(model, tokenizer, {"sha256": "", "files": {}}, Path("best")), translator)
     try:
         trace = found.trace(LINES[0], beam=1)
     except ValueError as error:
@@ -179,12 +179,10 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
 
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "positions": "none"}
-    bundle.save_bundle(tmp_path / "best", random_model(7, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+    save_bundle(tmp_path / "best", random_model(7, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     plain = load(tmp_path / "best", engine="auto").translate(LINES)
     monkeypatch.setitem(transformer.POSITIONS, "none", Distance)
-    monkeypatch.setattr(
-        "pellucid.interop.ctranslate2_library._LAYOUT_VERSION", 10**6
-    )  # the other hash that an edit gives
+    monkeypatch.setattr("pellucid.interop.conversion_cache._LAYOUT_VERSION", 10**6)  # the other hash that an edit gives
     torchs = load(tmp_path / "best", engine="torch").translate(LINES)
     assert [each.text for each in torchs] != [each.text for each in plain]
     with warnings.catch_warnings(record=True) as said:

@@ -6,7 +6,7 @@ import pytest
 
 import pellucid
 from benchmarks.garbage import CONTROL, EVERY, KINDS, draw_lines, find_differences, find_problems
-from pellucid import bundle
+from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
 
 
@@ -14,7 +14,7 @@ from tests.decode.models import random_model, small_tokenizer
 def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = small_tokenizer()
     path = tmp_path_factory.mktemp("garbage") / "model"
-    bundle.save_bundle(
+    save_bundle(
         path,
         random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary, encoder_layers=1, decoder_layers=1),
         tokenizer,

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import pellucid
-from pellucid import bundle
 from pellucid.api import Model
 from pellucid.decode import packed_model
 from pellucid.decode.config import SearchConfig
@@ -21,6 +20,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.model.cache import Cache
 from pellucid.model.positions import Positions
+from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 
@@ -55,7 +55,7 @@ def small_translator(**sizes) -> Translator:
 def model_around(translator: Translator) -> Model:
     [model] = translator.torch.models
     described = {"sha256": "", "files": {}}
-    return Model(bundle.Bundle(model, small_tokenizer(), described, Path("best")), translator)
+    return Model(Bundle(model, small_tokenizer(), described, Path("best")), translator)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pellucid import bundle
-from pellucid.atomic import read_manifest
 from pellucid.config import to_toml
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
+from pellucid.store.atomic import read_manifest
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train import loop, prepare
 from pellucid.train.checkpoint import list_checkpoints
 from pellucid.train.config import RunConfig, make_run, read_run
@@ -48,7 +48,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with torch.no_grad():
             for parameter in model.parameters():  # no norm and no bias is left as a new model has it
                 parameter.add_(torch.randn_like(parameter), alpha=0.2)
-        bundle.save_bundle(folder / kind, model, tokenizer, step=seed, longest_source=41)
+        save_bundle(folder / kind, model, tokenizer, step=seed, longest_source=41)
     return folder
 
 
@@ -92,7 +92,7 @@ def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind
     with pytest.raises(RunKilled):
         train_run(run, tmp_path / "out")
     (first_weights, [batch]), loss = records
-    initial = bundle.load_bundle(models / kind)
+    initial = load_bundle(models / kind)
     assert same_weights(first_weights, dict(initial.model.named_parameters()))
     logits = initial.model(batch.source, batch.target_in)
     formula = F.cross_entropy(logits.transpose(1, 2), batch.target_out, ignore_index=PAD, label_smoothing=0.1)
@@ -101,7 +101,7 @@ def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind
         assert (tmp_path / "out/best" / name).read_bytes() == (models / kind / name).read_bytes()
     [row] = read_log(tmp_path / "out/log.jsonl")
     assert row["step"] == 0
-    assert bundle.load_bundle(tmp_path / "out/best").manifest["dev"]["bleu"] == row["bleu"]
+    assert load_bundle(tmp_path / "out/best").manifest["dev"]["bleu"] == row["bleu"]
 
 
 def test_a_run_with_a_learning_rate_of_nothing_ends_where_it_began(models, tmp_path):
@@ -215,8 +215,8 @@ def test_models_record_what_they_started_from(undisturbed_run, models):
 
 
 def test_how_long_lines_may_be_is_unknown_if_the_start_does_not_record_it(models, tmp_path):
-    initial = bundle.load_bundle(models / "one matrix")
-    bundle.save_bundle(tmp_path / "start", initial.model, initial.tokenizer)
+    initial = load_bundle(models / "one matrix")
+    save_bundle(tmp_path / "start", initial.model, initial.tokenizer)
     out = train_run(make_run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
     assert read_manifest(out / "last")["longest_source"] is None
 
@@ -229,7 +229,7 @@ def test_the_start_is_no_checkpoint_for_averages_and_rollbacks(run, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_a_run_are_those_of_its_start(kind, models, tmp_path):
     run = make_run_from(models / kind, tmp_path / "data", model={"dropout": 0.3, "attention_dropout": 0.2})
-    initial = bundle.load_bundle(models / kind)
+    initial = load_bundle(models / kind)
     assert run.tokenizer == initial.tokenizer.config
     config = run.model_config(initial.tokenizer)
     assert config == replace(initial.model.config, dropout=0.3, attention_dropout=0.2)
@@ -247,10 +247,10 @@ def test_the_start_is_looked_for_beside_the_run_file(models, tmp_path, monkeypat
 
 
 def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
-    initial = bundle.load_bundle(models / "one matrix")
+    initial = load_bundle(models / "one matrix")
     run = small_run(tmp_path / "data", model={"size": "small", **dict.fromkeys(("d_model", "d_ff", "heads"))})
     run = replace(run, model=replace(run.model, encoder_layers=None, decoder_layers=None))
-    bundle.save_bundle(tmp_path / "small", Transformer(run.model_config(initial.tokenizer)), initial.tokenizer)
+    save_bundle(tmp_path / "small", Transformer(run.model_config(initial.tokenizer)), initial.tokenizer)
     assert make_run_from(tmp_path / "small", tmp_path / "data").model.size == "small"
     assert make_run_from(tmp_path / "small", tmp_path / "data", model={"size": "small"}).model.heads == 4
     with pytest.raises(ValueError, match=r"model\.d_model is 128, that model has 256; model\.d_ff is 256, that model"):
@@ -334,11 +334,11 @@ def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
         read_data(replace(learned, model=run.model))
     with pytest.raises(ValueError, match=rf"of start {name}None, it was made with '\w{{12}}'; run `pellucid prepare`"):
         read_data(replace(of_start, model=new.model))
-    initial = bundle.load_bundle(models / "one matrix")
+    initial = load_bundle(models / "one matrix")
     tokenizer = read_data(new).tokenizer
     assert tokenizer.source.serialized_model_proto() != initial.tokenizer.source.serialized_model_proto()
     model = Transformer(new.model_config(tokenizer))
-    bundle.save_bundle(tmp_path / "other", model, tokenizer)
+    save_bundle(tmp_path / "other", model, tokenizer)
     other = make_run_from(tmp_path / "other", tmp_path / "data", data={"shards": str(tmp_path / "of start")})
     with pytest.raises(ValueError, match=rf"{name}'\w{{12}}', it was made with '\w{{12}}'"):
         read_data(other)
@@ -346,10 +346,10 @@ def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
 
 def test_workers_that_found_other_starts_are_named_before_anything_is_written(models, run, tmp_path):
     shutil.copytree(models / "one matrix", tmp_path / "other")
-    initial = bundle.load_bundle(tmp_path / "other")
+    initial = load_bundle(tmp_path / "other")
     with torch.no_grad():
         next(initial.model.parameters()).mul_(2)
-    bundle.save_bundle(tmp_path / "other", initial.model, initial.tokenizer)
+    save_bundle(tmp_path / "other", initial.model, initial.tokenizer)
     other = replace(run, model=replace(run.model, start=str(tmp_path / "other")))
     (tmp_path / "other.toml").write_text(to_toml(other), encoding="utf-8")
     for code, _, messages in collect_results(

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid import bundle
 from pellucid.api import load
 from pellucid.data.tokenizer import EOS
 from pellucid.model import Transformer
+from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytest.importorskip("ctranslate2")
@@ -39,7 +39,7 @@ def make_ending_model(seed: int) -> Transformer:
 def model_directory(tmp_path: Path) -> Path:
     """Model directory that has been converted for CTranslate2 before."""
     directory = tmp_path / "runs" / "best"
-    bundle.save_bundle(directory, make_ending_model(3), small_tokenizer())
+    save_bundle(directory, make_ending_model(3), small_tokenizer())
     load(directory, engine="ctranslate2")
     return directory
 
@@ -74,7 +74,7 @@ def test_weights_read_late_are_those_of_the_moment_of_loading(model_directory: P
     options = {"method": "sample", "max_extra": 5}
     expected = [translation.text for translation in load(model_directory).translate(LINES, **options)]
     early = load(model_directory, engine="ctranslate2")
-    bundle.save_bundle(model_directory, make_ending_model(2), small_tokenizer())
+    save_bundle(model_directory, make_ending_model(2), small_tokenizer())
     assert [translation.text for translation in early.translate(LINES, **options)] == expected
     assert [
         translation.text for translation in load(model_directory, engine="ctranslate2").translate(LINES, **options)

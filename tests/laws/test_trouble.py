@@ -12,9 +12,9 @@ import torch
 import typer
 from torch import nn
 
-from pellucid import bundle
 from pellucid.cli.train import train_and_plot
 from pellucid.data.batching import Batch
+from pellucid.store.directory import load_bundle
 from pellucid.train import log, loop, recovery, update
 from pellucid.train.checkpoint import list_checkpoints, restore_state
 from pellucid.train.distributed import TrainingFailed
@@ -120,7 +120,7 @@ def test_twenty_infinite_gradients_in_a_row_take_the_run_back_to_the_last_good_c
         "step-00000004 and half the learning rate (from now on 0.5 of what the settings say)\n"
     )
     assert capsys.readouterr().err.count(sentence) == 1
-    saved = bundle.load_bundle(tmp_path / "out/checkpoints/step-00000004").model
+    saved = load_bundle(tmp_path / "out/checkpoints/step-00000004").model
     assert all(
         torch.equal(weight, other_weight)
         for weight, other_weight in zip(at_26["back"], saved.parameters(), strict=True)
@@ -190,7 +190,7 @@ def test_a_run_that_no_rollback_helps_ends_with_one_sentence_and_exit_code_1(tmp
     )
     # each time to an older one, and the oldest stays
     assert [messages.count(f"weights of step-000000{n:02}") for n in (12, 8, 4)] == [1, 1, 1]
-    assert bundle.load_bundle(list_checkpoints(out)[0]).manifest["step"] == 4
+    assert load_bundle(list_checkpoints(out)[0]).manifest["step"] == 4
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import get_type_hints
 import pytest
 
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.sizes import drop_removed_settings
+from pellucid.model.config import drop_removed_settings
 from tests.model.models import small_config
 
 

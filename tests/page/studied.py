@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.inspect.badges import badges_path, list_heads
+from pellucid.store.directory import save_bundle
 from tests.page.browser import open_tab
 from tests.page.traces import HOSTILE
 from tests.serve.servers import running
@@ -24,7 +24,7 @@ SIZES: dict[str, Any] = {"d_model": 12, "heads": 3, "encoder_layers": 1, "decode
 def make_studied_model(folder: Path, **sizes: Any) -> Model:
     """Save a random model with a made-up study of its heads, which has hostile text in it, and load the model."""
     random_model = small_traced(**{**SIZES, **sizes})
-    bundle.save_bundle(folder / "best", random_model.bundle.model, random_model.bundle.tokenizer, step=0)
+    save_bundle(folder / "best", random_model.bundle.model, random_model.bundle.tokenizer, step=0)
     model = load(folder / "best")
     badges_path(model.bundle).write_text(json.dumps(make_study(model)), encoding="utf-8")
     return model

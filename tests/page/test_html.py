@@ -243,7 +243,7 @@ def test_weights_of_a_trace_without_a_model_are_refused():
 
 def test_a_file_too_large_for_browsers_is_refused_before_anything_is_read():
     trace = HandMadeTrace()
-    trace.tensor = trace.parameter = pytest.fail
+    trace.tensor = trace.parameter = lambda name: pytest.fail(name)
     manifest = trace.manifest()
     manifest["parameters"][0]["shape"] = [200_000, 1024]
     with pytest.raises(

@@ -3,10 +3,10 @@
 import pytest
 
 from pellucid.api import Model
-from pellucid.bundle import load_bundle, save_bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.html import trace_page
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import small_tokenizer
 from tests.page.traces import built_script
 

@@ -13,7 +13,6 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
@@ -22,6 +21,7 @@ from pellucid.serve.app import create_app
 from pellucid.serve.connections import bind_socket, make_server
 from pellucid.serve.gate import ApiKeys
 from pellucid.serve.settings import Languages, Limits
+from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
 
 EN_ES = Languages("en", "es")
@@ -34,7 +34,7 @@ def small_model() -> Model:
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
     with TemporaryDirectory() as folder:
         directory = Path(folder) / "best"
-        bundle.save_bundle(directory, random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+        save_bundle(directory, random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
         return load(directory)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.bundle import Bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
+from pellucid.store.directory import Bundle
 from pellucid.trace import Chain, Edit, Record
 from pellucid.trace import checks as checks_runs
 from pellucid.trace import number_checks as checks_numbers

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from pellucid import bundle
-from pellucid.atomic import MANIFEST, write_manifest
+from pellucid.store.atomic import MANIFEST, write_manifest
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.trace import Hide, Silence, Trace
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import ball, small_traced
@@ -80,7 +80,7 @@ def test_saving_replaces_another_trace_and_nothing_else(directory, tmp_path):
     other.save(directory)
     assert Trace.load(directory).id == other.id
     model = tmp_path / "model"
-    bundle.save_bundle(model, small_traced().bundle.model, small_tokenizer())
+    save_bundle(model, small_traced().bundle.model, small_tokenizer())
     files = tmp_path / "files"
     files.mkdir()
     (files / "letter.txt").write_text("Dear", encoding="utf-8")
@@ -105,14 +105,14 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_directories_that_are_not_traces_are_refused(tmp_path):
     model = tmp_path / "model"
-    bundle.save_bundle(model, small_traced().bundle.model, small_tokenizer())
+    save_bundle(model, small_traced().bundle.model, small_tokenizer())
     (tmp_path / "file").write_text("", encoding="utf-8")
     for wrong in (tmp_path / "nothing", tmp_path, model, tmp_path / "file"):
         with pytest.raises(ValueError, match="is not a saved trace; that is a directory with"):
             Trace.load(wrong)
     ball().save(tmp_path / "ball")
     with pytest.raises(ValueError, match="is a saved trace, not a model"):  # and a trace is no model
-        bundle.load_bundle(tmp_path / "ball")
+        load_bundle(tmp_path / "ball")
 
 
 @pytest.mark.parametrize("name", [FACTS, TENSORS, MANIFEST])

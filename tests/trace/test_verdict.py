@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import Bundle
 from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.diagnosis import (
     ErasureEffects,

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 
 from pellucid.api import Model
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import Bundle
 from pellucid.trace import Trace
 from pellucid.trace.facts import SearchTree
 from tests.decode.models import small_tokenizer

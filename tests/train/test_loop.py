@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pellucid import bundle
+from pellucid.store.directory import load_bundle
 from pellucid.train import loop
 from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
@@ -75,22 +75,22 @@ def test_reports_carry_step_seconds_tokens_and_signatures(finished_run):
 
 
 def test_every_checkpoint_is_a_model_that_translates(finished_run):
-    checkpoint = bundle.load_bundle(list_checkpoints(finished_run)[0])
+    checkpoint = load_bundle(list_checkpoints(finished_run)[0])
     assert checkpoint.manifest["step"] == 8
     assert not checkpoint.model.training
 
 
 def test_the_averaged_model_is_the_mean_of_the_kept_checkpoints(finished_run):
-    checkpoints = [bundle.load_bundle(path).model.state_dict() for path in list_checkpoints(finished_run)]
-    average = bundle.load_bundle(finished_run / "average").model.state_dict()
+    checkpoints = [load_bundle(path).model.state_dict() for path in list_checkpoints(finished_run)]
+    average = load_bundle(finished_run / "average").model.state_dict()
     for name, value in average.items():
         torch.testing.assert_close(value, (checkpoints[0][name].double() + checkpoints[1][name].double()).float() / 2)
 
 
 def test_the_average_of_one_model_is_that_model(finished_run):
-    model = bundle.load_bundle(finished_run / "best").model
+    model = load_bundle(finished_run / "best").model
     average_weights([finished_run / "last"], into=model)
-    for name, value in bundle.load_bundle(finished_run / "last").model.state_dict().items():
+    for name, value in load_bundle(finished_run / "last").model.state_dict().items():
         assert torch.equal(model.state_dict()[name], value)
 
 

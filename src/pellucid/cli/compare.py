@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pellucid.atomic import atomic_file
 from pellucid.cli.files import json_line, name_file_in_errors, read_sentences, show_progress, write_lines
 from pellucid.cli.options import ENGINE, JSON, PRECISIONS, search_default, search_option
+from pellucid.store.atomic import atomic_file
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es

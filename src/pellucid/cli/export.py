@@ -11,8 +11,8 @@ from pellucid.cli.files import read_file_pair, require_file, write_lines
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.evaluate.scores import GateVerdict
+    from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
   pellucid export runs/demo/best demo-marian --to marian
@@ -78,7 +78,7 @@ def run(
     # Options and OUT are checked before torch is imported and the model is loaded.
     _check_options(to, precision, no_gate, files)
     _refuse_other_than_export(Path(out), to)
-    from pellucid.bundle import load_bundle
+    from pellucid.store.directory import load_bundle
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = read_file_pair(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
@@ -138,7 +138,7 @@ def _check_options(to: str, precision: str | None, no_gate: bool, files: dict[st
 
 def _refuse_other_than_export(out: Path, to: str) -> None:
     """Raise ValueError if `out` holds anything but an export to this format."""
-    from pellucid import atomic
+    from pellucid.store import atomic
 
     atomic.refuse_non_model_directory(out)
     if (out / atomic.MANIFEST).exists():

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from pellucid.atomic import atomic_file
+from pellucid.store.atomic import atomic_file
 
 _LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Translation of characters that some readers take for the end of a line into JSON escapes."""

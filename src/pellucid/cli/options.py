@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from pellucid.atomic import is_failed_write
+from pellucid.store.atomic import is_failed_write
 
 
 def search_option(name: str, **more: Any) -> Any:

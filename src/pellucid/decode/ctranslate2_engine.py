@@ -13,11 +13,11 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.ctranslate2_query import CTranslate2Query, rank_like_beam_search
 from pellucid.decode.hypothesis import Hypothesis, length_divisor
 from pellucid.decode.request import CLOSE_CALL, SearchBounds, SearchRequest
-from pellucid.interop.ctranslate2_library import converted_directory, import_ctranslate2, precision_of
-from pellucid.lazy_bundle import LazyBundle
+from pellucid.interop.conversion_cache import converted_directory
+from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
+from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.decode.torch_engine import TorchEngine
 
 BATCHES_PER_WORKER = 4
@@ -79,7 +79,7 @@ class CTranslate2Engine:
     @classmethod
     def for_bundle(
         cls,
-        bundle: "Bundle | LazyBundle",
+        bundle: Bundle,
         bounds: SearchBounds,
         fallback: "Callable[[], TorchEngine]",
         precision: str = "float32",

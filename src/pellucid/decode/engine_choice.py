@@ -4,18 +4,14 @@ import re
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pellucid.atomic import verify_directory
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine, count_processors
 from pellucid.decode.request import Engine
 from pellucid.decode.translate import Translator
 from pellucid.interop import ctranslate2_library
 from pellucid.interop.ctranslate2_library import VOCABULARY_MAP, import_ctranslate2, precision_of
-from pellucid.lazy_bundle import LazyBundle
-
-if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
+from pellucid.store.atomic import verify_directory
+from pellucid.store.directory import Bundle
 
 ENGINES = ("auto", "torch", "ctranslate2")
 PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ctranslate2_library.PRECISIONS}
@@ -24,7 +20,7 @@ PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ctranslate2_libra
 def choose_engine(
     engine: str,
     precision: str,
-    bundle: "Bundle | LazyBundle",
+    bundle: Bundle,
     translator: Translator,
     exported: Path | None = None,
     workers: int | None = None,
@@ -108,7 +104,7 @@ def device_problems(device: str) -> list[str]:
     return [f"device is {device!r}, and torch finds {available} here; leave it out to use the CPU"]
 
 
-def require_export_of(exported: Path, bundle: "Bundle | LazyBundle") -> None:
+def require_export_of(exported: Path, bundle: Bundle) -> None:
     """Raise ValueError unless a directory is intact and was exported from exactly this model."""
     # The checksum, not the path: a model that was trained further has the same path.
     origin = verify_directory(exported).get("exported")

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import PieceModel
 from pellucid.decode.search import SearchState, Step
+from pellucid.store.directory import Bundle
 
 
 class EnsembleState:

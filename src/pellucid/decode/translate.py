@@ -20,7 +20,7 @@ from pellucid.decode.request import Engine, SearchBounds, SearchRequest, continu
 from pellucid.decode.required_terms import explain_no_room
 from pellucid.decode.terms import Terms
 from pellucid.decode.word_edges import Links, WordEdges
-from pellucid.lazy_bundle import LazyBundle
+from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.term_placement import TermAlignment
@@ -51,13 +51,13 @@ class Translator:
     """A model, or several that translate together, and their tokenizer; it keeps no state between calls.
 
     `trained` is the length in pieces of the longest source the model was trained on: a longer line is split at sentence
-    ends. The weights of a `LazyBundle` are read, and torch is imported, only when something needs them: another
+    ends. The weights of a `Bundle` are read, and torch is imported, only when something needs them: another
     `engine` than torch may answer most requests without.
     """
 
     def __init__(
         self,
-        model: "Transformer | LazyBundle",
+        model: "Transformer | Bundle",
         tokenizer: Tokenizer,
         *others: "Transformer",
         trained: int | None = None,
@@ -81,7 +81,7 @@ class Translator:
     @cached_property
     def models(self) -> "list[Transformer]":
         """The models, with the weights of every lazy bundle read."""
-        return [item.model if isinstance(item, LazyBundle) else item for item in self.models_or_bundles]
+        return [item.model if isinstance(item, Bundle) else item for item in self.models_or_bundles]
 
     @cached_property
     def torch(self) -> "TorchEngine":
@@ -102,7 +102,7 @@ class Translator:
     def inference(self) -> AbstractContextManager[None]:
         """Return a context for inference: no dropout and no gradients."""
         # `self.models` would read the weights; a model whose weights are not read is not in training either.
-        unloaded = any(isinstance(item, LazyBundle) and item.is_unloaded for item in self.models_or_bundles)
+        unloaded = any(isinstance(item, Bundle) and item.is_unloaded for item in self.models_or_bundles)
         return nullcontext() if unloaded else inference_only(*self.models)
 
     def translate(
@@ -191,7 +191,7 @@ class Translator:
 
     def refuse_damaged(self) -> None:
         """Raise ValueError for weights that are infinite or NaN."""
-        from pellucid.weights import refuse_non_finite
+        from pellucid.store.weights import refuse_non_finite
 
         for model in self.models:
             refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")

@@ -6,8 +6,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pellucid.bundle import WEIGHTS, Bundle
 from pellucid.inspect.importance import list_heads
+from pellucid.store.directory import WEIGHTS, Bundle
 
 LARGEST_FILE = 2**23
 """Most bytes that such a file may have; the file of a large model has some 100 kB."""

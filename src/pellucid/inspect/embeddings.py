@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS
+from pellucid.store.directory import Bundle
 
 Encode = Callable[[str], list[int]]
 """Function from a text to the ids of its pieces, without an end mark."""

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from pellucid.bundle import Bundle
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.embeddings import embedding_table
+from pellucid.store.directory import Bundle
 from pellucid.trace.record import Record
 
 SIDES = ("source", "target")

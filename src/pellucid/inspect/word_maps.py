@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from pellucid.bundle import Bundle
 from pellucid.inspect.analogies import can_be_asked, parse_question, solve_analogy
 from pellucid.inspect.embeddings import Embeddings, Neighbour, SpelledWord, embedding_table
 from pellucid.inspect.projection import project_pca
+from pellucid.store.directory import Bundle
 
 MOST_PIECES_IN_FILE = 6000
 """Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest

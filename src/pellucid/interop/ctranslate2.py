@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.atomic import atomic_directory, join_problems
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.ctranslate2_library import PRECISIONS, import_ctranslate2
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
-from pellucid.weights import refuse_non_finite
+from pellucid.store.atomic import atomic_directory, join_problems
+from pellucid.store.weights import refuse_non_finite
 
 # A processor without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off, in silence.
 # CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.

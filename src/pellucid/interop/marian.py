@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pellucid import bundle
-from pellucid.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
-from pellucid.bundle import Bundle
 from pellucid.interop.marian_files import (
     SENTENCEPIECE_FILES,
     START_TOKEN,
@@ -30,6 +27,8 @@ from pellucid.interop.marian_weights import (
 )
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.known_parts import unknown_parts
+from pellucid.store.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
+from pellucid.store.directory import Bundle, load_bundle, save_bundle
 
 _IMPORTED_FILE = "marian.json"
 """File of a model directory that keeps the JSON files of an imported model, so that they can be exported again."""
@@ -63,14 +62,14 @@ def import_marian(directory: str | Path, out: str | Path) -> Bundle:
     model, names, dtype = read_marian_weights(directory / WEIGHTS, plan)
     # So that an export gives back the very files, names and precision.
     origin = {"files": files, "tensors": names, "dtype": dtype}
-    bundle.save_bundle(
+    save_bundle(
         out,
         model,
         tokenizer,
         also=lambda folder: _write_json_like_transformers(folder / _IMPORTED_FILE, origin),
         imported={"from": directory.resolve().name, "format": files["config.json"]["model_type"]},
     )
-    return bundle.load_bundle(out)
+    return load_bundle(out)
 
 
 def export_marian(loaded: Bundle, out: str | Path) -> None:

@@ -11,12 +11,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pellucid.atomic import join_problems
 from pellucid.data.tokenizer import BOS, PAD
 from pellucid.interop.marian_files import Vocabulary
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.positions import sinusoids
-from pellucid.weights import model_without_storage, refuse_non_finite
+from pellucid.store.atomic import join_problems
+from pellucid.store.weights import model_without_storage, refuse_non_finite
 
 WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

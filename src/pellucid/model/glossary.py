@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pellucid.sizes import ModelConfig
+from pellucid.model.config import ModelConfig
 
 LEGEND = {
     "B": "sentences; where a beam has several rows a sentence, the decoder's rows",

@@ -4,11 +4,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from pellucid.model.attention import CrossAttention, SelfAttention
+from pellucid.model.config import ModelConfig
 from pellucid.model.dropout import Dropout
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual, swiglu
 from pellucid.model.positions import Learned, Rotary, Sinusoidal, Unordered
 from pellucid.model.transformer import Transformer
-from pellucid.sizes import ModelConfig
 
 KNOWN_CLASSES = {
     "": Transformer,

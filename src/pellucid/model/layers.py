@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from pellucid.model.attention import CrossAttention, SelfAttention
 from pellucid.model.cache import LayerCache
+from pellucid.model.config import ModelConfig
 from pellucid.model.dropout import Dropout
 from pellucid.model.positions import Positions
 from pellucid.model.watch import Watch, unseen
-from pellucid.sizes import ModelConfig
 
 
 class FeedForward(nn.Module):

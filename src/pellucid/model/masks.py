@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pellucid.sizes import PADDING
+from pellucid.model.config import PADDING
 
 
 def token_mask(tokens: Int[Tensor, "B K"]) -> Bool[Tensor, "B K"]:

@@ -86,7 +86,7 @@ class Unordered(Positions):
         super().__init__()
 
 
-# A new encoding is one more class and one more line here; its name also goes into `Positions` in sizes.py.
+# A new encoding is one more class and one more line here; its name also goes into `Positions` in model/config.py.
 POSITIONS: dict[str, type[Positions]] = {
     "sinusoidal": Sinusoidal,
     "learned": Learned,

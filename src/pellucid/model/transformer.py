@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from pellucid.model import masks
 from pellucid.model.cache import Cache
+from pellucid.model.config import ModelConfig
 from pellucid.model.dropout import Dropout
 from pellucid.model.layers import DecoderLayer, EncoderLayer, make_norm
 from pellucid.model.positions import POSITIONS, Positions
 from pellucid.model.watch import Watch, unseen
-from pellucid.sizes import ModelConfig
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pellucid.atomic import atomic_file
+from pellucid.store.atomic import atomic_file
 
 KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 """Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights."""

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from pellucid.atomic import atomic_file
 from pellucid.phrasebook.chunk import Phrase, finish_phrase, split_into_words
 from pellucid.phrasebook.patterns import Patterns
+from pellucid.store.atomic import atomic_file
 
 
 def _parse_links(pharaoh: str) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import atomic_file
+from pellucid.store.atomic import atomic_file
 
 # Okabe and Ito 2008: colours that people with any kind of colour vision can tell apart.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (

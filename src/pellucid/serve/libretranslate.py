@@ -95,7 +95,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     limits, languages = service.limits, service.languages
 
     def detect_language(texts: Sequence[str]) -> Detected:
-        known = measure_known_words(service.model.lazy_bundle.tokenizer, texts)
+        known = measure_known_words(service.model.bundle.tokenizer, texts)
         return Detected(language=languages.source, confidence=known)
 
     @router.post(

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
+from pellucid.store.weights import model_without_storage
 from pellucid.trace.number_checks import Check
 from pellucid.trace.operations import Operation, operations
 from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
-from pellucid.weights import model_without_storage
 
 FORMAT, VERSION = "pellucid-trace", 1
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig
+from pellucid.store.directory import Bundle
 from pellucid.trace.attribution import LogitAccount, account_for_every_step, account_for_logit
 from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.trace.checks import Check, check_trace

@@ -12,11 +12,18 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from pellucid.atomic import MANIFEST, atomic_directory, join_problems, read_json, resolve_directory, verify_directory
 from pellucid.data.tokenizer import BOS
-from pellucid.lazy_bundle import model_config_from_json
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
+from pellucid.store.atomic import (
+    MANIFEST,
+    atomic_directory,
+    join_problems,
+    read_json,
+    resolve_directory,
+    verify_directory,
+)
+from pellucid.store.directory import model_config_from_json
 from pellucid.trace.capture import LONGEST_TRACE
 from pellucid.trace.edits import edit_problems as problems_of_edit
 from pellucid.trace.facts import SearchTree, TraceFacts, TraceSide, TreeNode

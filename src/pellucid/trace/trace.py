@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.assemble import Translation
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary
+from pellucid.store.directory import Bundle
 from pellucid.trace.edits import replaced_tensors
 from pellucid.trace.facts import TraceFacts
 

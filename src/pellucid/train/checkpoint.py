@@ -13,12 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pellucid import bundle
-from pellucid.atomic import WriteFailed, atomic_file, explain_write_error, staging_paths
 from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
+from pellucid.store.atomic import WriteFailed, atomic_file, explain_write_error, staging_paths
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
 
 
@@ -114,7 +114,7 @@ def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manif
         numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
         (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
-    bundle.save_bundle(directory, state.model, tokenizer, also=write_training_state, **manifest)
+    save_bundle(directory, state.model, tokenizer, also=write_training_state, **manifest)
 
 
 def restore_state(state: TrainState, directory: Path) -> None:
@@ -178,7 +178,7 @@ def average_weights(directories: list[Path], into: Transformer) -> None:
     sums: dict[str, Tensor] = {}
     for directory in directories:
         # One model after the other: only the sums of all are in memory.
-        for name, parameter in bundle.load_bundle(directory).model.named_parameters():
+        for name, parameter in load_bundle(directory).model.named_parameters():
             sums[name] = sums.get(name, 0.0) + parameter.detach().double()
     with torch.no_grad():
         for name, parameter in into.named_parameters():

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pellucid.config import apply_overrides, build_settings, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.sizes import Activation, Norm, Positions, Tie, drop_removed_settings
+from pellucid.model.config import Activation, Norm, Positions, Tie, drop_removed_settings
 from pellucid.train.initial_model import fill_from_initial_model
 
 REMOVED_SETTINGS = (("data", "bpe_dropout", 0.0), ("train", "average", "last"), ("optim", "r_drop", 0.0))

@@ -9,12 +9,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pellucid.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
 

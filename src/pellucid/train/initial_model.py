@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pellucid import bundle
-from pellucid.atomic import join_problems, read_manifest
 from pellucid.config import read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.lazy_bundle import CONFIG, WEIGHTS, read_config, read_description, read_unreplaced
 from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.store.atomic import join_problems, read_manifest
+from pellucid.store.directory import CONFIG, WEIGHTS, load_bundle, read_config, read_description, read_unreplaced
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -48,7 +47,7 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
     """
     if run.model.start is None:
         return None
-    saved = read_initial_model(bundle.load_bundle, run.model.start)
+    saved = read_initial_model(load_bundle, run.model.start)
     settings = {"model": asdict(run.model_config(saved.tokenizer)), "tokenizer": asdict(run.tokenizer)}
     # Settings that were not filled in from this directory, or before it changed, may describe another model.
     refuse_contradictions(settings, tables_of_config(saved.model.config, saved.tokenizer.config), run.model.start)
@@ -78,7 +77,7 @@ def initial_tokenizer(run: "RunConfig") -> Tokenizer | None:
     """Return the tokenizer of the model that `run` starts from; None where the run learns its own."""
     if run.model.start is None:
         return None
-    return read_initial_model(lambda directory: read_unreplaced(directory, read_description).tokenizer, run.model.start)
+    return read_initial_model(lambda directory: read_unreplaced(directory, read_description)[1], run.model.start)
 
 
 def read_initial_model(read: Callable[[str], Result], start: str) -> Result:

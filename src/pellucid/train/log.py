@@ -7,8 +7,8 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
-from pellucid.atomic import WriteFailed, explain_write_error
 from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
+from pellucid.store.atomic import WriteFailed, explain_write_error
 from pellucid.train.checkpoint import RunCounts, SinceReport, write_text_whole
 from pellucid.train.evaluate import Evaluation
 from pellucid.train.update import UpdateResult

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from pellucid import bundle
-from pellucid.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
+from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest
+from pellucid.store.directory import save_bundle
 from pellucid.train.checkpoint import (
     TrainState,
     average_weights,
@@ -364,7 +364,7 @@ def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evalua
     manifest |= ancestry_notes(setup.initial_model, longest)
     # A float32 weight takes 4 bytes.
     with explain_failed_write(setup.out / name, size=4 * state.parameters):
-        bundle.save_bundle(setup.out / name, state.model, setup.tokenizer, **manifest, dev=evaluation.row())
+        save_bundle(setup.out / name, state.model, setup.tokenizer, **manifest, dev=evaluation.row())
 
 
 def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) -> None:

@@ -20,7 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.atomic import (
+from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
+from pellucid.data.corpus import side_files as sides_of
+from pellucid.data.shards import join_parts, write_part
+from pellucid.data.stream import encode_pairs_or_none, id_type
+from pellucid.data.tokenizer import Tokenizer, sample_lines
+from pellucid.store.atomic import (
     MANIFEST,
     WriteFailed,
     atomic_file,
@@ -31,11 +36,6 @@ from pellucid.atomic import (
     verify_directory,
     write_manifest,
 )
-from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
-from pellucid.data.corpus import side_files as sides_of
-from pellucid.data.shards import join_parts, write_part
-from pellucid.data.stream import encode_pairs_or_none, id_type
-from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.train import data
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.data import (

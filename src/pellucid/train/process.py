@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from pellucid.atomic import WriteFailed, explain_write_error, is_failed_write
 from pellucid.processor import share_processor
+from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write
 
 LOCK_FILE = "run.lock"
 """Name of the lock file in a run directory."""

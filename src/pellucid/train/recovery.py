@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from pellucid import bundle
-from pellucid.atomic import read_manifest
+from pellucid.store.atomic import read_manifest
+from pellucid.store.directory import Bundle, load_bundle
 from pellucid.train.checkpoint import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers
 from pellucid.train.log import PlainOutput
@@ -100,7 +100,7 @@ def roll_back(state: TrainState, out: Path, peak: float, output: MessageOutput, 
 
 def choose_trusted_checkpoint(
     counts: RunCounts, out: Path, trouble: str, peak: float, output: MessageOutput
-) -> tuple[Path, bundle.Bundle]:
+) -> tuple[Path, Bundle]:
     """Load the checkpoint to go back to, and remove later ones."""
     advice = f"start a new run with a lower optim.peak than {peak:g}"
     good_checkpoints = [checkpoint for checkpoint in list_checkpoints(out) if is_good_checkpoint(checkpoint)]
@@ -121,9 +121,7 @@ def choose_trusted_checkpoint(
     return checkpoint, saved
 
 
-def find_on_all_workers(
-    workers: Workers, out: Path, find: Callable[[], tuple[Path, bundle.Bundle]]
-) -> tuple[Path, bundle.Bundle]:
+def find_on_all_workers(workers: Workers, out: Path, find: Callable[[], tuple[Path, Bundle]]) -> tuple[Path, Bundle]:
     """Let the first worker find a checkpoint; the others then load the same one.
 
     Raises TrainingFailed where it is not on a disk that all workers see.
@@ -143,17 +141,17 @@ def find_on_all_workers(
         raise TrainingFailed("worker 0 found no checkpoint to go on from, and says why")
     checkpoint = checkpoint_path(out, int(step))
     try:
-        return checkpoint, bundle.load_bundle(checkpoint)
+        return checkpoint, load_bundle(checkpoint)
     except ValueError as error:
         raise TrainingFailed(f"{error}; all workers need the same directory: put it on a disk they share") from None
 
 
-def load_newest_sound(checkpoints: list[Path], output: MessageOutput) -> tuple[Path, bundle.Bundle]:
+def load_newest_sound(checkpoints: list[Path], output: MessageOutput) -> tuple[Path, Bundle]:
     """Load the newest checkpoint that is not damaged; report and remove newer ones."""
     damaged: list[tuple[Path, ValueError]] = []
     for checkpoint in reversed(checkpoints):
         try:
-            saved = bundle.load_bundle(checkpoint)
+            saved = load_bundle(checkpoint)
         except ValueError as error:
             damaged.append((checkpoint, error))
             continue

@@ -5,8 +5,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import join_problems, read_json
 from pellucid.data.corpus import fingerprint_pairs
+from pellucid.store.atomic import join_problems, read_json
 from pellucid.train.checkpoint import write_text_whole
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files

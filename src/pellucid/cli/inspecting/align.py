@@ -11,9 +11,9 @@ from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figu
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.evaluate.alignment import AlignmentRates, GoldLinks
     from pellucid.inspect.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
+    from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
   pellucid inspect align runs/demo/best --source test.en --target test.es
@@ -60,9 +60,9 @@ def run(
     by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
     alignment error rate (AER, lower is better), precision and recall, in per cent.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.evaluate.alignment import read_links, require_inside
     from pellucid.inspect.alignment import choose_readings
+    from pellucid.store.directory import load_bundle
 
     require_figure(plot)
     if (dev_source is None) != (dev_target is None):

@@ -48,9 +48,9 @@ def run(
     The answers are the nearest pieces, once without the words of the question, as in published analogies, and once
     with them. With --expect or --file, the result is compared with tables of random numbers.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.analogies import can_be_asked, measure_accuracy, parse_question, solve_analogy
     from pellucid.inspect.embeddings import embedding_table
+    from pellucid.store.directory import load_bundle
 
     if bool(words) == (file is not None):
         raise ValueError("give the words of one analogy, such as king - man + woman, or a file of them with --file")

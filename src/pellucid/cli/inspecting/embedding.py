@@ -39,8 +39,8 @@ def run(
     Show the row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
     vector of its position. If a word has several pieces, each piece is shown.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.input_vectors import input_vectors
+    from pellucid.store.directory import load_bundle
 
     require_figure(plot)
     # A position is needed to compute the vectors even if none is shown.

@@ -85,7 +85,6 @@ def run(
     The end mark of the source and the start mark of the target are left out, as queries and as keys; the weight they
     get is shown on its own, as sink. Loss is in nats per piece, with teacher forcing.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
     from pellucid.cli.inspecting.silenced_scores import SilencedTranslator
     from pellucid.inspect import conllu as parsing
@@ -93,6 +92,7 @@ def run(
     from pellucid.inspect import importance
     from pellucid.inspect.relations import follow_syntax
     from pellucid.inspect.study_pairs import count_batches, encode_study_pairs, spread_evenly
+    from pellucid.store.directory import load_bundle
 
     if curve not in CURVES:
         raise ValueError(f"--curve {curve!r} cannot be drawn; choose one of {', '.join(CURVES)}")

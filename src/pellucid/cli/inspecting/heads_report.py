@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cli.inspecting.output import align_columns, as_plain_json
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.relations import FollowedRelation
     from pellucid.inspect.roles import Badge, QueryShare
+    from pellucid.store.directory import Bundle
 
 CURVE_TITLES = {"loss": "loss, nats a piece", "chrf": "chrF", "bleu": "BLEU"}
 

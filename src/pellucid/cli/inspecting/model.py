@@ -34,8 +34,8 @@ def run(
     Show every module with its shapes, whether training changes it, and which arrays are shared. All of this, and the
     picture that --plot draws, is read from the loaded weights.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.anatomy import count_fixed, count_trained, list_arrays, read_architecture
+    from pellucid.store.directory import load_bundle
 
     require_figure(plot)
     loaded = load_bundle(model).model

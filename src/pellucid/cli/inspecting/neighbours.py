@@ -27,8 +27,8 @@ def run(
 
     All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are left out.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.embeddings import embedding_table
+    from pellucid.store.directory import load_bundle
 
     table = embedding_table(load_bundle(model), side)
     results = [(word, table.neighbours(table.vector(word), count, without=word.ids)) for word in table.words(words)]

@@ -40,7 +40,6 @@ def run(
     Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
     that results if code doubles the exponent by mistake, as in an article.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.positions import (
         compare_with_wrong_table,
         doubled_exponent_table,
@@ -48,6 +47,7 @@ def run(
         position_vectors,
         wavelengths,
     )
+    from pellucid.store.directory import load_bundle
 
     require_figure(plot)
     loaded = load_bundle(model)

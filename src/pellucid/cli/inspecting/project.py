@@ -60,9 +60,9 @@ def run(
     Principal components are built in; t-SNE and UMAP must be installed. A map leaves out most of what the vectors hold:
     words near each other on the map are only a hint; `pellucid inspect neighbours` measures how similar they are.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.embeddings import embedding_table
     from pellucid.inspect.projection import project_vectors, require_known
+    from pellucid.store.directory import load_bundle
 
     require_known(method, dims)  # a package that is missing is named before the model is loaded
     require_figure(plot)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.evaluate.compare import CountRows, PairedScore
     from pellucid.inspect.importance import Head, ScoreCurve
+    from pellucid.store.directory import Bundle
 
 
 class SilencedTranslator:

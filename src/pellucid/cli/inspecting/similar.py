@@ -33,8 +33,8 @@ def run(
     Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
     vectors. Compare with the last line: the cosine of two pieces of this vocabulary on average.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.embeddings import embedding_table
+    from pellucid.store.directory import load_bundle
 
     require_figure(plot)
     table = embedding_table(load_bundle(model), side)

@@ -45,7 +45,7 @@ def run(
             raise ValueError(f"{model} is one tokenizer, with no sides; leave --side out")
         cut = cutter_of_file(model)
     else:
-        from pellucid.bundle import load_bundle
+        from pellucid.store.directory import load_bundle
 
         cut = cutter_of_tokenizer(load_bundle(model).tokenizer, side or "source")
     cuts = []

@@ -1,4 +1,4 @@
-"""The weights of a model in a safetensors file: reads them, after comparing every shape with the model's sizes."""
+"""The weights of a model in a safetensors file: written, and read after a comparison of every shape with the sizes."""
 
 from collections.abc import Mapping
 from math import prod
@@ -6,14 +6,22 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, deserialize, safe_open
-from safetensors.torch import load
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pellucid.atomic import join_problems
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.atomic import join_problems
 
-Shapes = Mapping[str, tuple[int, ...]]
+_Shapes = Mapping[str, tuple[int, ...]]
+
+
+def write_model(model: Transformer, path: Path) -> None:
+    """Write the weights of a model; ValueError for weights that are infinite or not a number."""
+    # named_parameters() lists a matrix that several modules share once, so it is stored once.
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
+    refuse_non_finite(weights, "the model to be saved")
+    save_file(weights, path)
 
 
 def read_model(path: Path, config: ModelConfig) -> Transformer:
@@ -23,12 +31,12 @@ def read_model(path: Path, config: ModelConfig) -> Transformer:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
             shapes = {name: tuple(lazy_tensor.get_shape()) for name, lazy_tensor in slices.items()}
             dtypes = {name: lazy_tensor.get_dtype() for name, lazy_tensor in slices.items()}
-            model = make_empty_model(config, shapes, dtypes, path)
+            model = _make_empty_model(config, shapes, dtypes, path)
             # Copied out of the file's pages: whoever writes to the file later must not change a model in use.
             weights = {name: file.get_tensor(name).clone() for name in slices}
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
-    return fill_weights(model, weights, path)
+    return _fill_weights(model, weights, path)
 
 
 def model_from_bytes(content: bytes, config: ModelConfig, path: Path) -> Transformer:
@@ -39,22 +47,28 @@ def model_from_bytes(content: bytes, config: ModelConfig, path: Path) -> Transfo
         raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
     shapes = {name: tuple(tensor["shape"]) for name, tensor in tensors.items()}
     dtypes = {name: tensor["dtype"] for name, tensor in tensors.items()}
-    model = make_empty_model(config, shapes, dtypes, path)
-    del tensors  # it is a copy, and `load` makes another
-    return fill_weights(model, dict(sorted(load(content).items())), path)
+    model = _make_empty_model(config, shapes, dtypes, path)
+    # Each has bytes of its own already, which its tensor keeps.
+    weights = {
+        name: torch.frombuffer(tensor["data"], dtype=torch.float32).reshape(shapes[name])
+        for name, tensor in tensors.items()
+    }
+    return _fill_weights(model, weights, path)
 
 
-def make_empty_model(config: ModelConfig, shapes: Shapes, dtypes: Mapping[str, str], path: Path) -> Transformer:
+def _make_empty_model(config: ModelConfig, shapes: _Shapes, dtypes: Mapping[str, str], path: Path) -> Transformer:
     """Make a model without storage for tensors of these shapes and types; ValueError if the config describes others."""
     model = model_without_storage(config, tensors=len(shapes))
-    problems = shape_differences({name: tuple(parameter.shape) for name, parameter in model.named_parameters()}, shapes)
+    problems = _shape_differences(
+        {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}, shapes
+    )
     problems += [f"{name} is {dtype}, not F32" for name, dtype in dtypes.items() if dtype != "F32"]
     if problems:
         raise ValueError(f"{path} and config.json beside it do not describe the same model: {join_problems(problems)}")
     return model
 
 
-def fill_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> Transformer:
+def _fill_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> Transformer:
     """Put the weights into a model without storage, and return it in evaluation mode."""
     refuse_non_finite(weights, str(path))
     for name, weight in weights.items():
@@ -64,7 +78,7 @@ def fill_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) 
     return model.eval()
 
 
-def shape_differences(expected: Shapes, stored: Shapes) -> list[str]:
+def _shape_differences(expected: _Shapes, stored: _Shapes) -> list[str]:
     """Return a sentence for each way in which the stored tensors differ from the expected parameters."""
     counts = [sum(map(prod, shapes.values())) for shapes in (expected, stored)]
     return [

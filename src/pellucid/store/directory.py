@@ -1,15 +1,19 @@
-"""Model directories without torch: reads and checks manifest, sizes and tokenizer, and leaves the weights as bytes."""
+"""A model directory: reads it, checks it as a stranger's input, and writes it; only its weights need torch."""
 
+import json
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, asdict, fields
 from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from pellucid.atomic import (
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.model.config import ModelConfig, drop_removed_settings
+from pellucid.store.atomic import (
     FORMAT,
+    atomic_directory,
     directory_identity,
     explain_no_model,
     join_problems,
@@ -18,8 +22,6 @@ from pellucid.atomic import (
     resolve_directory,
     verify_directory,
 )
-from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.sizes import ModelConfig, drop_removed_settings
 
 if TYPE_CHECKING:
     from pellucid.model import Transformer
@@ -38,59 +40,99 @@ _SMALL_FILE = 2**20
 _LARGEST_NUMBER = 2**53
 """The largest number accepted from JSON, whose integers, and messages that repeat them, would otherwise have no end."""
 
-Settings = TypeVar("Settings", ModelConfig, TokenizerConfig)
-Result = TypeVar("Result")
+_Settings = TypeVar("_Settings", ModelConfig, TokenizerConfig)
+_Result = TypeVar("_Result")
 
 
-@dataclass
-class LazyBundle:
-    """A model directory like `bundle.Bundle`, whose model is built, and torch imported, when it is first asked for.
-
-    It is the model that was there when the directory was read, even if the directory has changed since.
-    """
+class UnreadModel(NamedTuple):
+    """The sizes of a model and the content of its weights file, of which no model has been made yet."""
 
     config: ModelConfig
-    tokenizer: Tokenizer
-    manifest: dict[str, Any]
-    directory: Path
-    weights: bytes = field(repr=False)
-    _model: "Transformer | None" = field(default=None, init=False, repr=False)
-    # Two threads of a server may ask for the model at once; it is built by one of them.
-    _model_lock: Lock = field(default_factory=Lock, init=False, repr=False)
+    content: bytes
+    path: Path
+
+
+class Bundle:
+    """A model with its tokenizer and manifest, as loaded from a model directory.
+
+    A model that was not read yet is built, and torch imported, when it is first asked for. It is the model that was
+    there when the directory was read, even if the directory has changed since.
+    """
+
+    def __init__(
+        self, model: "Transformer | UnreadModel", tokenizer: Tokenizer, manifest: dict[str, Any], directory: Path
+    ):
+        self._model, self.tokenizer, self.manifest, self.directory = model, tokenizer, manifest, directory
+        # Two threads of a server may ask for the model at once; it is built by one of them.
+        self._model_lock = Lock()
+
+    @property
+    def config(self) -> ModelConfig:
+        """The sizes of the model."""
+        return self._model.config
 
     @property
     def is_unloaded(self) -> bool:
         """Whether nobody has asked for the model yet."""
-        return self._model is None
+        return isinstance(self._model, UnreadModel)
 
     @property
     def model(self) -> "Transformer":
         """The model, in evaluation mode and on the CPU; ValueError for weights that do not fit the config."""
         with self._model_lock:
-            if self._model is None:
-                from pellucid.weights import model_from_bytes  # imports torch
+            if isinstance(self._model, UnreadModel):
+                from pellucid.store.weights import model_from_bytes  # imports torch
 
-                self._model = model_from_bytes(self.weights, self.config, self.directory / WEIGHTS)
-                self.weights = b""  # the tensors are a copy, and these are as large
+                # The bytes go with the object that held them: the tensors are a copy, and as large.
+                self._model = model_from_bytes(self._model.content, self._model.config, self._model.path)
             return self._model
 
 
-class BundleDescription(NamedTuple):
-    """The content of a model directory besides its weights."""
+def save_bundle(
+    directory: str | Path,
+    model: "Transformer",
+    tokenizer: Tokenizer,
+    *,
+    also: Callable[[Path], None] | None = None,
+    **manifest: Any,
+) -> None:
+    """Write a model directory, whole or not at all, replacing one that is there.
 
-    config: ModelConfig
-    tokenizer: Tokenizer
-    manifest: dict[str, Any]
+    `also` may write more files into the folder it is given; `manifest` is recorded in manifest.json. Raises ValueError
+    for weights that are infinite or not a number, and for a directory that holds something other than a model.
+    """
+    from pellucid.store.weights import write_model  # imports torch
+
+    config = {"format": FORMAT, "model": asdict(model.config), "tokenizer": asdict(tokenizer.config)}
+    with atomic_directory(directory, **manifest) as folder:
+        write_model(model, folder / WEIGHTS)
+        (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        tokenizer.save(folder)
+        if also is not None:
+            also(folder)
 
 
-def load_lazy_bundle(directory: str | Path) -> LazyBundle:
-    """Load a model directory, checked like `bundle.load_bundle` except for the numbers in its weights."""
-    return read_unreplaced(
-        directory, lambda folder: LazyBundle(*read_description(folder), folder, (folder / WEIGHTS).read_bytes())
-    )
+def load_bundle(directory: str | Path, lazy: bool = False) -> Bundle:
+    """Load a model directory that `save_bundle` wrote, in evaluation mode and on the CPU.
+
+    It is checked completely, against its manifest and itself, before memory is taken for it. A `lazy` one builds its
+    model, and checks the numbers in the weights, when the model is first asked for. Raises ValueError, naming every
+    problem, for a directory that is not a model, or is damaged, or contradicts itself.
+    """
+    return read_unreplaced(directory, lambda folder: _read_bundle(folder, lazy))
 
 
-def read_unreplaced(directory: str | Path, reader: Callable[[Path], Result]) -> Result:
+def _read_bundle(directory: Path, lazy: bool) -> Bundle:
+    config, tokenizer, manifest = read_description(directory)
+    path = directory / WEIGHTS
+    if lazy:
+        return Bundle(UnreadModel(config, path.read_bytes(), path), tokenizer, manifest, directory)
+    from pellucid.store.weights import read_model  # imports torch
+
+    return Bundle(read_model(path, config), tokenizer, manifest, directory)
+
+
+def read_unreplaced(directory: str | Path, reader: Callable[[Path], _Result]) -> _Result:
     """Return what `reader` reads from a directory, and read it again if the directory is replaced meanwhile."""
     while True:
         folder = resolve_directory(directory)
@@ -106,7 +148,7 @@ def read_unreplaced(directory: str | Path, reader: Callable[[Path], Result]) -> 
             return result
 
 
-def read_description(directory: Path) -> BundleDescription:
+def read_description(directory: Path) -> tuple[ModelConfig, Tokenizer, dict[str, Any]]:
     """Read everything but the weights, checked against the manifest and itself; ValueError names every problem."""
     # The costly checks come last, so that a directory made to be costly is refused earlier: the small files first, then
     # the header of the weights against the sizes, then every byte.
@@ -115,7 +157,7 @@ def read_description(directory: Path) -> BundleDescription:
         raise ValueError(explain_no_model(directory, manifest))
     verify_directory(directory, largest=_SMALL_FILE)
     config, tokenizer_config = read_config(directory / CONFIG)
-    check_header(directory / WEIGHTS, config)
+    _check_header(directory / WEIGHTS, config)
     verify_directory(directory)
     unlisted = [name for name in Tokenizer.files(tokenizer_config) if name not in manifest["files"]]
     if unlisted:
@@ -127,7 +169,7 @@ def read_description(directory: Path) -> BundleDescription:
                 f"{directory}: the model's {side} is {getattr(config, side):,}, "
                 f"its tokenizer has {getattr(tokenizer, side):,} pieces; they do not belong together"
             )
-    return BundleDescription(config, tokenizer, manifest)
+    return config, tokenizer, manifest
 
 
 def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
@@ -143,10 +185,10 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
         )
     if (layers := config.encoder_layers + config.decoder_layers) > _MOST_LAYERS:
         raise ValueError(f"{path}: a model of {layers:,} layers; at most {_MOST_LAYERS:,} are read")
-    return config, dataclass_from_json(TokenizerConfig, tables.get("tokenizer"), f"{path}, tokenizer")
+    return config, _dataclass_from_json(TokenizerConfig, tables.get("tokenizer"), f"{path}, tokenizer")
 
 
-def check_header(path: Path, config: ModelConfig) -> None:
+def _check_header(path: Path, config: ModelConfig) -> None:
     """Raise ValueError for a file that is not safetensors, or has fewer numbers than a model of these sizes.
 
     Only the header is read. Each tensor's shape is compared later, when the model is built.
@@ -170,12 +212,12 @@ def check_header(path: Path, config: ModelConfig) -> None:
 
 def model_config_from_json(table: Any, where: str) -> ModelConfig:
     """Make the configuration of a model from a table that may hold anything; ValueError names every problem."""
-    return dataclass_from_json(
+    return _dataclass_from_json(
         ModelConfig, drop_removed_settings(table, where) if isinstance(table, dict) else table, where
     )
 
 
-def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Settings:
+def _dataclass_from_json(kind: type[_Settings], table: Any, where: str) -> _Settings:
     """Make an instance of the dataclass `kind` from a table that may hold anything; ValueError names every problem."""
     if not isinstance(table, dict):
         raise ValueError(f"{where}: expected an object")
@@ -185,7 +227,7 @@ def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Setting
         if key not in hints:
             near = get_close_matches(key, hints, n=1)
             problems.append(f"unknown key {key!r:.60}" + (f", did you mean {near[0]!r}?" if near else ""))
-        elif not matches_type(value, hints[key]):
+        elif not _matches_type(value, hints[key]):
             problems.append(f"{key} is {value!r:.60}, which it cannot be")
     problems += [
         f"{setting.name} is missing"
@@ -200,10 +242,10 @@ def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Setting
         raise ValueError(f"{where}: {error}") from None
 
 
-def matches_type(value: Any, hint: Any) -> bool:
+def _matches_type(value: Any, hint: Any) -> bool:
     """Whether a value read from JSON is of an annotated type; nothing is converted.
 
-    >>> matches_type(True, int), matches_type(1, float), matches_type("pre", Literal["pre", "post"])
+    >>> _matches_type(True, int), _matches_type(1, float), _matches_type("pre", Literal["pre", "post"])
     (False, True, True)
     """
     if get_origin(hint) is Literal:

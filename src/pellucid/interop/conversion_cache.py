@@ -1,0 +1,108 @@
+"""Cache of converted models, beside the model they were made from and named by the hash of its content."""
+
+import atexit
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from pellucid.interop.ctranslate2_library import import_ctranslate2
+from pellucid.store.atomic import verify_directory
+from pellucid.store.directory import Bundle
+
+_LAYOUT_VERSION = 2
+"""Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced."""
+
+_FORMULAS = Path(__file__).parent.parent / "model"
+
+_ABANDONED_SECONDS = 24 * 3600
+"""Age in seconds after which an unfinished conversion counts as abandoned."""
+
+
+def converted_directory(bundle: Bundle, precision: str) -> Path:
+    """Return the directory of a model converted for CTranslate2: made now, or cached and intact.
+
+    It lies in `.NAME.ctranslate2` beside the model; where nothing can be written there, in the user's cache
+    ($XDG_CACHE_HOME/pellucid or ~/.cache/pellucid); where nothing can be written there either, in a temporary
+    directory, removed when the program ends. Raises ValueError for a model that cannot be converted.
+    """
+    source = _conversion_hash(bundle)
+    for folder in _conversion_folders(bundle.directory.resolve()):
+        # A full or read-only disk is no reason to fail: the next folder is tried.
+        with suppress(OSError):
+            return _convert_inside(folder, source, bundle, precision)
+    folder = Path(tempfile.mkdtemp(prefix="pellucid-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _convert_inside(folder, source, bundle, precision)
+
+
+def _conversion_hash(bundle: Bundle) -> str:
+    """Return the SHA-256 of all that decides the result: every file of the model, and the code that converts it."""
+    files = [f"{name} {entry['sha256']}" for name, entry in sorted(bundle.manifest["files"].items())]
+    # A formula that somebody changed makes another model of the same weights.
+    formulas = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(_FORMULAS.glob("*.py"))]
+    return hashlib.sha256(
+        " ".join([*files, *formulas, import_ctranslate2().__version__, str(_LAYOUT_VERSION)]).encode()
+    ).hexdigest()
+
+
+def _conversion_folders(directory: Path) -> Iterator[Path]:
+    """Yield the folders that may hold conversions of the model in `directory`, the best first."""
+    yield directory.parent / f".{directory.name}.ctranslate2"
+    # In the shared cache two models may have one name, so the hash of the path tells them apart.
+    name = f"{directory.name}-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}.ctranslate2"
+    with suppress(RuntimeError):  # not everyone has a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pellucid" / name
+
+
+def _convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -> Path:
+    """Return the conversion in this folder, made if need be; OSError where it cannot be written."""
+    path = folder / f"{source[:12]}-{precision}"
+    if _is_sound_conversion(path, source):
+        return path
+    from pellucid.interop.ctranslate2 import convert_to_ctranslate2  # it imports torch, as `bundle.model` does
+
+    folder.mkdir(parents=True, exist_ok=True)
+    # Each process writes in a folder of its own and renames the result: whichever is first, what is there is whole.
+    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    try:
+        convert_to_ctranslate2(bundle.model, bundle.tokenizer, scratch / path.name, precision, source=source)
+        _put_conversion(scratch / path.name, path, source, out_of_the_way=scratch / "old")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _remove_older(path, precision)
+    return path
+
+
+def _is_sound_conversion(path: Path, source: str) -> bool:
+    """Return whether a path holds a conversion of exactly this model, every file with the bytes it was written with."""
+    try:
+        return verify_directory(path).get("source") == source
+    except (ValueError, OSError):
+        return False
+
+
+def _put_conversion(new: Path, path: Path, source: str, out_of_the_way: Path) -> None:
+    """Rename a new conversion to its path, unless another process has just put an intact one there."""
+    try:
+        new.rename(path)
+    except OSError:
+        if _is_sound_conversion(path, source):
+            return
+        # A directory cannot be renamed over another that is not empty: the damaged one goes first.
+        path.rename(out_of_the_way)
+        new.rename(path)
+
+
+def _remove_older(path: Path, precision: str) -> None:
+    """Remove conversions to this precision of earlier states of the model, and unfinished ones that crashes left."""
+    for other in path.parent.iterdir():
+        older = other.name != path.name and re.fullmatch(f"[0-9a-f]{{12}}-{precision}", other.name)
+        with suppress(OSError):
+            if older or (other.name.startswith("new-") and time.time() - other.stat().st_mtime > _ABANDONED_SECONDS):
+                shutil.rmtree(other, ignore_errors=True)
