@@ -8,11 +8,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from pellucid.decode.assemble import NotTranslated, Translation
 from pellucid.decode.config import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import NotTranslated, Translation
+from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Score, Translator
 from pellucid.store.directory import Bundle, load_bundle
 
@@ -354,7 +354,7 @@ def load_torch_models(
     directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
-    from pellucid.decode.ensemble import require_one_vocabulary
+    from pellucid.decode.torch_engine import require_one_vocabulary
     from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 
     bundles = [load_bundle(directory) for directory in directories]

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.inspect.analogies import parse_question, solve_analogy
-from pellucid.inspect.embeddings import Embeddings
 from pellucid.inspect.positions import doubled_exponent_table, paper_table, wavelengths
+from pellucid.inspect.words import Embeddings, parse_question, solve_analogy
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend, masked_softmax
 from pellucid.model.cache import Cache

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.api import load
-from pellucid.cli.inspecting import tokens
+from pellucid.cli.inspecting import pieces as tokens
 from pellucid.inspect import attention
 from pellucid.store.directory import save_bundle
 from tests.cli.test_inspect_model import is_whole_figure

@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pellucid.inspect.analogies import (
+from pellucid.inspect.words import (
+    Embeddings,
     answer_ranks,
     measure_accuracy,
     parse_question,
@@ -11,7 +12,6 @@ from pellucid.inspect.analogies import (
     solve_analogy,
     sum_of_words,
 )
-from pellucid.inspect.embeddings import Embeddings
 from tests.inspect.test_embeddings import table
 
 

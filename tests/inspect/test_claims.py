@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS
-from pellucid.inspect.claims import compare_masking, cross_attention_diagonals, mean_diagonal
+from pellucid.inspect.model_queries import compare_masking, cross_attention_diagonals, mean_diagonal
 from pellucid.trace.session import perform_act
 from tests.trace.traced import small_traced
 

@@ -7,7 +7,7 @@ import torch
 from pellucid.decode.translate import Translator, inference_only
 from pellucid.inspect import importance
 from pellucid.inspect.importance import Head, gate_heads, list_heads, pair_losses, silence_in_weights, silence_watcher
-from pellucid.inspect.study_pairs import study_batches
+from pellucid.inspect.pattern_measures import study_batches
 from pellucid.model import Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit
@@ -151,7 +151,7 @@ def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     model, pairs = model_and_pairs(double=True)
     heads = list_heads(model.config)[::5]
     together = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
-    monkeypatch.setattr("pellucid.inspect.study_pairs.NUMBERS_PER_BATCH", 1)
+    monkeypatch.setattr("pellucid.inspect.pattern_measures.NUMBERS_PER_BATCH", 1)
     one_by_one = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
     for a, b in zip(together, one_by_one, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.inspect.input_vectors import input_vectors
+from pellucid.inspect.pieces import input_vectors
 from tests.trace.traced import small_traced
 
 

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from pellucid.inspect import pattern_measures
-from pellucid.inspect.pattern_measures import OFFSETS, MeasureSums
+from pellucid.inspect.pattern_measures import OFFSETS, BatchSide, MeasureSums, PieceFrequencies
 from pellucid.inspect.roles import QueryShare, positional_badges, rare_word_badges
-from pellucid.inspect.study_pairs import BatchSide, PieceFrequencies
 from tests.inspect.studied import random_pattern, shifted_pattern, source_side, target_side
 
 LENGTHS = [7, 1, 5, 3]

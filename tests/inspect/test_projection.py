@@ -5,7 +5,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from pellucid.inspect.projection import project_vectors
+from pellucid.inspect.words import project_vectors
 
 
 def random_vectors(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
@@ -64,7 +64,7 @@ def test_what_cannot_be_drawn_is_refused(arguments: dict, message: str):
 
 @pytest.mark.parametrize(("method", "package"), [("tsne", "scikit-learn"), ("umap", "umap-learn")])
 def test_a_method_that_is_not_installed_says_how_to_get_it(method: str, package: str, monkeypatch):
-    monkeypatch.setattr("pellucid.inspect.projection.find_spec", lambda name: None)
+    monkeypatch.setattr("pellucid.inspect.words.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=f"{method} needs {package}, which is not installed: pip install {package}"):
         project_vectors(random_vectors(), method)
 
@@ -83,7 +83,7 @@ def test_an_installed_method_is_called(method: str, module: str, monkeypatch):
     fake.UMAP = inner.TSNE = FakeProjector  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, module, fake)
     monkeypatch.setitem(sys.modules, "sklearn.manifold", inner)
-    monkeypatch.setattr("pellucid.inspect.projection.find_spec", lambda name: fake)
+    monkeypatch.setattr("pellucid.inspect.words.find_spec", lambda name: fake)
     projection = project_vectors(random_vectors(), method, 3, seed=7)
     assert projection.places.shape == (31, 3)
     assert (projection.shares, called_with["random_state"], called_with["metric"]) == ((), 7, "cosine")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.inspect.query_key_products import query_key_plane, take_product_apart
+from pellucid.inspect.attention import query_key_plane, take_product_apart
 from tests.trace.traced import ball, small_traced
 
 

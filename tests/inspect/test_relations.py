@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from pellucid.inspect import pattern_measures, relations
+from pellucid.inspect import pattern_measures
+from pellucid.inspect import roles as relations
 from pellucid.inspect.conllu import Relation, read_conllu, word_of_each_piece
-from pellucid.inspect.relations import RelationCounts, follow_syntax
-from pellucid.inspect.roles import relation_badges
+from pellucid.inspect.roles import RelationCounts, follow_syntax, relation_badges
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
 

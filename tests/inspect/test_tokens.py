@@ -1,7 +1,7 @@
 import pytest
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.inspect.tokens import count_words_and_pieces, cutter_of_file, cutter_of_tokenizer
+from pellucid.inspect.pieces import count_words_and_pieces, cutter_of_file, cutter_of_tokenizer
 from tests.decode.models import LINES, small_tokenizer
 
 ROSES = "Roses are red and violets are blue"

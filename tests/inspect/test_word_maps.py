@@ -4,10 +4,10 @@ import re
 import numpy as np
 import pytest
 
-from pellucid.inspect.embeddings import embedding_table
-from pellucid.inspect.model_queries import VERBS, answers_for_file
-from pellucid.inspect.word_maps import (
+from pellucid.inspect.model_queries import (
     MOST_PIECES_IN_FILE,
+    VERBS,
+    answers_for_file,
     choose_ids,
     cosine_table,
     distinct_table,
@@ -15,6 +15,7 @@ from pellucid.inspect.word_maps import (
     neighbours_by_id,
     word_map,
 )
+from pellucid.inspect.words import embedding_table
 from pellucid.trace.session import perform_act
 from tests.trace.traced import small_traced
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from pellucid.api import Model
-from pellucid.inspect.claims import compare_masking, cross_attention_diagonals
-from pellucid.inspect.embeddings import embedding_table
+from pellucid.inspect.model_queries import compare_masking, cosine_table, cross_attention_diagonals
 from pellucid.inspect.positions import compare_with_wrong_table, position_vectors
-from pellucid.inspect.word_maps import cosine_table
+from pellucid.inspect.words import embedding_table
 from pellucid.trace.session import Trace
 from tests.page.studied import SENTENCE, TARGET, Reader, make_studied_model, make_study, open_reader
 

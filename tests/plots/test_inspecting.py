@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 
 from pellucid.plots.architecture import draw_architecture
-from pellucid.plots.heatmap import draw_heat_map
-from pellucid.plots.lengths import draw_by_length
-from pellucid.plots.positions import draw_positions
-from pellucid.plots.scatter import draw_scatter
+from pellucid.plots.charts import draw_by_length, draw_positions, draw_scatter
+from pellucid.plots.figure import draw_heat_map
 
 
 def test_a_heat_map_shows_the_matrix_it_was_given(saved_figures, tmp_path):

@@ -75,7 +75,7 @@ def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
 @contextmanager
 def name_file_in_errors(path: str) -> Iterator[None]:
     """Put the name of the file into errors about its lines and into warnings of lines that were not translated."""
-    from pellucid.decode.assemble import NotTranslated
+    from pellucid.decode.lines import NotTranslated
 
     name = "standard input" if path == "-" else path
     show = warnings.showwarning

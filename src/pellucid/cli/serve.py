@@ -66,7 +66,7 @@ def run(
         are = "is" if len(missing) == 1 else "are"
         raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
     from pellucid.config import apply_overrides, build_settings
-    from pellucid.decode.terms import Terms
+    from pellucid.decode.terms.glossary import Terms
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.gate import LOOPBACK, ApiKeys
     from pellucid.serve.settings import Languages, Limits

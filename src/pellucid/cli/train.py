@@ -130,7 +130,7 @@ def plot_training(directory: Path) -> Path | None:
     from pellucid.train.log import read_log
 
     try:
-        from pellucid.plots.training import draw_training_curve
+        from pellucid.plots.charts import draw_training_curve
 
         path = directory / "training.png"
         draw_training_curve(read_log(directory / "log.jsonl"), path)

@@ -26,7 +26,7 @@ from pellucid.decode.alignment import (
     words_without_punctuation,
 )
 from pellucid.decode.translate import inference_only
-from pellucid.inspect.study_pairs import batch_numbers
+from pellucid.inspect.pattern_measures import batch_numbers
 from pellucid.model import ModelConfig, Transformer
 
 SIDES = ("output", "input")

@@ -16,10 +16,8 @@ from pellucid.decode.alignment import Links, align_sentences
 from pellucid.decode.translate import inference_only
 from pellucid.inspect import importance, pattern_measures, roles
 from pellucid.inspect.importance import Head, LossChange, ScoreCurve
-from pellucid.inspect.pattern_measures import OFFSETS, MeasureSums
-from pellucid.inspect.relations import FollowedRelation, RelationCounts
-from pellucid.inspect.roles import Badge, QueryShare
-from pellucid.inspect.study_pairs import BatchSide, StudyBatch, StudyPairs, study_batches
+from pellucid.inspect.pattern_measures import OFFSETS, BatchSide, MeasureSums, StudyBatch, StudyPairs, study_batches
+from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare, RelationCounts
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Record

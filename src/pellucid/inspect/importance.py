@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import PAD
 from pellucid.decode.translate import inference_only
-from pellucid.inspect.study_pairs import StudyBatch, StudyPairs, study_batches
+from pellucid.inspect.pattern_measures import StudyBatch, StudyPairs, study_batches
 from pellucid.model import Memory, ModelConfig, Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit

@@ -1,18 +1,228 @@
-"""Measures of a head's patterns as sums that are divided once: confidence, offsets, and rarity of the pieces read.
+"""Sentence pairs of a study of heads in batches, and measures of the patterns on them as sums that are divided once."""
 
-Confidence, positional and rare-word heads are those of Voita et al. 2019, section 4. Special tokens (the end mark of
-the source, the start mark that the decoder reads) are left out, as queries and as keys that may have the largest
-weight; their share is measured separately.
-"""
-
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pellucid.inspect.study_pairs import BatchSide
+from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.model import ModelConfig
+from pellucid.trace.edits import attention_names
+from pellucid.trace.facts import make_side
+
+NUMBERS_PER_BATCH = 2**25
+"""Most numbers in all the patterns of a batch, or in its logits: 128 MB of either."""
+
+COMMONEST = 500
+"""Number of pieces that count as common; a sentence with any other piece has a rare one (Voita et al. 2019, 4.3)."""
+
+IdsAndWords = tuple[list[int], list[int]]
+"""Ids of one side of a pair, and for each the number of its word, -1 for special tokens."""
+
+
+@dataclass(frozen=True)
+class PieceFrequencies:
+    """Counts of the pieces of a vocabulary in a text, and whether each is among the commonest."""
+
+    counts: Float[Tensor, " V"]
+    common: Bool[Tensor, " V"]
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[Sequence[int]], vocabulary: int) -> "PieceFrequencies":
+        """Count the pieces of these sentences, without special tokens."""
+        pieces = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
+        counts, common = torch.zeros(vocabulary), torch.zeros(vocabulary, dtype=torch.bool)
+        # equally common pieces are ranked by id, so that the same text always gives the same ranks
+        for rank, (i, count) in enumerate(sorted(pieces.items(), key=lambda row: (-row[1], row[0]))):
+            counts[i] = count
+            common[i] = rank < COMMONEST
+        return cls(counts, common)
+
+
+@dataclass(frozen=True)
+class StudyPairs:
+    """Sentence pairs as ids, the end mark last; pair i stood in line `lines[i]` of the input, counted from 0."""
+
+    sources: list[IdsAndWords]
+    targets: list[IdsAndWords]
+    lines: list[int]
+    texts: list[tuple[str, str]]
+    of_sources: PieceFrequencies
+    of_targets: PieceFrequencies
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def pieces(self) -> int:
+        """Number of target pieces, end marks counted: the divisor of a sum of losses."""
+        return sum(len(ids) for ids, _ in self.targets)
+
+
+@dataclass(frozen=True)
+class BatchSide:
+    """Positions of one side of a batch: their ids, words (-1 for none) and numbers (0 for the first piece).
+
+    The decoder reads the start mark first, at position -1.
+    """
+
+    ids: Int[Tensor, "B Q"]
+    words: Int[Tensor, "B Q"]
+    positions: Int[Tensor, " Q"]
+    commonness: PieceFrequencies
+
+    @property
+    def not_padding(self) -> Bool[Tensor, "B Q"]:
+        """Mask that is true everywhere but at padding."""
+        return self.ids != PAD
+
+    @property
+    def not_special(self) -> Bool[Tensor, "B Q"]:
+        """Mask that is true everywhere but at padding and other special tokens."""
+        return self.not_padding & (self.ids != BOS) & (self.ids != EOS)
+
+
+@dataclass(frozen=True)
+class StudyBatch:
+    """Some of the pairs: the input of the encoder, the input of the decoder, and the pieces expected of it."""
+
+    numbers: list[int]
+    source: BatchSide
+    target_in: BatchSide
+    target_out: BatchSide
+
+
+def encode_study_pairs(
+    tokenizer: Tokenizer,
+    config: ModelConfig,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    counted: Iterable[str] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> StudyPairs:
+    """Encode pairs for a study; pairs with a blank side and pairs too long for the model are left out, with a note.
+
+    Source pieces are counted in the text `counted`, or else, as the target pieces are, in these pairs. `numbers` are
+    the lines that the pairs stood in, 0 first, if those are others. Raises ValueError for unequal numbers of sides and
+    if no pair is left.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
+    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    lengths = [(len(a), len(b)) for a, b in zip(source_ids, target_ids, strict=True)]
+    # an end mark alone is one id
+    blank = [n for n, pair in enumerate(lengths) if min(pair) < 2]
+    long = [n for n, pair in enumerate(lengths) if min(pair) > 1 and max(pair) > config.max_positions]
+    # the order of the lines stays, so that gold alignments can be found by them
+    lines = sorted({*range(len(lengths))} - {*blank, *long})
+    notes = [
+        f"{len(skipped):,} pairs left out: {why}, the first in line {(numbers or range(len(sources)))[skipped[0]] + 1}"
+        for skipped, why in ((blank, "a side is blank"), (long, f"more than {config.max_positions} pieces"))
+        if skipped
+    ]
+    if not lines:
+        raise ValueError(f"no pair to look at: {'; '.join(notes) or 'there is none'}")
+    # a list can be counted here; the text of `counted` may be larger than the memory, so it streams
+    counted_sentences = [source_ids[n] for n in lines] if counted is None else encode_stream(tokenizer, counted)
+    return StudyPairs(
+        [with_word_numbers(tokenizer.source_pieces(source_ids[n]), source_ids[n], sources[n]) for n in lines],
+        [with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
+        lines,
+        [(sources[n], targets[n]) for n in lines],
+        PieceFrequencies.from_sentences(counted_sentences, config.source_vocabulary),
+        PieceFrequencies.from_sentences([target_ids[n] for n in lines], config.target_vocabulary),
+        tuple(notes),
+    )
+
+
+def encode_stream(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_000) -> Iterator[list[int]]:
+    """Yield the ids of any number of lines, a block of them in memory at a time."""
+    remaining = iter(lines)
+    while block_lines := list(islice(remaining, block)):
+        yield from tokenizer.encode_source(block_lines)
+
+
+def with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWords:
+    """Return the ids with the number of the word of each."""
+    return ids, [-1 if word is None else word for word in make_side(pieces, ids, text, text).words]
+
+
+def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:
+    """Yield all pairs in batches, those of like length together."""
+    for numbers in batch_numbers(pair_lengths(pairs), config):
+        yield make_study_batch(pairs, numbers, device)
+
+
+def count_batches(pairs: StudyPairs, config: ModelConfig) -> int:
+    """Count the batches of all pairs."""
+    return sum(1 for _ in batch_numbers(pair_lengths(pairs), config))
+
+
+def pair_lengths(pairs: StudyPairs) -> dict[int, int]:
+    """Return the length of the longer side of each pair."""
+    sides = zip(pairs.sources, pairs.targets, strict=True)
+    return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(sides)}
+
+
+def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
+    """Yield the keys of `lengths`, longest first, in batches whose patterns and logits have a bounded size."""
+    heads = config.heads * len(attention_names(config))
+    order = sorted(lengths, key=lambda n: (-lengths[n], n))
+    start = 0
+    while start < len(order):
+        length = lengths[order[start]]
+        # patterns grow with the square of the length, logits with length times vocabulary
+        room = NUMBERS_PER_BATCH // max(heads * length * length, config.target_vocabulary * length)
+        # at least one pair, even where one alone is over the bound
+        yield order[start : start + max(1, min(64, room))]
+        start += max(1, min(64, room))
+
+
+def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device) -> StudyBatch:
+    """Put these pairs into one rectangle for each side."""
+    # teacher forcing: the decoder reads the target one position late
+    decoder_inputs = [([BOS, *ids[:-1]], [-1, *words[:-1]]) for ids, words in (pairs.targets[n] for n in numbers)]
+    return StudyBatch(
+        numbers,
+        make_batch_side([pairs.sources[n] for n in numbers], 0, pairs.of_sources, device),
+        # numbered from -1, so that target_in and target_out give a piece the same position
+        make_batch_side(decoder_inputs, -1, pairs.of_targets, device),
+        make_batch_side([pairs.targets[n] for n in numbers], 0, pairs.of_targets, device),
+    )
+
+
+def make_batch_side(
+    rows: Sequence[IdsAndWords], first: int, commonness: PieceFrequencies, device: torch.device
+) -> BatchSide:
+    """Make one side of a batch, whose first position is numbered `first`."""
+    ids = fill_rectangle([ids for ids, _ in rows], PAD, device)
+    positions = torch.arange(first, first + ids.shape[1], device=device)
+    return BatchSide(ids, fill_rectangle([words for _, words in rows], -1, device), positions, commonness)
+
+
+def fill_rectangle(rows: Sequence[Sequence[int]], filling: int, device: torch.device) -> Int[Tensor, "B Q"]:
+    """Put each row into a rectangle, filled up to the longest."""
+    rectangle = np.full((len(rows), max(map(len, rows))), filling, dtype=np.int64)
+    for row, values in zip(rectangle, rows, strict=True):
+        row[: len(values)] = values
+    return torch.from_numpy(rectangle).to(device)
+
+
+def spread_evenly(lines: Sequence[str], limit: int) -> list[int]:
+    """Return the numbers of at most `limit` lines, spread evenly; 0 is all.
+
+    >>> spread_evenly("abcdefg", 3)
+    [0, 3, 6]
+    """
+    step = -(-len(lines) // limit) if limit else 1
+    return list(range(0, len(lines), max(1, step)))
+
 
 OFFSETS = tuple(range(-3, 4))
 """Distances from the query to the key: -1 is the neighbour on the left, 0 the query itself."""

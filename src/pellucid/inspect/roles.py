@@ -1,7 +1,26 @@
-"""Badges of heads, by fixed rules: R reads rare words, -1 or +1 is positional, A aligns, S follows a relation."""
+"""Roles of heads: relations between words that they follow, badges by fixed rules, and the file of badges."""
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.translate import inference_only
+from pellucid.inspect import pattern_measures
+from pellucid.inspect.conllu import ParsedSentence, word_of_each_piece
+from pellucid.inspect.importance import list_heads
+from pellucid.inspect.pattern_measures import IdsAndWords, PieceFrequencies, batch_numbers, make_batch_side
+from pellucid.model import Transformer
+from pellucid.store.directory import WEIGHTS, Bundle
+from pellucid.trace.record import Record
 
 POSITIONAL = 0.90
 """Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1)."""
@@ -101,3 +120,212 @@ def relation_badges(
         f"{relation}: hit in {share:.0%} of {instances:,}; always reading {describe_offset(offset)} hits {baseline:.0%}"
     )
     return [Badge(mark, says, share, baseline)]
+
+
+NAMES = ("nsubj", "obj", "amod", "advmod")
+"""Relations of syntax that are counted."""
+
+RightWords = Mapping[int, Sequence[int]]
+"""Words that it would be right to read, for each word that reads."""
+
+
+@dataclass(frozen=True)
+class FollowedRelation:
+    """Frequency with which each head of an attention reads the word that a relation leads to.
+
+    `shares` are of the instances, one for each head; `baseline` is what always reading the word `offset` places on
+    would reach, with the best offset there is.
+    """
+
+    relation: str
+    attention: str
+    shares: list[float]
+    baseline: float
+    offset: int
+    instances: int
+
+
+class RelationCounts:
+    """Hits of each head, and the distances of the right words."""
+
+    def __init__(self) -> None:
+        self.hits: dict[str, Float[Tensor, " H"]] = {}
+        self.instances: Counter[str] = Counter()
+        self.apart: dict[str, Counter[int]] = {}
+
+    def add(self, name: str, most_read: Int[Tensor, "H W"], right_words: RightWords) -> None:
+        """Count a sentence: `most_read` is the word that each word reads most."""
+        distances = self.apart.setdefault(name, Counter())
+        for reader, targets in right_words.items():
+            hit = torch.isin(most_read[:, reader], torch.tensor(list(targets)))
+            self.hits[name] = self.hits.get(name, 0.0) + hit.double()
+            self.instances[name] += 1
+            distances.update({word - reader for word in targets})
+
+    def as_followed(self, relation: str, attention: str) -> FollowedRelation | None:
+        """Return how often each head follows a relation; None where there was no instance."""
+        count = self.instances[relation]
+        if not count:
+            return None
+        # of equally good offsets the nearest, and of those the one to the right
+        offset, baseline_hits = max(self.apart[relation].items(), key=lambda row: (row[1], -abs(row[0]), row[0]))
+        return FollowedRelation(
+            relation, attention, (self.hits[relation] / count).tolist(), baseline_hits / count, offset, count
+        )
+
+
+def follow_syntax(
+    model: Transformer, tokenizer: Tokenizer, parsed: Iterable[ParsedSentence]
+) -> tuple[list[FollowedRelation], list[str]]:
+    """Count for each relation, in each direction, how often the encoder's heads follow it; also return notes.
+
+    Words are those of the file. Notes say which sentences were left out.
+    """
+    sentences, rows, strange, long = [], [], 0, 0
+    for sentence in parsed:
+        [ids] = tokenizer.encode_source([sentence.text])
+        words = word_of_each_piece(tokenizer.source_pieces(ids[:-1] if ids[-1:] == [EOS] else ids), sentence.words)
+        # the parse is of other words than the pieces spell, so its relations cannot be counted
+        if words is None:
+            strange += 1
+        elif len(ids) > model.config.max_positions:
+            long += 1
+        else:
+            sentences.append(sentence)
+            # the end mark belongs to no word
+            rows.append((ids, [*words, *[-1] * (len(ids) - len(words))]))
+    notes = [
+        f"{count:,} parsed sentences left out: {why}"
+        for count, why in (
+            (strange, "the tokenizer spells other words"),
+            (long, f"more than {model.config.max_positions} pieces"),
+        )
+        if count
+    ]
+    counts: dict[str, RelationCounts] = {
+        f"encoder.{n}.self": RelationCounts() for n in range(model.config.encoder_layers)
+    }
+    # rarity is not measured here
+    nothing = PieceFrequencies.from_sentences([], model.config.source_vocabulary)
+    device = model.output_embedding.weight.device
+    for numbers in batch_numbers({n: len(ids) for n, (ids, _) in enumerate(rows)}, model.config):
+        side = make_batch_side([rows[n] for n in numbers], 0, nothing, device)
+        record = Record([f"{name}.pattern" for name in counts])
+        with inference_only(model):
+            model.encode(side.ids, record)
+        for name, count in counts.items():
+            pattern = pattern_measures.merge_to_words(record[f"{name}.pattern"], side.words, side.words)
+            most_read = pattern_measures.most_read_keys(
+                pattern, pattern_measures.view_of_words(side, side, causal=False)
+            ).cpu()
+            for row, n in zip(most_read, numbers, strict=True):
+                count_syntax(count, row, sentences[n], rows[n])
+    followed = [
+        relation_followed
+        for relation in NAMES
+        for direction in (f"{relation}: dependent to head", f"{relation}: head to dependent")
+        for name, count in counts.items()
+        if (relation_followed := count.as_followed(direction, name)) is not None
+    ]
+    return followed, notes
+
+
+def count_syntax(
+    count: RelationCounts, most_read: Int[Tensor, "H W"], parsed: ParsedSentence, row: IdsAndWords
+) -> None:
+    """Count the instances of one sentence whose words both have a piece of their own."""
+    # every instance counts for itself: of two adjectives of a noun, a head can follow one
+    words_with_pieces = set(row[1])
+    for relation in parsed.relations:
+        if relation.name in NAMES and {relation.dependent, relation.head} <= words_with_pieces:
+            count.add(f"{relation.name}: dependent to head", most_read, {relation.dependent: [relation.head]})
+            count.add(f"{relation.name}: head to dependent", most_read, {relation.head: [relation.dependent]})
+
+
+LARGEST_FILE = 2**23
+"""Most bytes that such a file may have; the file of a large model has some 100 kB."""
+
+FORMAT = 1
+
+
+def badges_path(bundle: Bundle) -> Path:
+    """Return where the page looks for the badges: runs/demo/best.heads.json for runs/demo/best."""
+    return bundle.directory.with_name(f"{bundle.directory.name}.heads.json")
+
+
+def read_badges(bundle: Bundle) -> dict[str, Any]:
+    """Read the badges of a model, trusting nothing in the file.
+
+    Raises ValueError, saying how to make the file, where there is none, where it belongs to another model, or where it
+    holds anything else than badges of these heads.
+    """
+    path = badges_path(bundle)
+    command = f"pellucid inspect heads {bundle.directory} --source FILE --target FILE --badges {path}"
+    if not path.is_file():
+        raise ValueError(f"the heads of this model were not studied; run: {command}")
+    # before reading: whatever lies there would be in memory whole
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"{path} has more than {LARGEST_FILE:,} bytes and is no file of badges; run: {command}")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {error}; run: {command}") from None
+    if problem := badges_problem(content, bundle):
+        raise ValueError(f"{path} {problem}; run: {command}")
+    return content
+
+
+def badges_problem(content: object, bundle: Bundle) -> str | None:
+    """Return what keeps a value from being the badges of this model, as the end of a sentence about its file."""
+    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+        return "is no file of badges that this program reads"
+    weights_hash = bundle.manifest.get("files", {}).get(WEIGHTS, {}).get("sha256")
+    # heads of other weights have other roles, even in a model of equal shape
+    if not weights_hash or content.get("sha256") != weights_hash:
+        return "was made with other weights than this model has"
+    checks = {
+        # not isinstance: bool is a subclass of int
+        "pairs": type(content.get("pairs")) is int,
+        "loss": is_finite_number(content.get("loss")),
+        "rules": is_table_of_texts(content.get("rules")),
+        "heads": isinstance(content.get("heads"), list),
+    }
+    damaged = [name for name, passed in checks.items() if not passed]
+    if damaged:
+        return f"is damaged: {damaged[0]} is not what it should be"
+    heads = content["heads"]
+    if not all(isinstance(head, Mapping) and is_sound_head(head) for head in heads):
+        return "is damaged: one of its heads is not what it should be"
+    if sorted((head["attention"], head["head"]) for head in heads) != sorted(list_heads(bundle.model.config)):
+        return "names other heads than this model has"
+    return None
+
+
+def is_sound_head(head: Mapping[Any, Any]) -> bool:
+    """Whether one head has a name, the cost of its silence, its error and its roles."""
+    badges = head.get("badges")
+    return (
+        isinstance(head.get("attention"), str)
+        and type(head.get("head")) is int
+        and all(is_finite_number(head.get(name)) for name in ("silent", "gradient"))
+        and (head.get("error") is None or is_finite_number(head["error"]))
+        and isinstance(badges, list)
+        and all(isinstance(badge, Mapping) and is_sound_badge(badge) for badge in badges)
+    )
+
+
+def is_sound_badge(badge: Mapping[Any, Any]) -> bool:
+    """Whether one badge has a mark, a sentence and its two shares."""
+    has_texts = all(isinstance(badge.get(name), str) for name in ("mark", "says"))
+    return has_texts and all(is_finite_number(badge.get(name)) for name in ("share", "beside"))
+
+
+def is_finite_number(value: object) -> bool:
+    """Whether a value is a finite number."""
+    # json.loads reads NaN and Infinity, and true would pass as the number 1
+    return isinstance(value, int | float) and type(value) is not bool and isfinite(value)
+
+
+def is_table_of_texts(value: object) -> bool:
+    """Whether a value is a table of texts."""
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)

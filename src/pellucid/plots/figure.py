@@ -1,8 +1,11 @@
-"""Empty figures and their files: what every drawing begins and ends with."""
+"""Empty figures, matrices as colours, and the files of figures: what every drawing is made with."""
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pellucid.store.atomic import atomic_file
 
@@ -55,3 +58,94 @@ def escape_dollars(text: str) -> str:
     5 \\$ a
     """
     return text.replace("$", r"\$")
+
+
+def draw_heat_map(
+    values: np.ndarray,
+    path: str | Path,
+    *,
+    title: str = "",
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    row_name: str = "",
+    column_name: str = "",
+    signed: bool = False,
+    low: float | None = None,
+    high: float | None = None,
+    cells: Sequence[Sequence[str]] | None = None,
+    absent: bool = False,
+) -> None:
+    """Draw one matrix; `cells` are words to be written into its entries, which are drawn larger for them.
+
+    With `absent`, NaN is an entry that cannot exist, and is hatched; otherwise it is a mistake, and magenta.
+    """
+    columns_across, rows_down = values.shape[1], values.shape[0]
+    cell = (0.75, 0.3) if cells is not None else (0.32, 0.32)
+    # In inches, and at most 24 either way, however large the matrix is.
+    size = [min(max(cell[0] * columns_across + 2.0, 4.0), 24.0), min(max(cell[1] * rows_down + 1.4, 3.0), 24.0)]
+    figure = empty_figure(size[0], size[1])
+    [[axes]] = figure.subplots(1, 1, squeeze=False)
+    draw_matrix(axes, values, signed=signed, low=low, high=high)
+    if absent:
+        # NaN becomes transparent, so that the hatched ground shows through.
+        axes.images[0].set_cmap(axes.images[0].cmap.with_extremes(bad="none"))
+        axes.patch.set(hatch="///", edgecolor="0.8", facecolor="white")
+    name_axes(axes, rows, columns, row_name, column_name)
+    axes.set_title(escape_dollars(title))
+    for row, words in enumerate(cells or ()):
+        for column, word in enumerate(words):
+            shade = scale_position(values[row, column], axes.images[0].get_clim())
+            # The signed scale is dark at both ends, the other one at the lower end.
+            dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
+            axes.text(
+                column,
+                row,
+                escape_dollars(word),
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="white" if dark else "black",
+            )
+    write_figure(figure, path)
+
+
+def draw_matrix(
+    axes: Any, values: np.ndarray, *, signed: bool = False, low: float | None = None, high: float | None = None
+) -> Any:
+    """Draw a matrix and its colour bar on these axes."""
+    finite = np.asarray(values)[np.isfinite(np.asarray(values))]  # of a masked array too
+    largest = float(finite.max(initial=0.0)) if high is None else high
+    smallest = float(finite.min(initial=0.0)) if low is None else low
+    # Zero in the middle, so that equal sizes of either sign look equally strong.
+    if signed:
+        largest = max(abs(largest), abs(smallest))
+        smallest = -largest
+    from matplotlib import colormaps
+
+    image = axes.imshow(
+        values,
+        aspect="auto",
+        interpolation="nearest",
+        cmap=colormaps["RdBu_r" if signed else "cividis"].with_extremes(bad="magenta"),
+        vmin=smallest,
+        vmax=largest if largest > smallest else smallest + 1.0,  # a constant matrix would have an empty scale
+    )
+    axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    return image
+
+
+def name_axes(
+    axes: Any, rows: Sequence[str] | None, columns: Sequence[str] | None, row_name: str, column_name: str
+) -> None:
+    """Write names beside the rows and below the columns."""
+    axes.set_ylabel(escape_dollars(row_name))
+    axes.set_xlabel(escape_dollars(column_name))
+    if rows is not None:
+        axes.set_yticks(range(len(rows)), [escape_dollars(row) for row in rows], fontsize=8)
+    if columns is not None:
+        axes.set_xticks(range(len(columns)), [escape_dollars(column) for column in columns], fontsize=8, rotation=90)
+
+
+def scale_position(value: float, limits: tuple[float, float]) -> float:
+    """Return where a value stands on the scale, from 0 to 1."""
+    return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

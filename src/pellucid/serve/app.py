@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
-from pellucid.decode.terms import Terms
+from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
 from pellucid.serve.gate import (
     LOOPBACK,

@@ -12,9 +12,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.known_words import measure_known_words
+from pellucid.decode.terms.word_edges import measure_known_words
 from pellucid.serve.bodies import (
     ENCODED,
     JSON,

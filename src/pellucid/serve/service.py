@@ -14,9 +14,9 @@ from prometheus_client import Gauge
 from starlette.requests import Request
 
 from pellucid.api import Model
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Languages, Limits

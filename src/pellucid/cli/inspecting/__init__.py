@@ -1,24 +1,8 @@
-"""`pellucid inspect`: commands that measure what a model has learned, one small file for each."""
+"""`pellucid inspect`: commands that measure what a model has learned, in one file for each subject."""
 
 import typer
 
-from pellucid.cli.inspecting import (
-    align,
-    analogy,
-    attention,
-    embedding,
-    heads,
-    length,
-    lens,
-    model,
-    neighbours,
-    pair,
-    positions,
-    probes,
-    project,
-    similar,
-    tokens,
-)
+from pellucid.cli.inspecting import align, attention, heads, length, lens, model, pieces, probes, words
 from pellucid.cli.options import refuse_removed, report_errors
 
 EXAMPLES = """\
@@ -41,25 +25,25 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog=f"\b\nExamples:\n{EXAMPLES}",
 )
-for name, module in {
-    "model": model,
-    "tokens": tokens,
-    "embedding": embedding,
-    "similar": similar,
-    "neighbours": neighbours,
-    "analogy": analogy,
-    "project": project,
-    "positions": positions,
-    "lens": lens,
-    "attention": attention,
-    "pair": pair,
-    "probes": probes,
-    "heads": heads,
-    "align": align,
-    "length": length,
+for name, (command, examples) in {
+    "model": (model.show_model, model.MODEL_EXAMPLES),
+    "tokens": (pieces.show_tokens, pieces.TOKENS_EXAMPLES),
+    "embedding": (pieces.show_embedding, pieces.EMBEDDING_EXAMPLES),
+    "similar": (words.show_similarity, words.SIMILARITY_EXAMPLES),
+    "neighbours": (words.show_neighbours, words.NEIGHBOURS_EXAMPLES),
+    "analogy": (words.show_analogy, words.ANALOGY_EXAMPLES),
+    "project": (words.show_projection, words.PROJECTION_EXAMPLES),
+    "positions": (model.show_positions, model.POSITIONS_EXAMPLES),
+    "lens": (lens.run, lens.EXAMPLES),
+    "attention": (attention.show_attention, attention.ATTENTION_EXAMPLES),
+    "pair": (attention.show_pair, attention.PAIR_EXAMPLES),
+    "probes": (probes.run, probes.EXAMPLES),
+    "heads": (heads.run, heads.EXAMPLES),
+    "align": (align.run, align.EXAMPLES),
+    "length": (length.run, length.EXAMPLES),
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
-    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
+    app.command(name, epilog=f"\b\nExamples:\n{examples}")(report_errors(command))
 for name, instead in REMOVED.items():
     refuse_removed(app, name, f"`pellucid inspect {name}`", instead)
 

@@ -251,7 +251,7 @@ def draw_alignment(
 ) -> None:
     """Draw the matrix of one pair, and AER or disagreement layer by layer."""
     from pellucid.inspect.alignment import KINDS, SIDES, alignment_table
-    from pellucid.plots.alignment import draw_alignment_figure
+    from pellucid.plots.charts import draw_alignment_figure
 
     values, links = alignment_table(bundle.model, pair)
     has_gold = gold is not None

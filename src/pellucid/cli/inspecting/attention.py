@@ -1,30 +1,43 @@
-"""`pellucid inspect attention`: the weights of one attention on one sentence, word by word."""
+"""`pellucid inspect attention` and `pair`: the weights of one attention on one sentence, and one score taken apart."""
 
 import csv
 import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.attention_tables import (
-    SIDE,
-    TARGET,
-    WHERE,
-    format_matrix,
-    rows_as_json,
-    trace_heading_lines,
-    trace_tensors,
+from pellucid.cli.inspecting.output import (
+    JSON,
+    PLOT,
+    align_columns,
+    require_figure,
+    save_figure,
+    write_objects,
+    write_table,
 )
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
+from pellucid.cli.terminal import Terminal, escape_controls, text_width, wrap_items
 
 if TYPE_CHECKING:
-    from pellucid.inspect.attention import AttentionSum, AttentionTable
+    import numpy as np
+
+    from pellucid.api import Model
+    from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair, QueryKeyPlane
     from pellucid.trace.session import Trace
 
-EXAMPLES = """\
+WHERE = typer.Option(
+    metavar="NAME",
+    help="attention to look into, by its name in a trace: encoder.0.self, decoder.3.self, decoder.1.cross",
+)
+TARGET = typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
+ROW_SIDE = typer.Option(
+    metavar="output|input",
+    help="row of a target word in cross-attention: the one that writes it, or the one that reads it, one further",
+)
+
+ATTENTION_EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue."
   pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.2.cross --head 1 --plot cross.png
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --stage scores
@@ -36,7 +49,7 @@ LARGEST_ERROR = 1e-4
 """Largest error of a sum of weights, which should be 1: many times what float32 rounds."""
 
 
-def run(
+def show_attention(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
     where: Annotated[str, WHERE] = "encoder.0.self",
@@ -53,7 +66,7 @@ def run(
         typer.Option(metavar="WORD", help="show only this word's row, as a sum of vectors; was:2 is the second was"),
     ] = None,
     target: Annotated[str | None, TARGET] = None,
-    side: Annotated[str, SIDE] = "output",
+    side: Annotated[str, ROW_SIDE] = "output",
     pieces: Annotated[bool, typer.Option("--pieces", help="show pieces, not words")] = False,
     rollout: Annotated[
         bool,
@@ -200,7 +213,7 @@ def write_table_files(
     table: "AttentionTable", trace: "Trace", csv_file: str | None, html: str | None, plot: str | None
 ) -> None:
     """Write the table into the files that were asked for: CSV, HTML, figure."""
-    from pellucid.cli.inspecting.project import write_and_report
+    from pellucid.cli.inspecting.words import write_and_report
 
     weights = table.stage in ("pattern", "rollout")
     if csv_file:
@@ -225,7 +238,7 @@ def write_table_files(
         )
         write_and_report(html, page)
     if plot:
-        from pellucid.plots.heatmap import draw_heat_map
+        from pellucid.plots.figure import draw_heat_map
 
         save_figure(
             plot,
@@ -304,3 +317,131 @@ def write_distances(trace: "Trace", stack: str, json: bool) -> None:
         rows.append([layer.attention, *cells, mean, f"{layer.even:.2f}"])
     write_table(rows, "l" + "r" * (heads + 2))
     write_lines(["", "pieces between what reads and what is read, weighted by attention; marks are left out"])
+
+
+CELLS_SHOWN = 6
+"""Largest numbers of a row that are shown where the table does not fit."""
+
+
+def trace_tensors(loaded: "Model", sentence: str, target: str | None, where: str, names: Sequence[str]) -> "Trace":
+    """Return a trace that keeps these tensors."""
+    # The encoder does not depend on the translation: an empty one saves the search.
+    forced_target = "" if target is None and where.startswith("encoder") else target
+    return loaded.trace(sentence, target=forced_target, keep=names)
+
+
+def trace_heading_lines(trace: "Trace", where: str) -> list[str]:
+    """Return the lines above a table: the sentence and, for the decoder, its translation."""
+    return [trace.source.text, *([] if where.startswith("encoder") else [f"→ {trace.target.text}"]), ""]
+
+
+def format_matrix(
+    rows: Sequence[str], heads: Sequence[str], values: "np.ndarray", digits: int, *, sums: bool
+) -> Iterator[str]:
+    """Yield a table with empty cells for NaN; where it is too wide, each row as a line of its largest numbers."""
+    import numpy as np
+
+    terminal = Terminal.of_stdout()
+    cells = [[f"{value:.{digits}f}" if np.isfinite(value) else "" for value in row] for row in values]
+    totals = [[f"{np.nansum(row):.{digits}f}"] if sums else [] for row in values]
+    head = ["", *heads, *(["sum"] if sums else [])]
+    lines = align_columns(
+        [head, *([name, *row, *total] for name, row, total in zip(rows, cells, totals, strict=True))],
+        "l" + "r" * (len(head) - 1),
+    )
+    # A file or a pipe gets the whole table, however wide it is.
+    if not terminal.colour or max(map(text_width, lines)) <= terminal.width:
+        yield terminal.dim(lines[0])
+        yield from lines[1:]
+        return
+    for name, row in zip(rows, values, strict=True):
+        largest = sorted((n for n in range(len(row)) if np.isfinite(row[n])), key=lambda n: -row[n])[:CELLS_SHOWN]
+        yield from wrap_items(
+            [f"{escape_controls(name)}:", *(f"{escape_controls(heads[n])} {row[n]:.{digits}f}" for n in largest)],
+            terminal.width,
+        )
+
+
+def rows_as_json(values: "np.ndarray") -> list[list[Any]]:
+    """Return rows of numbers for JSON, with None for NaN."""
+    import numpy as np
+
+    return [[float(value) if np.isfinite(value) else None for value in row] for row in values]
+
+
+PAIR_EXAMPLES = """\
+  pellucid inspect pair runs/demo/best "The black cat drank the milk." milk drank
+  pellucid inspect pair runs/demo/best "The black cat drank the milk." milk cat --where encoder.2.self --head 3
+  pellucid inspect pair runs/demo/best "The ball is blue." azul blue --where decoder.3.cross --plot pair.png"""
+
+
+def show_pair(
+    model: Annotated[str, MODEL],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
+    query: Annotated[
+        str, typer.Argument(metavar="WORD", help="word that reads; was:2 is the second was, ▁was a piece")
+    ],
+    key: Annotated[str, typer.Argument(metavar="WORD", help="word that is read")],
+    where: Annotated[str, WHERE] = "encoder.0.self",
+    head: Annotated[int, typer.Option(metavar="N", help="head, counted from 0")] = 0,
+    target: Annotated[str | None, TARGET] = None,
+    side: Annotated[str, ROW_SIDE] = "output",
+    count: Annotated[int, typer.Option("--count", "-k", help="dimensions to show of either sign")] = 5,
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Show why one word reads another, from q · k.
+
+    The product q · k is taken apart into cosine, lengths and dimensions. It is large when query and key are long and
+    point the same way; it is the sum of one product for each dimension. Divided by sqrt(d_k) it is the score, and
+    softmax over the row makes the weight. --plot draws all queries and keys of the sentence as arrows on a plane.
+    """
+    from pellucid.api import load
+    from pellucid.inspect.attention import query_key_plane, require_head, take_product_apart
+
+    require_figure(plot)
+    if count < 1:
+        raise ValueError(f"--count is {count}, it must be 1 or more")
+    loaded = load(model)
+    # Wrong names are reported before the search.
+    require_head(loaded.bundle.model.config, where, head)
+    names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
+    trace = trace_tensors(loaded, sentence, target, where, names)
+    pair = take_product_apart(trace, where, head, query, key, side=side)
+    if plot:
+        draw_plane(pair, query_key_plane(trace, where, head, side=side), plot)
+    if json:
+        write_objects([pair])
+        return
+    write_lines(trace_heading_lines(trace, where))
+    write_lines(product_lines(pair, count))
+
+
+def product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
+    """Yield the score as sums and products, one per line."""
+    names = f"{pair.query} ({pair.query_piece})", f"{pair.key} ({pair.key_piece})"
+    yield f"{pair.attention}, head {pair.head}: {names[0]} reads {names[1]}"
+    yield from (f"note: {note}" for note in pair.notes)
+    yield ""
+    yield f"cosine × |q| × |k|   {pair.cosine:+.4f} × {pair.query_norm:.4f} × {pair.key_norm:.4f}"
+    yield f"= q · k              {pair.product:+.4f}"
+    yield f"/ sqrt(d_k)          / sqrt({pair.width}) = {pair.width**0.5:.4f}"
+    yield f"= score              {pair.score:+.4f}"
+    # The decoder may not read later positions, so the number of keys depends on the query.
+    keys = f"number {pair.rank} of {pair.keys} that may be read"
+    yield f"softmax: weight      {pair.weight:.4f}, {keys}; even weights would be {1 / pair.keys:.4f}"
+    yield ""
+    for title, sign in (("add most", 1), ("take most away", -1)):
+        largest = [f"dim {d} {value:+.3f}" for d, value in pair.largest(count, sign)]
+        yield f"of {pair.width} dimensions {title}: {', '.join(largest) or 'none'}"
+
+
+def draw_plane(pair: "QueryKeyPair", plane: "QueryKeyPlane", plot: str) -> None:
+    """Draw queries and keys as arrows, those of the pair in bold."""
+    from pellucid.plots.charts import draw_arrows
+
+    # Lengths off the plane are lost: the title says how much of them is kept.
+    title = f"{pair.attention}, head {pair.head}: the plane keeps {plane.kept:.0%} of the squared lengths"
+    groups = {"queries": (plane.queries, plane.query_labels), "keys": (plane.keys, plane.key_labels)}
+    marked = {"queries": pair.query_place, "keys": pair.key_place}
+    save_figure(plot, lambda path: draw_arrows(groups, path, title=title, marked=marked))

@@ -15,8 +15,7 @@ from pellucid.cli.files import (
     require_file,
     write_lines,
 )
-from pellucid.cli.inspecting.measurement_bar import measurement_bar
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, measurement_bar, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
@@ -90,8 +89,8 @@ def run(
     from pellucid.inspect import conllu as parsing
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
-    from pellucid.inspect.relations import follow_syntax
-    from pellucid.inspect.study_pairs import count_batches, encode_study_pairs, spread_evenly
+    from pellucid.inspect.pattern_measures import count_batches, encode_study_pairs, spread_evenly
+    from pellucid.inspect.roles import follow_syntax
     from pellucid.store.directory import load_bundle
 
     if curve not in CURVES:
@@ -159,7 +158,7 @@ def run(
             assert write is not None
             write(json_line(badges_for_page(report, bundle)) + "\n")
     if plot:
-        from pellucid.plots.heads import draw_head_study
+        from pellucid.plots.charts import draw_head_study
 
         save_figure(plot, lambda path: draw_head_study(**report.figure(), path=path))
     if json:

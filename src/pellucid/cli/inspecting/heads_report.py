@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
-    from pellucid.inspect.relations import FollowedRelation
-    from pellucid.inspect.roles import Badge, QueryShare
+    from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare
     from pellucid.store.directory import Bundle
 
 CURVE_TITLES = {"loss": "loss, nats a piece", "chrf": "chrF", "bleu": "BLEU"}

@@ -58,7 +58,7 @@ def run(
             measured, lambda texts, references: chrf.corpus_score(texts, references).score, longest
         )
     if plot:
-        from pellucid.plots.lengths import draw_by_length
+        from pellucid.plots.charts import draw_by_length
 
         # A bucket is drawn at the middle of its lengths.
         middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]

@@ -77,7 +77,7 @@ def draw_lens(lens: "Lens", plot: str, title: str) -> None:
     """Draw the likeliest piece of each layer, coloured by its probability."""
     import numpy as np
 
-    from pellucid.plots.heatmap import draw_heat_map
+    from pellucid.plots.figure import draw_heat_map
 
     values = np.array([[cell.top[0].prob for cell in row] for row in lens.rows])
     words = [[cell.top[0].piece for cell in row] for row in lens.rows]

@@ -1,4 +1,4 @@
-"""`pellucid inspect model`: modules, shapes and parameters of a model, and a picture of it."""
+"""`pellucid inspect model` and `positions`: the arrays of a model, a picture of it, and its position vectors."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,16 @@ from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.inspect.anatomy import Array
+    from pellucid.inspect.positions import WrongTable
 
-EXAMPLES = """\
+MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
   pellucid inspect model runs/demo/best --each
   pellucid inspect model runs/demo/best --plot architecture.svg
   pellucid inspect model runs/demo/best --json"""
 
 
-def run(
+def show_model(
     model: Annotated[str, MODEL],
     each: Annotated[
         bool, typer.Option("--each", help="list every layer, even if it has the shapes of the one before")
@@ -123,3 +124,125 @@ def describe_equal_layers(every_array: "Sequence[Array]") -> Iterator[str]:
     for name, layers in repeats.items():
         span = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
         yield f"{span} {'has' if len(layers) == 1 else 'have'} the shapes of {name}"
+
+
+POSITIONS_EXAMPLES = """\
+  pellucid inspect positions runs/demo/best
+  pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png
+  pellucid inspect positions runs/demo/best --count 100 --json"""
+
+DISTANCES_SHOWN = (1, 2, 5, 10, 20, 50)
+PAPER_D_MODEL = 512  # of the base model in the paper
+DIMENSIONS_SHOWN = 6
+"""First dimensions that the table shows if there are more than twice as many; two of the last follow."""
+
+
+def show_positions(
+    model: Annotated[str, MODEL],
+    count: Annotated[int, typer.Option(metavar="N", help="number of positions")] = 64,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="show only the positions of this text's pieces")
+    ] = None,
+    side: Annotated[
+        str, typer.Option(metavar="source|target", help="positions of the encoder or of the decoder")
+    ] = "source",
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Show the position vectors and how they differ.
+
+    Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
+    that results if code doubles the exponent by mistake, as in an article.
+    """
+    from pellucid.inspect.positions import (
+        compare_with_wrong_table,
+        doubled_exponent_table,
+        paper_table,
+        position_vectors,
+        wavelengths,
+    )
+    from pellucid.store.directory import load_bundle
+
+    require_figure(plot)
+    loaded = load_bundle(model)
+    if side not in ("source", "target"):
+        raise ValueError(f"side is {side!r}, it must be source or target")
+    pieces: list[str] = []
+    if text is not None:
+        [ids] = getattr(loaded.tokenizer, f"encode_{side}")([text])
+        pieces = getattr(loaded.tokenizer, f"{side}_pieces")(ids)
+        count = len(pieces)  # --text decides, whatever --count says
+    table = position_vectors(loaded.model, count, side)
+    width, by_distance = table.values.shape[1], table.by_distance()
+    sinusoidal = table.kind in ("sinusoidal", "rotary")
+    # Learned positions have no wavelengths.
+    waves = wavelengths(width) if sinusoidal else None
+    # At the paper's width and at this model's; sines and cosines come in pairs, which an odd width cannot hold.
+    comparisons = [
+        compare_with_wrong_table(d_model) for d_model in dict.fromkeys((PAPER_D_MODEL, width)) if d_model % 2 == 0
+    ]
+    if plot:
+        from pellucid.plots.charts import draw_positions
+
+        curves = (paper_table(4, width)[3], doubled_exponent_table(4, width)[3]) if width % 2 == 0 else None
+        save_figure(
+            plot, lambda path: draw_positions(table.values, table.similarity, path, wavelengths=waves, curves=curves)
+        )
+    if json:
+        write_objects(
+            [
+                {
+                    "kind": table.kind,
+                    "trained": table.trained,
+                    "pieces": pieces or None,
+                    "values": table.values,
+                    "wavelengths": waves,
+                    "cosine_by_distance": by_distance,
+                    "first_rise": table.first_rise,
+                    "wrong_code": comparisons,
+                }
+            ]
+        )
+        return
+    write_lines([f"{table.kind} positions, {'trained' if table.trained else 'fixed'}; {width} numbers each", ""])
+    ends = range(width) if width <= 2 * DIMENSIONS_SHOWN else [*range(DIMENSIONS_SHOWN), *range(width - 2, width)]
+    gap = len(ends) < width  # then a column of dots stands before the last two dimensions
+    rows = [["position", *(["piece"] * bool(pieces)), *(f"dim {d}" for d in ends)]]
+    for position in range(min(count, 12)):  # --json has them all
+        numbers = [f"{table.values[position, d]:.4f}" for d in ends]
+        rows.append([str(position), *([pieces[position]] if pieces else []), *numbers])
+    if gap:
+        # Row 0 holds the heads of the columns.
+        rows = [[*row[:-2], "..." if n else "", *row[-2:]] for n, row in enumerate(rows)]
+    write_table(rows, "r" + "l" * bool(pieces) + "r" * (len(rows[0]) - 1 - bool(pieces)))
+    if waves is not None:
+        write_lines(["", f"wavelengths: {waves[0]:.2f} positions (dims 0, 1) to {waves[-1]:,.0f} (the last two)"])
+    near = [f"{by_distance[d]:.3f} at {d}" for d in DISTANCES_SHOWN if d < len(by_distance)]
+    rise = (
+        "never rises" if table.first_rise is None else f"first rises from {table.first_rise - 1} to {table.first_rise}"
+    )
+    write_lines(["", f"mean cosine of positions by distance: {', '.join(near)}; it {rise}" if near else ""])
+    write_lines(line for comparison in comparisons for line in wrong_table_lines(comparison))
+
+
+def wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
+    """Yield lines on the table with a doubled exponent, compared with the paper's."""
+    yield ""
+    at = f"at d = {wrong.d_model}, position {wrong.position}"
+    yield f"10000^(2i/d) with i = 0, 2, 4, ... instead of 10000^(i/d), {at}:"
+    yield f"  {wrong.different} of {wrong.entries} entries differ, by up to {wrong.largest:.2f}"
+    yield (
+        f"  the first is dim {wrong.first_dimension}: {wrong.first_wrong:.6f}, and {wrong.first_right:.6f} by the paper"
+    )
+    yield (
+        f"  longest wavelength {wrong.longest_wavelength_wrong:.3g} positions, and "
+        f"{wrong.longest_wavelength_right:.3g} by the paper"
+    )
+    yield (
+        f"  {wrong.nearly_zero_wrong} of {wrong.d_model // 2} sines are below 0.001, and {wrong.nearly_zero_right} by "
+        "the paper"
+    )
+    yield (
+        f"  {wrong.constant_wrong} of {wrong.d_model} dims stay within 0.01 over {wrong.positions} positions, and "
+        f"{wrong.constant_right} by the paper"
+    )

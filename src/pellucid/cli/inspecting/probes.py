@@ -225,7 +225,7 @@ def result_as_object(result: "ProbeResult") -> dict[str, Any]:
 
 def draw_probes(results: "Sequence[ProbeResult]", plot: str) -> None:
     """Draw a panel for each probe."""
-    from pellucid.plots.probes import ProbePanel, draw_probe_panels
+    from pellucid.plots.charts import ProbePanel, draw_probe_panels
 
     panels = []
     for result in results:

@@ -1,0 +1,350 @@
+"""`pellucid inspect similar`, `neighbours`, `analogy` and `project`: words as vectors."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pellucid.cli.files import name_file_in_errors, open_output, read_sentences, write_lines
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
+from pellucid.cli.options import MODEL
+from pellucid.cli.terminal import escape_controls
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pellucid.inspect.words import Accuracy, Analogy, Embeddings, SignedWord, SpelledWord
+
+SIMILARITY_EXAMPLES = """\
+  pellucid inspect similar runs/demo/best red blue cat
+  pellucid inspect similar runs/demo/best ▁red ▁blue --json
+  pellucid inspect similar runs/demo/best red blue cat dog --plot similar.svg"""
+
+SIDE = typer.Option(
+    metavar="source|target|output",
+    help="embedding to use: of the encoder, of the decoder, or the one that makes logits; tied ones are the same",
+)
+
+
+def show_similarity(
+    model: Annotated[str, MODEL],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")
+    ],
+    side: Annotated[str, SIDE] = "source",
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Measure how similar the vectors of words are.
+
+    Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
+    vectors. Compare with the last line: the cosine of two pieces of this vocabulary on average.
+    """
+    from pellucid.inspect.words import embedding_table
+    from pellucid.store.directory import load_bundle
+
+    require_figure(plot)
+    table = embedding_table(load_bundle(model), side)
+    spelled_words = table.words(words)
+    # `chance` is the cosine of two pieces on average, which the others have to be compared with.
+    cosines, chance = table.cosines(spelled_words), table.chance()
+    if plot:
+        from pellucid.plots.figure import draw_heat_map
+
+        names = [word.text for word in spelled_words]
+        numbers = [[f"{cosine:.2f}" for cosine in row] for row in cosines]
+        title = "Cosines of embeddings"
+        save_figure(
+            plot,
+            lambda path: draw_heat_map(
+                cosines, path, title=title, rows=names, columns=names, signed=True, high=1.0, cells=numbers
+            ),
+        )
+    if json:
+        write_objects([{"side": side, "words": spelled_words, "cosines": cosines, "chance": chance}])
+        return
+    rows = [
+        [word.text, word.spelled, *(f"{cosine:.3f}" for cosine in row)]
+        for word, row in zip(spelled_words, cosines, strict=True)
+    ]
+    write_table([["word", "pieces", *(word.text for word in spelled_words)], *rows], "ll" + "r" * len(spelled_words))
+    write_lines(["", f"two pieces of this vocabulary: {chance.mean:.3f} on average, deviation {chance.deviation:.3f}"])
+
+
+NEIGHBOURS_EXAMPLES = """\
+  pellucid inspect neighbours runs/demo/best blue
+  pellucid inspect neighbours runs/demo/best blue ▁cat -k 20 --json"""
+
+
+def show_neighbours(
+    model: Annotated[str, MODEL],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")
+    ],
+    count: Annotated[int, typer.Option("--count", "-k", help="number of pieces to show")] = 10,
+    side: Annotated[str, SIDE] = "source",
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Find the pieces whose vectors are most similar to a word's.
+
+    All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are left out.
+    """
+    from pellucid.inspect.words import embedding_table
+    from pellucid.store.directory import load_bundle
+
+    table = embedding_table(load_bundle(model), side)
+    results = [(word, table.neighbours(table.vector(word), count, without=word.ids)) for word in table.words(words)]
+    if json:
+        write_objects({"side": side, "word": word, "neighbours": neighbours} for word, neighbours in results)
+        return
+    for number, (word, neighbours) in enumerate(results):
+        write_lines([*[""] * (number > 0), f"{word.text}: {word.spelled}"])
+        rows = [
+            [str(rank), neighbour.piece, f"{neighbour.cosine:.3f}"]
+            for rank, neighbour in enumerate(neighbours, start=1)
+        ]
+        write_table([["", "piece", "cosine"], *rows], "rlr", indent="  ")
+    chance = table.chance()  # what a cosine has to be compared with
+    write_lines(["", f"two pieces of this vocabulary: {chance.mean:.3f} on average, deviation {chance.deviation:.3f}"])
+
+
+ANALOGY_EXAMPLES = """\
+  pellucid inspect analogy runs/demo/best king - man + woman
+  pellucid inspect analogy runs/demo/best king man woman --expect queen
+  pellucid inspect analogy runs/demo/best --file analogies.txt --json"""
+
+
+def show_analogy(
+    model: Annotated[str, MODEL],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORD...]", help="words of the analogy: king - man + woman, or three words a b c for a - b + c"
+        ),
+    ] = None,
+    expect: Annotated[
+        str | None, typer.Option(metavar="WORD", help="expected answer; shows its rank among all answers")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="count how many analogies come out; one per line: king - man + woman = queen, or man king woman queen",
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-k", help="number of answers to show")] = 5,
+    side: Annotated[str, SIDE] = "source",
+    seed: Annotated[int, typer.Option(help="random seed of the tables of random numbers")] = 1,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Add and subtract word vectors: king - man + woman.
+
+    The answers are the nearest pieces, once without the words of the question, as in published analogies, and once
+    with them. With --expect or --file, the result is compared with tables of random numbers.
+    """
+    from pellucid.inspect.words import can_be_asked, embedding_table, measure_accuracy, parse_question, solve_analogy
+    from pellucid.store.directory import load_bundle
+
+    if bool(words) == (file is not None):
+        raise ValueError("give the words of one analogy, such as king - man + woman, or a file of them with --file")
+    if file is not None and expect is not None:
+        raise ValueError("each line of a file names its own answer; leave --expect out")
+    table = embedding_table(load_bundle(model), side)
+    if file is not None:
+        with name_file_in_errors(file):
+            all_questions = list(read_questions(file, table))
+            questions = [question for question in all_questions if can_be_asked(*question)]
+            accuracy = measure_accuracy(table, questions, seed=seed)
+        left_out = len(all_questions) - len(questions)
+        if json:
+            write_objects([{**vars(accuracy), "left_out": left_out, "verdict": accuracy.verdict}])
+        else:
+            write_lines(accuracy_lines(accuracy, left_out))
+        return
+    expected = None if expect is None else table.word(expect)
+    answer = solve_analogy(table, parse_question(words or [], table), expected, count=count)
+    if json:
+        write_objects([{"question": answer.question, **vars(answer), "verdict": answer.verdict}])
+    else:
+        write_analogy(answer)
+
+
+def read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[SignedWord, ...], SpelledWord]]":
+    """Yield the analogies of a file; blank lines and titles, which begin with : or #, are skipped."""
+    from pellucid.inspect.words import parse_question
+
+    for number, line in enumerate(read_sentences(file), start=1):
+        if not line.strip() or line.startswith((":", "#")):
+            continue
+        question, equals, answer = line.partition("=")
+        # Two forms: with = and signs, or the four bare words of published lists.
+        words = question.split() if equals else line.split()[:3]
+        answer_words = answer.split() if equals else line.split()[3:]
+        if len(answer_words) != 1:
+            raise ValueError(f"line {number} is {line[:60]!r}; write the analogy as: king - man + woman = queen")
+        try:
+            # Without signs a line has the order of the published lists: man king woman queen.
+            signed = words if equals else [words[1], "-", words[0], "+", words[2]]
+            yield parse_question(signed, table), table.word(answer_words[0])
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+
+
+def accuracy_lines(accuracy: "Accuracy", left_out: int) -> Iterator[str]:
+    """Yield lines on how many analogies of a file come out."""
+    yield f"{accuracy.right:,} of {accuracy.count:,} come out, the words of the question left out"
+    yield f"{accuracy.right_with_inputs:,} with the words of the question let in"
+    if left_out:
+        yield f"{left_out:,} left out: their answer shares a piece with the question"
+    yield accuracy.verdict
+
+
+def write_analogy(answer: "Analogy") -> None:
+    """Write the answers with and without the words of the question side by side, and the verdict."""
+    write_lines([answer.question, *(f"  {term.word.text}: {term.word.spelled}" for term in answer.terms), ""])
+    rows = [["", "without its words", "cosine", "with them", "cosine"]]
+    # A small vocabulary may have fewer answers without the words of the question than with them.
+    pairs = zip(answer.answers, answer.answers_with_inputs, strict=False)
+    for rank, (excluding, including) in enumerate(pairs, start=1):
+        rows.append([str(rank), excluding.piece, f"{excluding.cosine:.3f}", including.piece, f"{including.cosine:.3f}"])
+    write_table(rows, "rlrlr", indent="  ")
+    write_lines(["", answer.verdict])
+
+
+PROJECTION_EXAMPLES = """\
+  pellucid inspect project runs/demo/best --html words.html
+  pellucid inspect project runs/demo/best red blue green cat dog horse --plot words.png
+  pellucid inspect project runs/demo/best --method umap --dims 3 --html words.html
+  pellucid inspect project runs/demo/best --tsv words.tsv --vectors vectors.tsv"""
+
+
+def show_projection(
+    model: Annotated[str, MODEL],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD...]", help="words to show; default: pieces of the vocabulary")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--words", metavar="FILE", help="file of words to show, one per line")
+    ] = None,
+    count: Annotated[
+        int,
+        typer.Option(metavar="N", help="without words: show the first N whole words of the vocabulary; 0: all pieces"),
+    ] = 500,
+    method: Annotated[
+        str,
+        typer.Option(metavar="pca|tsne|umap", help="projection to use; tsne needs scikit-learn, umap needs umap-learn"),
+    ] = "pca",
+    dims: Annotated[int, typer.Option(metavar="2|3", help="dimensions of the map")] = 2,
+    side: Annotated[str, SIDE] = "source",
+    seed: Annotated[int, typer.Option(help="random seed of tsne and umap")] = 1,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="write the map as an HTML page in one file, with search")
+    ] = None,
+    tsv: Annotated[
+        str | None, typer.Option(metavar="FILE", help="write names, pieces and coordinates, with a header line")
+    ] = None,
+    vectors: Annotated[
+        str | None, typer.Option(metavar="FILE", help="write the vectors, as external projectors read them")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Draw embeddings on a map of two or three dimensions.
+
+    Principal components are built in; t-SNE and UMAP must be installed. A map leaves out most of what the vectors hold:
+    words near each other on the map are only a hint; `pellucid inspect neighbours` measures how similar they are.
+    """
+    from pellucid.inspect.words import embedding_table, project_vectors, require_known
+    from pellucid.store.directory import load_bundle
+
+    require_known(method, dims)  # a package that is missing is named before the model is loaded
+    require_figure(plot)
+    for path, ending in ((html, ".html"), (tsv, ".tsv"), (vectors, ".tsv")):
+        require_figure(path, endings=(ending,))
+    if words and file:
+        raise ValueError("words are given and a file of them too; leave one out")
+    table = embedding_table(load_bundle(model), side)
+    # A word that is given twice is one point.
+    chosen_words = list(dict.fromkeys(read_words(file) if file else words or []))
+    names, spelled, rows = (
+        vectors_of_words(table, chosen_words) if chosen_words else vectors_of_first_pieces(table, count)
+    )
+    projection = project_vectors(rows, method, dims, seed)
+    # Only principal components have shares of the variance; the axes of other maps mean nothing and stay unnamed.
+    axes = [f"component {n + 1}, {share:.1%}" for n, share in enumerate(projection.shares)] or [""] * dims
+    caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by {method}"
+    caption += f", which keeps {sum(projection.shares):.1%} of their variance" if projection.shares else ""
+    if plot:
+        from pellucid.plots.charts import draw_scatter
+
+        # A figure is flat: of three dimensions it shows the first two.
+        save_figure(plot, lambda path: draw_scatter(projection.places, names, path, title=caption, axes_names=axes[:2]))
+    if html:
+        from pellucid.page.figures import scatter_html
+
+        text = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
+        write_and_report(html, text)
+    letters = "xyz"[:dims]
+    if tsv:
+        cells = [
+            [*words, *format_digits(point)] for *words, point in zip(names, spelled, projection.places, strict=True)
+        ]
+        write_and_report(tsv, tab_separated([["word", "pieces", *letters], *cells]))
+    if vectors:
+        write_and_report(vectors, tab_separated(map(format_digits, rows)))
+    if json:
+        write_objects(
+            {"word": name, "pieces": pieces, **dict(zip(letters, point, strict=True))}
+            for name, pieces, point in zip(names, spelled, projection.places.tolist(), strict=True)
+        )
+        return
+    write_lines([caption])
+    if not (html or tsv or vectors or plot):
+        write_lines(
+            "\t".join([escape_controls(name), *(f"{number:.4f}" for number in point)])
+            for name, point in zip(names, projection.places, strict=True)
+        )
+
+
+def read_words(file: str) -> list[str]:
+    """Return the words of a file; raise ValueError if there are none."""
+    words = [line.strip() for line in read_sentences(file) if line.strip()]
+    if not words:
+        raise ValueError(f"{file} has no word")
+    return words
+
+
+def vectors_of_words(table: "Embeddings", words: Sequence[str]) -> "tuple[list[str], list[str], np.ndarray]":
+    """Return words, their pieces and their vectors."""
+    spelled_words = table.words(words)
+    return [word.text for word in spelled_words], [word.spelled for word in spelled_words], table.matrix(spelled_words)
+
+
+def vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.ndarray]":
+    """Return the first pieces that begin a word of two letters or more, or with count 0 all pieces."""
+    if count < 0:
+        raise ValueError(f"--count is {count}, it must be 0 or more")
+    whole = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")]
+    ids = whole[:count] if count else list(range(len(table.pieces)))
+    names = [table.pieces[i] for i in ids]
+    return names, names, table.vectors[ids]
+
+
+def format_digits(numbers: "np.ndarray") -> list[str]:
+    """Return numbers with seven significant digits, about as many as a float32 has."""
+    return [f"{number:.7g}" for number in numbers]
+
+
+def tab_separated(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as tab-separated lines."""
+    # Escapes keep tabs and line ends inside a word from splitting its cell.
+    return "".join("\t".join(escape_controls(cell) for cell in row) + "\n" for row in rows)
+
+
+def write_and_report(path: str, text: str) -> None:
+    """Write a text file, whole or not at all, and report its size."""
+    with open_output(path) as write:
+        assert write is not None
+        write(text)
+    typer.echo(f"{path}: {Path(path).stat().st_size:,} bytes", err=True)

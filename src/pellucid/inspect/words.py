@@ -1,0 +1,397 @@
+"""Words as vectors of the embedding matrix: cosines, nearest pieces, analogies, and maps of two or three dimensions."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from pellucid.data.tokenizer import EOS
+from pellucid.store.directory import Bundle
+
+Encode = Callable[[str], list[int]]
+"""Function from a text to the ids of its pieces, without an end mark."""
+
+TABLE_SIDES = ("source", "target", "output")
+
+
+@dataclass(frozen=True)
+class SpelledWord:
+    """Word, or a piece named by itself, with the pieces that spell it; its vector is the mean of theirs."""
+
+    text: str
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+
+    @property
+    def spelled(self) -> str:
+        """The pieces with blanks between them."""
+        return " ".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Piece, and the cosine of its vector with another."""
+
+    piece: str
+    id: int
+    cosine: float
+
+
+@dataclass(frozen=True)
+class CosineChance:
+    """Mean and deviation of the cosines of all pairs of different pieces: the yardstick for a cosine."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Table of vectors, a row for each piece; `encode` cuts text as the side of the table does."""
+
+    side: str
+    pieces: list[str]
+    vectors: Float[np.ndarray, "V D"]
+    encode: Encode
+
+    @cached_property
+    def directions(self) -> Float[np.ndarray, "V D"]:
+        """The rows at length 1; a row of zeros stays one."""
+        return to_unit_length(self.vectors)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each piece."""
+        return {piece: number for number, piece in enumerate(self.pieces)}
+
+    def word(self, text: str) -> SpelledWord:
+        """Look up a piece written as it stands in the vocabulary (▁the, <0xC3>), or a word that pieces spell.
+
+        Raises ValueError for a text without a piece.
+        """
+        special = text.startswith(("▁", "<"))
+        ids = [self.ids[text]] if special and text in self.ids else self.encode(text)
+        if not ids:
+            raise ValueError(f"{text!r} is no word: it has no piece")
+        return SpelledWord(text, tuple(ids), tuple(self.pieces[i] for i in ids))
+
+    def words(self, texts: Iterable[str]) -> list[SpelledWord]:
+        """Look up several words."""
+        return [self.word(text) for text in texts]
+
+    def vector(self, word: SpelledWord) -> Float[np.ndarray, " D"]:
+        """Return the vector of a word: the mean of the vectors of its pieces."""
+        return self.vectors[list(word.ids)].mean(axis=0)
+
+    def matrix(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N D"]:
+        """Return the vector of each word, row by row."""
+        return np.stack([self.vector(word) for word in words])
+
+    def cosines(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N N"]:
+        """Return the cosine of each word with each other word."""
+        directions = to_unit_length(self.matrix(words))
+        return directions @ directions.T
+
+    def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Neighbour]:
+        """Return the pieces whose vectors point most nearly the same way, best first; of equal ones the lower id."""
+        if count < 1:
+            raise ValueError(f"{count} neighbours were asked for, it must be 1 or more")
+        cosines = self.directions @ to_unit_length(vector[None])[0]
+        # -inf, so that the pieces left out sort last and are not counted as finite
+        cosines[list(without)] = -np.inf
+        order = np.argsort(-cosines, kind="stable")[: min(count, int(np.isfinite(cosines).sum()))]
+        return [Neighbour(self.pieces[i], int(i), float(cosines[i])) for i in order]
+
+    def chance(self) -> CosineChance:
+        """Return the mean and the deviation of all cosines between two different pieces."""
+        count = len(self.directions)
+        pairs = count * (count - 1)
+        own_squares = (self.directions**2).sum(axis=1)
+        # sums of products from products of sums: V x V cosines are never formed
+        mean = ((self.directions.sum(axis=0) ** 2).sum() - own_squares.sum()) / pairs
+        squares = (((self.directions.T @ self.directions) ** 2).sum() - (own_squares**2).sum()) / pairs
+        return CosineChance(float(mean), float(np.sqrt(max(squares - mean**2, 0.0))))
+
+
+def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
+    """Return a table of a model: what the encoder reads ("source"), the decoder reads ("target"), or makes logits with
+    ("output"). Raises ValueError for another side.
+    """
+    if side not in TABLE_SIDES:
+        raise ValueError(f"side is {side!r}, it must be {', '.join(TABLE_SIDES[:-1])} or {TABLE_SIDES[-1]}")
+    model, tokenizer = bundle.model, bundle.tokenizer
+    # float64 for sums and cosines of many float32 numbers
+    table = getattr(model, f"{side}_embedding").weight.detach().cpu().double().numpy()
+    # the output table is one of target pieces too
+    source = side == "source"
+    piece_texts = tokenizer.source_pieces if source else tokenizer.target_pieces
+    encode_texts = tokenizer.encode_source if source else tokenizer.encode_target
+
+    def encode(text: str) -> list[int]:
+        [ids] = encode_texts([text])
+        return ids[:-1] if ids[-1:] == [EOS] else ids
+
+    return Embeddings(side, piece_texts(range(len(table))), table, encode)
+
+
+def to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+    """Return the rows at length 1; a row of zeros stays one."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0.0, lengths, 1.0)
+
+
+RANDOM_TABLES = 10
+"""Random tables that a model's table is compared with."""
+
+
+@dataclass(frozen=True)
+class SignedWord:
+    """Word of a question, with the sign it is added with."""
+
+    sign: int
+    word: SpelledWord
+
+
+@dataclass(frozen=True)
+class Analogy:
+    """Question, its answers with its own words left out and let in, and the ranks of the expected word, 1 first.
+
+    `by_chance` is how often the expected word ranks as high or higher in tables of random numbers, where every
+    candidate is as likely as any other to have any rank.
+    """
+
+    terms: tuple[SignedWord, ...]
+    answers: list[Neighbour]
+    answers_with_inputs: list[Neighbour]
+    expected: SpelledWord | None = None
+    rank: int | None = None
+    rank_with_inputs: int | None = None
+    candidates: int = 0
+    by_chance: float | None = None
+
+    @property
+    def question(self) -> str:
+        """The question as it is written: king - man + woman."""
+        words = [f"{'+' if term.sign > 0 else '-'} {term.word.text}" for term in self.terms]
+        return " ".join(words).removeprefix("+ ")
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the expected word is the best answer outside the question; None where none is expected."""
+        return None if self.rank is None else self.rank == 1
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        if self.expected is None or self.by_chance is None:
+            inputs = {id for term in self.terms for id in term.word.ids}
+            first = self.answers_with_inputs[0]
+            if first.id in inputs:
+                return f"with the words of the question let in, the answer is one of them: {first.piece}"
+            return f"with the words of the question let in, the answer is {first.piece}"
+        if self.rank == 1:
+            also = "" if self.rank_with_inputs == 1 else "; with them let in it is not"
+            return f"this model does: {self.expected.text} comes first, the words of the question left out{also}"
+        return (
+            f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of "
+            f"the question left out; random numbers would place it as high in {self.by_chance:.2%} of tables"
+        )
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Number of analogies that come out, inputs left out and let in, and how many do in random tables."""
+
+    count: int
+    right: int
+    right_with_inputs: int
+    random: float
+    most_random: int
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence: above chance means more than the luckiest random table."""
+        says = "more than chance" if self.right > self.most_random else "this model does not"
+        return (
+            f"{says}: {self.right:,} of {self.count:,} come out, of tables of random numbers "
+            f"{self.random:.2f} on average and {self.most_random:,} at most"
+        )
+
+
+def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord, ...]:
+    """Parse `king - man + woman`, or three words a b c for a - b + c; ValueError for anything else."""
+    if len(words) == 3 and not {"+", "-"} & set(words):
+        words = [words[0], "-", words[1], "+", words[2]]
+    # a question may begin with its sign, as in - man + king + woman
+    signed = words if words and words[0] in ("+", "-") else ["+", *words]
+    signs, texts = signed[0::2], signed[1::2]
+    if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
+        raise ValueError(f"{' '.join(words)!r} is no analogy; write it as: king - man + woman")
+    return tuple(
+        SignedWord(1 if sign == "+" else -1, table.word(text)) for sign, text in zip(signs, texts, strict=True)
+    )
+
+
+def solve_analogy(
+    table: Embeddings, terms: Sequence[SignedWord], expected: SpelledWord | None = None, *, count: int = 10
+) -> Analogy:
+    """Find the nearest pieces to the sum of the words, and the rank of an expected word among them.
+
+    A word of several pieces is ranked by the mean of their vectors. Raises ValueError if the words cancel out, and for
+    an expected word that shares a piece with the question.
+    """
+    inputs = sorted({id for term in terms for id in term.word.ids})
+    total = sum_of_words(table, terms)
+    if not total.any():
+        raise ValueError("the words of the question cancel out: their sum is zero")
+    analogy = Analogy(tuple(terms), table.neighbours(total, count, without=inputs), table.neighbours(total, count))
+    if expected is None:
+        return analogy
+    if not can_be_asked(terms, expected):
+        raise ValueError(
+            f"{expected.text!r} shares a piece with the question, whose pieces are left out of the answers"
+        )
+    rank, with_inputs = answer_ranks(table, total, expected, inputs)
+    # a word of several pieces is no row of the table and is one candidate more
+    candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)
+    return replace(
+        analogy,
+        expected=expected,
+        rank=rank,
+        rank_with_inputs=with_inputs,
+        candidates=candidates,
+        by_chance=rank / candidates,
+    )
+
+
+def can_be_asked(terms: Sequence[SignedWord], expected: SpelledWord) -> bool:
+    """Whether the answer has no piece of the question, which would be near to it in any table."""
+    return not {id for term in terms for id in term.word.ids} & set(expected.ids)
+
+
+def measure_accuracy(
+    table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]], *, seed: int = 1
+) -> Accuracy:
+    """Count the questions whose expected word comes first, in this table and in random ones.
+
+    Raises ValueError if there is no question.
+    """
+    if not questions:
+        raise ValueError("there is no analogy to ask, or none whose answer shares no piece with its question")
+    generator = np.random.default_rng(seed)
+    first, with_inputs = count_first_answers(table, questions)
+    # one generator for all tables, so that every table is another and the seed repeats them all
+    by_chance = [count_first_answers(random_table(table, generator), questions)[0] for _ in range(RANDOM_TABLES)]
+    return Accuracy(len(questions), first, with_inputs, float(np.mean(by_chance)), max(by_chance))
+
+
+def count_first_answers(
+    table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]]
+) -> tuple[int, int]:
+    """Count how often the expected word comes first, with the words of the question left out and let in."""
+    counts = np.zeros(2, dtype=int)
+    for terms, expected in questions:
+        inputs = sorted({id for term in terms for id in term.word.ids})
+        # rank 1 with the inputs left out, and with them let in
+        counts += np.array(answer_ranks(table, sum_of_words(table, terms), expected, inputs)) == 1
+    return int(counts[0]), int(counts[1])
+
+
+def answer_ranks(
+    table: Embeddings, vector: Float[np.ndarray, " D"], expected: SpelledWord, inputs: Sequence[int]
+) -> tuple[int, int]:
+    """Return the rank of a word by its cosine with a vector, 1 first, among all pieces but the inputs and among all."""
+    # `vector` need not have length 1: that scales both sides alike
+    above = table.directions @ vector > to_unit_length(table.matrix([expected]))[0] @ vector
+    if len(expected.ids) == 1:
+        above[expected.ids[0]] = False  # not above itself, however the two products were rounded
+    return 1 + int(above.sum() - above[list(inputs)].sum()), 1 + int(above.sum())
+
+
+def sum_of_words(table: Embeddings, terms: Sequence[SignedWord]) -> Float[np.ndarray, " D"]:
+    """Add the words at length 1 with their signs."""
+    directions = to_unit_length(table.matrix([term.word for term in terms]))
+    return np.array([term.sign for term in terms], dtype=float) @ directions
+
+
+def random_table(table: Embeddings, generator: np.random.Generator) -> Embeddings:
+    """Return a table of equal shape that knows nothing: every number from a normal distribution."""
+    return replace(table, vectors=generator.standard_normal(table.vectors.shape))
+
+
+METHODS = {"pca": ("", ""), "tsne": ("scikit-learn", "sklearn"), "umap": ("umap-learn", "umap")}
+"""Methods, the package that each of them needs, and the module it is imported as."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Coordinates for each row; of principal components also the share of the variance that each one holds."""
+
+    method: Literal["pca", "tsne", "umap"]
+    places: Float[np.ndarray, "N K"]
+    shares: tuple[float, ...] = ()
+
+
+def project_vectors(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int = 2, seed: int = 1) -> Projection:
+    """Project the rows to `dims` dimensions; ValueError for what cannot be done, or is not installed here."""
+    require_known(method, dims)
+    fewest = dims + 1 if method == "pca" else 5
+    if len(vectors) < fewest or vectors.shape[1] < dims:
+        raise ValueError(
+            f"{len(vectors)} vectors of {vectors.shape[1]} numbers cannot be put on a map of {dims} dimensions by "
+            f"{method}; take {fewest} words or more"
+        )
+    if method == "pca":
+        return project_pca(vectors, dims)
+    if method == "tsne":
+        return Projection("tsne", project_tsne(vectors, dims, seed))
+    return Projection("umap", project_umap(vectors, dims, seed))
+
+
+def require_known(method: str, dims: int) -> None:
+    """Raise ValueError for an unknown method and for numbers of dimensions other than 2 and 3.
+
+    A method whose package is missing is refused too, with the command that installs it.
+    """
+    if method not in METHODS:
+        raise ValueError(f"the method is {method!r}, it must be pca, tsne or umap")
+    if dims not in (2, 3):
+        raise ValueError(f"a map has 2 or 3 dimensions, not {dims}")
+    package, module = METHODS[method]
+    if module and find_spec(module) is None:
+        raise ValueError(f"{method} needs {package}, which is not installed: pip install {package}; pca needs nothing")
+
+
+def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
+    """Project to the directions along which the rows vary most (Pearson 1901), the eigenvectors of their covariance."""
+    centred = vectors - vectors.mean(axis=0)
+    values, directions = np.linalg.eigh(centred.T @ centred)
+    # eigh sorts ascending, and may give an eigenvalue just below zero
+    values, directions = values[::-1].clip(min=0.0), directions[:, ::-1][:, :dims]
+    # the sign of a direction is free; its largest number is made positive, so that maps can be compared
+    largest = directions[np.abs(directions).argmax(axis=0), range(dims)]
+    total = values.sum()
+    shares = tuple((values[:dims] / total).tolist()) if total > 0.0 else (0.0,) * dims
+    return Projection("pca", centred @ (directions * np.where(largest < 0.0, -1.0, 1.0)), shares)
+
+
+def project_tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
+    """Project by t-SNE of scikit-learn (van der Maaten and Hinton 2008), on cosines."""
+    from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
+
+    # scikit-learn refuses a perplexity that is not below the number of rows
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    projector = TSNE(dims, perplexity=perplexity, metric="cosine", init="random", random_state=seed)
+    return np.asarray(projector.fit_transform(vectors), dtype=np.float64)
+
+
+def project_umap(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
+    """Project by UMAP of umap-learn (McInnes et al. 2018), on cosines."""
+    from umap import UMAP  # pyright: ignore[reportMissingImports]
+
+    projector = UMAP(n_components=dims, n_neighbors=min(15, len(vectors) - 1), metric="cosine", random_state=seed)
+    return np.asarray(projector.fit_transform(vectors), dtype=np.float64)

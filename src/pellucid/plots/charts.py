@@ -1,0 +1,373 @@
+"""Charts of trainings and of what `pellucid inspect` measures: points, bars, arrows, curves, matrices."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from pellucid.plots.figure import (
+    BLACK,
+    BLUE,
+    GREEN,
+    VERMILION,
+    draw_matrix,
+    empty_figure,
+    escape_dollars,
+    name_axes,
+    tidy_axes,
+    write_figure,
+)
+
+MOST_NAMED_POINTS = 250
+"""Most points that are named; of more, only some are."""
+
+
+def draw_scatter(
+    points: np.ndarray,
+    labels: Sequence[str],
+    path: str | Path,
+    *,
+    title: str = "",
+    axes_names: Sequence[str] = ("", ""),
+) -> None:
+    """Draw the first two numbers of each row as a point; of many points only some, spread evenly, are named."""
+    figure = empty_figure(9.0, 7.0)
+    axes = figure.subplots()
+    axes.scatter(points[:, 0], points[:, 1], s=9, color=BLUE, alpha=0.6, linewidths=0)
+    # Every n-th point is named, n rounded up so that the names stay within the limit.
+    for number in range(0, len(labels), -(-len(labels) // MOST_NAMED_POINTS)):
+        axes.annotate(
+            escape_dollars(labels[number]), points[number, :2], fontsize=7, xytext=(2, 2), textcoords="offset points"
+        )
+    axes.set_title(escape_dollars(title))
+    axes.set_xlabel(escape_dollars(axes_names[0]))
+    axes.set_ylabel(escape_dollars(axes_names[1]))
+    tidy_axes(axes)
+    write_figure(figure, path)
+
+
+def draw_spectrum(panels: Mapping[str, np.ndarray], path: str | Path, *, title: str = "") -> None:
+    """Draw each vector under its name; bars below zero have another colour."""
+    figure = empty_figure(10.0, 1.7 * len(panels) + 0.8)
+    for axes, (name, vector) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels.items(), strict=True):
+        axes.bar(range(len(vector)), vector, width=0.9, color=[VERMILION if value < 0.0 else BLUE for value in vector])
+        axes.axhline(0.0, color="0.4", linewidth=0.6)
+        axes.margins(x=0.01)
+        axes.set_title(escape_dollars(name), fontsize=9)
+        tidy_axes(axes)
+    figure.supxlabel("dimension")
+    figure.suptitle(escape_dollars(title))
+    write_figure(figure, path)
+
+
+ARROW_COLOURS = (BLUE, VERMILION, GREEN)
+
+
+def draw_arrows(
+    groups: Mapping[str, tuple[np.ndarray, Sequence[str]]],
+    path: str | Path,
+    *,
+    title: str = "",
+    marked: Mapping[str, int] | None = None,
+) -> None:
+    """Draw the rows of each group (vectors of two numbers) with their labels; row `marked` of each group is bold."""
+    figure = empty_figure(8.0, 7.0)
+    axes = figure.subplots()
+    for colour, (kind, (vectors, labels)) in zip(ARROW_COLOURS, groups.items(), strict=False):
+        bold = (marked or {}).get(kind)
+        for number, (vector, label) in enumerate(zip(vectors, labels, strict=True)):
+            strong = number == bold
+            axes.annotate(
+                "",
+                xy=(vector[0], vector[1]),
+                xytext=(0.0, 0.0),
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "linewidth": 2.4 if strong else 1.0,
+                    "alpha": 1.0 if strong or bold is None else 0.45,
+                    # Arrows would otherwise keep two points away from both of their ends.
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                },
+            )
+            axes.annotate(
+                escape_dollars(label),
+                vector,
+                fontsize=10 if strong else 8,
+                fontweight="bold" if strong else "normal",
+                color=colour,
+                xytext=(3, 3),
+                textcoords="offset points",
+            )
+            # Annotations do not widen the limits of axes; a dot at the tip does; the first makes the legend's entry.
+            axes.plot(vector[0], vector[1], ".", markersize=2, color=colour, label=kind if number == 0 else None)
+    axes.axhline(0.0, color="0.6", linewidth=0.6)
+    axes.axvline(0.0, color="0.6", linewidth=0.6)
+    # Angles are what the picture is about, so both axes have one scale.
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.12)
+    axes.legend(frameon=False, markerscale=6)
+    axes.set_title(escape_dollars(title))
+    tidy_axes(axes)
+    write_figure(figure, path)
+
+
+def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Draw the reports of a run (the objects of `log.jsonl`) into a file: .png, .svg or .pdf.
+
+    Above, the loss of training (label smoothing included) and of dev (without); below, BLEU and chrF of dev. A report
+    with "model", such as that of the averaged model, is a point of its own.
+    """
+    figure = empty_figure(7.0, 6.0)
+    losses, scores = figure.subplots(2, 1, sharex=True)
+    # The kinds of line differ too, for print without colour.
+    draw_curve(losses, log, "loss", "training, smoothed labels", color=BLUE, linewidth=1.2)
+    draw_curve(losses, log, "dev_loss", "dev", color=VERMILION, linewidth=1.5, linestyle="--", marker="o", markersize=4)
+    draw_curve(scores, log, "bleu", "BLEU", color=GREEN, linewidth=1.5, marker="o", markersize=4)
+    draw_curve(scores, log, "chrf", "chrF", color=BLACK, linewidth=1.5, linestyle="--", marker="s", markersize=4)
+    losses.set_ylabel("loss, nats a piece")
+    scores.set_ylabel("dev score, per cent")
+    scores.set_xlabel("minutes of training")
+    scores.set_ylim(0, 100)
+    for axes in (losses, scores):
+        tidy_axes(axes)
+        # A short run may have no dev scores yet, and matplotlib warns of a legend without entries.
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+    write_figure(figure, path)
+
+
+def draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
+    """Draw one number of the reports as a line, that of other models as open points; the legend has the last values."""
+    during, other = (
+        [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == of_other_model]
+        for of_other_model in (False, True)
+    )
+    if during:
+        axes.plot(*zip(*during, strict=True), label=f"{label}: {during[-1][1]:.3g}", **style)
+    if other:
+        points = {"markeredgecolor": style["color"], "markerfacecolor": "none", "markersize": 9, "linestyle": "none"}
+        last = f"{label}, averaged model: {other[-1][1]:.3g}"
+        axes.plot(*zip(*other, strict=True), marker="D", label=last, **points)
+
+
+def draw_by_length(
+    lengths: Sequence[float],
+    loss: Sequence[float],
+    chrf: Sequence[float],
+    path: str | Path,
+    *,
+    longest_seen: int | None,
+) -> None:
+    """Draw loss and chrF against source pieces; a line stands at the longest source that training has seen."""
+    figure = empty_figure(7.0, 6.0)
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.plot(lengths, loss, color=BLUE, marker="o")
+    above.set_ylabel("loss, nats a piece")
+    below.plot(lengths, chrf, color=VERMILION, marker="s")
+    below.set_ylabel("chrF")
+    below.set_ylim(0, 100)
+    below.set_xlabel("pieces of the source")
+    for axes in (above, below):
+        if longest_seen is not None:
+            axes.axvline(longest_seen, color=BLACK, linestyle=":", label="longest seen in training")
+            axes.legend(frameon=False)
+        tidy_axes(axes)
+    write_figure(figure, path)
+
+
+READING_STYLES = (
+    {"color": BLUE, "linestyle": "-", "marker": "o"},
+    {"color": BLUE, "linestyle": "--", "marker": "s"},
+    {"color": VERMILION, "linestyle": "-", "marker": "o"},
+    {"color": VERMILION, "linestyle": "--", "marker": "s"},
+)
+
+
+def draw_alignment_figure(
+    values: np.ndarray,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    path: str | Path,
+    *,
+    links: Collection[tuple[int, int]],
+    gold: Collection[tuple[int, int]] | None,
+    lines: Mapping[str, Sequence[float]],
+    measure: str,
+) -> None:
+    """Draw the matrix of a sentence pair, with target words as rows, and a curve over layers for each way to align.
+
+    A dot is a link, a circle a gold link; both are pairs of a source and a target word.
+    """
+    words_across, words_down = len(source_words), len(target_words)
+    figure = empty_figure(min(0.36 * words_across + 7.5, 30.0), min(max(0.34 * words_down + 1.5, 3.5), 24.0))
+    matrix, curves = figure.subplots(1, 2, width_ratios=(0.36 * words_across + 2.0, 4.5))
+    if values.size:  # one of the sentences may be empty
+        draw_matrix(matrix, values)
+        name_axes(matrix, target_words, source_words, "", "")
+    # Gold first and larger, so that the dots of the links stand inside its circles.
+    for pairs, size, inside in ((gold or (), 130, "none"), (links, 16, VERMILION)):
+        if pairs:
+            columns, rows = zip(*sorted(pairs), strict=True)
+            matrix.scatter(columns, rows, s=size, facecolors=inside, edgecolors=VERMILION)
+    matrix.set_title("dots: links" + ("; circles: gold" if gold is not None else ""), fontsize=9)
+    for (name, numbers), style in zip(lines.items(), READING_STYLES, strict=True):
+        curves.plot(range(len(numbers)), numbers, label=name, linewidth=1.4, markersize=4, **style)
+    curves.set_xticks(range(max((len(numbers) for numbers in lines.values()), default=0)))
+    curves.set_xlabel("decoder layer")
+    curves.set_ylabel(measure)
+    curves.set_ylim(bottom=0)
+    curves.legend(frameon=False, fontsize=8)
+    tidy_axes(curves)
+    write_figure(figure, path)
+
+
+def draw_positions(
+    values: np.ndarray,
+    similarity: np.ndarray,
+    path: str | Path,
+    *,
+    wavelengths: np.ndarray | None = None,
+    curves: tuple[np.ndarray, np.ndarray] | None = None,
+    position: int = 3,
+) -> None:
+    """Draw a table (positions by dimensions) and its similarities; `curves` are the right and the wrong vector."""
+    figure = empty_figure(12.0, 9.0)
+    [[table, similarities], [wavelength_axes, curve_axes]] = figure.subplots(2, 2)
+    draw_matrix(table, values, signed=True)
+    label_axes(table, "what each position is given", "dimension", "position")
+    draw_matrix(similarities, similarity, signed=True, high=1.0)
+    label_axes(similarities, "similarity of positions (cosine)", "position", "position")
+    if wavelengths is None:
+        wavelength_axes.set_axis_off()
+    else:
+        # Each pair of dimensions, a sine and a cosine, has one wavelength; they grow geometrically, hence the log axis.
+        wavelength_axes.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
+        label_axes(wavelength_axes, "wavelength of each pair of dimensions", "dimension", "positions")
+        tidy_axes(wavelength_axes)
+    if curves is None:
+        curve_axes.set_axis_off()
+    else:
+        for vector, colour, line, label in (
+            (curves[0], BLUE, "-", "10000^(i/d), as the paper has it"),
+            (curves[1], VERMILION, "--", "10000^(2i/d), i even already"),
+        ):
+            # Sines only: the cosines of the same dimensions would double every line.
+            sines = vector[0::2]
+            curve_axes.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
+        label_axes(
+            curve_axes, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value"
+        )
+        curve_axes.legend(frameon=False)
+        tidy_axes(curve_axes)
+    write_figure(figure, path)
+
+
+def label_axes(axes: Any, title: str, across: str, up: str) -> None:
+    """Give axes a title, and names to their directions."""
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+
+
+PANELS_ACROSS = 3
+"""Most panels in a row."""
+
+
+@dataclass(frozen=True)
+class ProbePanel:
+    """One probe: a row for each head and a column for each word.
+
+    `wished` says which heads do as the probe wishes; `ranks` are the words of its order, most wanted first.
+    """
+
+    title: str
+    heads: Sequence[str]
+    words: Sequence[str]
+    values: Sequence[Sequence[float]]
+    wished: Sequence[bool]
+    ranks: Sequence[Sequence[int]]
+
+
+def draw_probe_panels(panels: Sequence[ProbePanel], path: str | Path) -> None:
+    """Draw all panels, with a tick before heads that do as wished and its rank behind each word of the order."""
+    across = min(PANELS_ACROSS, len(panels))
+    down = -(-len(panels) // across)  # rounded up
+    tall = max(len(panel.heads) for panel in panels)
+    figure = empty_figure(5.2 * across, (0.17 * tall + 1.9) * down)
+    all_axes = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, panel in zip(all_axes, panels, strict=False):
+        values = np.array(panel.values)
+        draw_matrix(axes, values, low=0.0)
+        heads = [f"{'✓ ' if marked else ''}{head}" for head, marked in zip(panel.heads, panel.wished, strict=True)]
+        names = list(panel.words)
+        ranked_words = [(rank, word) for rank, words in enumerate(panel.ranks, start=1) for word in words]
+        for rank, word in ranked_words:
+            names[word] = f"{names[word]} ({rank})"
+        name_axes(axes, heads, names, "", "")  # before the colours: it makes the tick labels
+        axes.tick_params(labelsize=6)
+        for _, word in ranked_words:
+            axes.get_xticklabels()[word].set_color(VERMILION)
+        axes.set_title(escape_dollars("\n".join(wrap(panel.title, 46))), fontsize=8)
+    for axes in all_axes[len(panels) :]:
+        axes.set_axis_off()
+    write_figure(figure, path)
+
+
+ORDER_STYLES = {"ablation": {"color": BLUE, "marker": "o"}, "gradient": {"color": VERMILION, "marker": "s"}}
+"""Line styles of orders of removal; every other order is a random one, grey and dashed."""
+
+
+def draw_head_study(
+    attentions: Sequence[str],
+    importance: Sequence[Sequence[float]],
+    marks: Sequence[Sequence[str]],
+    similarity: Sequence[Sequence[float | None]],
+    curves: Mapping[str, tuple[Sequence[int], Sequence[float]]],
+    curve_name: str,
+    path: str | Path,
+) -> None:
+    """Draw three pictures: the importance of each head with its marks, the similarity of heads, and the curves.
+
+    Importance has a row for each attention and a column for each head. Similarity has the heads in the order of these
+    rows; None is drawn as nothing. Curves are drawn against heads kept, all of them first.
+    """
+    widest = max(map(len, importance))
+    cost = np.array([[*row, *[np.nan] * (widest - len(row))] for row in importance])  # some attentions may have fewer
+    figure = empty_figure(15.0, max(4.5, 0.3 * len(attentions) + 1.5))
+    cost_axes, similarity_axes, curve_axes = figure.subplots(1, 3)
+    image = draw_matrix(cost_axes, cost, signed=True)
+    if any(len(row) < widest for row in importance):
+        # Heads that do not exist are NaN, and NaN would be magenta, as a mistake.
+        image.set_cmap(image.cmap.with_extremes(bad="none"))
+    name_axes(cost_axes, attentions, [str(n) for n in range(cost.shape[1])], "", "head")
+    cost_axes.set_title("loss added by its silence, and roles")
+    reach = image.get_clim()[1]
+    for row, words in enumerate(marks):
+        for column, word in enumerate(words):
+            pale = abs(cost[row, column]) < 0.6 * reach  # the ends of the diverging scale are dark
+            colour = "black" if pale else "white"
+            cost_axes.text(column, row, escape_dollars(word), ha="center", va="center", fontsize=8, color=colour)
+
+    rows = np.array([[np.nan if value is None else value for value in row] for row in similarity], dtype=float)
+    image = draw_matrix(similarity_axes, rows, low=0.0, high=1.0)
+    image.set_cmap(image.cmap.with_extremes(bad="none"))
+    firsts = np.cumsum([0, *map(len, importance)])[:-1]  # an attention is named at its first head only
+    similarity_axes.set_yticks(firsts.tolist(), [escape_dollars(name) for name in attentions], fontsize=7)
+    similarity_axes.set_xticks([])
+    similarity_axes.set_title("how alike heads read (1: the same)")
+
+    for name, (heads_kept, values) in curves.items():
+        grey = {"color": "0.6", "linestyle": "--", "linewidth": 1.0}
+        curve_axes.plot(heads_kept, values, **{"label": name, "markersize": 4, **ORDER_STYLES.get(name, grey)})
+    curve_axes.invert_xaxis()
+    curve_axes.set_xlabel("heads kept")
+    curve_axes.set_ylabel(escape_dollars(curve_name))
+    curve_axes.legend(frameon=False)
+    curve_axes.set_title("heads taken away in these orders")
+    tidy_axes(curve_axes)
+    write_figure(figure, path)
