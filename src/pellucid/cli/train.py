@@ -83,7 +83,7 @@ def run(
     directory = run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = str(directory / "run.toml")
-    from pellucid.api import run_settings
+    from pellucid.train.defaults import run_settings
 
     # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
     settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
