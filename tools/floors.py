@@ -64,8 +64,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode store page",
-        others="numpy pydantic fastapi starlette torch uvicorn h11",
-        others_inside="prometheus_client",
+        others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),

@@ -13,10 +13,10 @@ from pellucid.cli.files import (
     read_parallel_lines,
     read_sentences,
     require_file,
+    show_progress,
     write_lines,
 )
 from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
-from pellucid.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from pellucid.decode.lines import Translation
