@@ -32,7 +32,7 @@ from pellucid.data.batching import EncodedPairs, collate, epoch_batches
 from pellucid.data.stream import Stream, pack_sentences
 from pellucid.data.tokenizer import EOS, PAD
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.step import ModelState, model_step, pad_sentences
+from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences
 from pellucid.decode.translate import inference_only
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import ModelConfig, Transformer

@@ -26,7 +26,7 @@ from pellucid.api import load
 from pellucid.cli.files import read_sentences
 
 CLIENTS = (1, 8, 32)
-SINGLY = "import pellucid.serve.worker as work; work.TEXTS_TOGETHER = 1; from pellucid.cli import main; main()"
+SINGLY = "import pellucid.serve.service as work; work.TEXTS_TOGETHER = 1; from pellucid.cli import main; main()"
 TOGETHER = "from pellucid.cli import main; main()"
 
 
@@ -84,8 +84,8 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 def run_server(options: argparse.Namespace, together: bool) -> Iterator[int]:
     """Run a server in a process of its own, and give its port."""
     code = TOGETHER if together else SINGLY
-    # --each 0: all clients come from one address, whose requests are limited otherwise.
-    words = ["serve", options.model, "--port", "0", "--each", "0", "--engine", options.engine]
+    # each=0: all clients come from one address, whose requests are limited otherwise.
+    words = ["serve", options.model, "--port", "0", "--set", "each=0", "--engine", options.engine]
     process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:

@@ -15,11 +15,12 @@ import pytest
 import torch
 
 import pellucid
-from pellucid.api import Model, SimpleRunOptions, run_settings
+from pellucid.api import Model, SimpleRunOptions
 from pellucid.decode.config import SearchConfig, SearchOptions
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.store.directory import Bundle, save_bundle
+from pellucid.train.defaults import run_settings
 from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus

@@ -28,10 +28,10 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data store.atomic", others="numpy sentencepiece torch jaxtyping"),
-    "phrasebook": Floor(ours="phrasebook store.atomic"),
+    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
+    "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",
         others="safetensors numpy torch",
@@ -64,8 +64,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode store page",
-        others="numpy pydantic fastapi starlette torch uvicorn h11",
-        others_inside="prometheus_client",
+        others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),

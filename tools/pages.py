@@ -108,11 +108,15 @@ def strip_lines(text: str) -> str:
 
 
 def settings_page() -> str:
-    """List every key of a run file and option of a search with type, default and meaning, from their dataclasses."""
+    """List the keys of a run file, options of a search and limits of a server, from their dataclasses."""
     sys.path.insert(0, str(SOURCE))
-    run, search = (
-        getattr(import_module(f"{PACKAGE}.{name}.config"), kind)
-        for name, kind in (("train", "RunConfig"), ("decode", "SearchConfig"))
+    run, search, limits = (
+        getattr(import_module(f"{PACKAGE}.{name}"), kind)
+        for name, kind in (
+            ("train.config", "RunConfig"),
+            ("decode.config", "SearchConfig"),
+            ("serve.settings", "Limits"),
+        )
     )
     # Corpora are an array of tables in TOML, so they come last and under their own heading.
     sections = {name: kind for name, kind in list_sections(run) if name != "data.corpus"}
@@ -129,6 +133,8 @@ def settings_page() -> str:
         f"## [[data.corpus]]\n\n{section_purpose(corpus)} A table for each.\n\n{keys_table(corpus)}",
         "## Of a search\n\nOptions of `pellucid translate`, with `-` for `_`, and names for `Model.translate`: "
         f"`model.translate(lines, beam=1)`.\n\n{keys_table(search)}",
+        "## Of a server\n\nLimits on what `pellucid serve` accepts; `--set` changes one: `--set characters=2000`.\n\n"
+        f"{keys_table(limits)}",
     ]
     return "\n\n".join(texts) + "\n"
 

@@ -8,11 +8,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from pellucid.decode.assemble import NotTranslated, Translation
 from pellucid.decode.config import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import NotTranslated, Translation
+from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Score, Translator
 from pellucid.store.directory import Bundle, load_bundle
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
     from pellucid.trace.session import ModelQueries, Trace
-    from pellucid.train.config import RunConfig
 
 
 TermsLike = Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None
@@ -354,7 +353,7 @@ def load_torch_models(
     directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
-    from pellucid.decode.ensemble import require_one_vocabulary
+    from pellucid.decode.torch_engine import require_one_vocabulary
     from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 
     bundles = [load_bundle(directory) for directory in directories]
@@ -398,106 +397,14 @@ def train(
     that cannot be trained with, and KeyboardInterrupt for a run that was interrupted: it is saved, and `resume`
     continues it.
     """
-    from pellucid.train.loop import train_run as train_run
+    from pellucid.train.defaults import run_settings
+    from pellucid.train.loop import train_run
 
     settings, reasons = run_settings(run, began=Path(out) if resume else None, **options)
     outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
     if outcome.evaluation is None:
         raise KeyboardInterrupt(f"{outcome.stop}; everything is saved in {out}, go on with resume=True")
     return load(outcome.best)
-
-
-def run_settings(
-    run: str | Path | Mapping[str, Any] | None = None,
-    overrides: Sequence[str] = (),
-    *,
-    began: Path | None = None,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    dev_source: str | Path | None = None,
-    dev_target: str | Path | None = None,
-    size: str | None = None,
-    start: str | Path | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
-) -> tuple["RunConfig", tuple[str, ...]]:
-    """Return the settings of a run, from a run file or its tables, or chosen for the files that are named.
-
-    Settings that are not named are chosen by the size of the corpus, and the reasons are returned beside them.
-    `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to resume, which recorded
-    the settings of the model that it started from. Raises ValueError for a run file together with other names.
-    """
-    from pellucid.data.corpus import holds_pairs
-    from pellucid.train.config import make_run, override_run, read_run
-    from pellucid.train.defaults import choose_fine_tuning_settings, choose_settings
-    from pellucid.train.initial_model import initial_model_tables
-    from pellucid.train.prepare import count_training_pairs
-
-    if run is None:
-        data = data_table(source, target, dev_source, dev_target)
-        model = {"size": size, "start": None if start is None else str(start)}
-        model = {key: value for key, value in model.items() if value is not None}
-        if start is None:
-            # Only to count the pairs, which overrides may change; the other settings are chosen by that count.
-            counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
-            choice = choose_settings(
-                data, count_training_pairs(counting_run.data, counting_run.seed), size, steps, minutes
-            )
-        else:
-            initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
-            choice = choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
-        return make_run(override_run(choice.tables, overrides), began=began), choice.reasons
-    tables = {
-        "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
-        "model": {"size": size, "start": start},
-    }
-    options = {(section, k): v for section, table in tables.items() for k, v in table.items() if v is not None}
-    if options:
-        names = [name for _, name in options]
-        override = next(f"{section}.{name}={value}" for (section, name), value in options.items())
-        raise ValueError(
-            f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
-        )
-    if steps is not None and minutes is not None:
-        raise ValueError("steps and minutes are both given; name one")
-    length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
-    # Before the overrides, so that --set train.steps wins over steps.
-    overrides = [*length, *overrides]
-    if isinstance(run, Mapping):
-        return make_run(override_run(run, overrides), began=began), ()
-    if holds_pairs(run):
-        raise ValueError(f"{run} is a file of pairs, not a run file; name it as the source: --source {run}")
-    return read_run(Path(run), overrides, began), ()
-
-
-def data_table(
-    source: str | Path | None, target: str | Path | None, dev_source: str | Path | None, dev_target: str | Path | None
-) -> dict[str, str]:
-    """Return the table [data] for two training files and two dev files; one file of pairs may replace either two."""
-    from pellucid.data.corpus import holds_pairs
-
-    if source is None and target is None:
-        raise ValueError("nothing to train on: name a run file, or source and target")
-    data = {}
-    for source_file, target_file, pairs_key, names in (
-        (source, target, "train", ("source", "target")),
-        (dev_source, dev_target, "dev", ("dev_source", "dev_target")),
-    ):
-        files = {
-            name: str(file) for name, file in zip(names, (source_file, target_file), strict=True) if file is not None
-        }
-        if "-" in files.values():
-            raise ValueError("training reads its files more than once, so none of them can be standard input")
-        if list(files) == [names[0]] and holds_pairs(files[names[0]]):
-            files = {pairs_key: files[names[0]]}
-        elif len(files) == 1:
-            [file], [missing] = files.values(), set(names) - files.keys()
-            raise ValueError(
-                f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {names[0]} alone, "
-                "one file of pairs, which ends in .tsv or .jsonl"
-            )
-        data |= files
-    return data
 
 
 def warn_of_failures(translations: Iterable[Translation]) -> Iterator[Translation]:

@@ -16,7 +16,7 @@ def test_an_overloaded_server_loses_no_request_and_gives_no_wrong_answer(tmp_pat
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
     save_bundle(tmp_path / "best", random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
-    options = ("--engine", "torch", "--arrival", "1", "--waiting", "32", "--each", "8")
+    options = ("--engine", "torch", "--set", "arrival=1", "--set", "waiting=32", "--set", "each=8")
     result = soak.run_soak(str(tmp_path / "best"), LINES, 4.0, *options)
     assert result.tally.problems == []
     assert result.status == 0

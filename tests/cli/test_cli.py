@@ -1,6 +1,6 @@
 import pytest
 
-from pellucid.cli.errors import describe_error
+from pellucid.cli.options import describe_error
 
 COMMANDS = [
     "demo",

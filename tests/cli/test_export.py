@@ -5,14 +5,15 @@ import tempfile
 
 import ctranslate2
 import pytest
+import torch
 
 from pellucid.api import load
+from pellucid.cli.export import translate_converted
 from pellucid.cli.files import LINE_BREAKERS
-from pellucid.cli.quality_gate import translate_converted
 from pellucid.evaluate.scores import corpus_scores
+from pellucid.model import Transformer
 from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
-from tests.interop.hostile import with_an_outlier
 
 SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes.", "The dog drank the water.", "The black cat is blue."]
 REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí.", "El perro bebió el agua.", "El gato es azul."]
@@ -46,6 +47,19 @@ def outlier_model(tmp_path_factory):
     size = small_tokenizer().source_vocabulary
     model = random_model(2, size, size, d_model=32, d_ff=64, max_positions=401)
     return save_model(tmp_path_factory, with_an_outlier(model, "decoder.1.ffn"))
+
+
+def with_an_outlier(model: Transformer, ffn: str) -> Transformer:
+    """Set a huge weight in every row of the feed-forward's outer matrix; what it is multiplied with is always zero.
+
+    In float32 the model computes what it computed before. In int8 a row's steps are as wide as its largest weight
+    asks for, and all the others become zero.
+    """
+    with torch.no_grad():
+        model.get_parameter(f"{ffn}.inner.weight")[0] = 0.0
+        model.get_parameter(f"{ffn}.inner.bias")[0] = -1.0  # the activation makes it zero
+        model.get_parameter(f"{ffn}.outer.weight")[:, 0] = 1e4
+    return model
 
 
 def save_model(tmp_path_factory, model):
@@ -116,7 +130,7 @@ def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model,
         measured.append(translate_converted(*arguments, **options))
         return measured[-1]
 
-    monkeypatch.setattr("pellucid.cli.quality_gate.translate_converted", translate_and_keep)
+    monkeypatch.setattr("pellucid.cli.export.translate_converted", translate_and_keep)
     result = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
     assert result.exit_code == 0, result.stderr
     original = load_bundle(model)
@@ -125,13 +139,13 @@ def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model,
     assert translate_converted(original, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
 
 
-def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, outlier_model, tmp_path):
+def test_int8_that_ruins_a_layer_is_refused(call, outlier_model, tmp_path):
     # What the model itself writes is right; so chrF is about 100, and can only fall.
     write(tmp_path / "dev.es", [translation.text for translation in load(outlier_model).translate(SOURCES)])
     result = call("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("pellucid: refused; int8: chrF falls by ")
-    assert "when only this part is int8: decoder.1.ffn +" in result.stderr
+    assert "use --precision bfloat16 or float32" in result.stderr
     assert "use --precision bfloat16 or float32, or use --no-gate" in result.stderr
     assert result.stderr.count("\n") == 1
     assert file_names(tmp_path) == ["dev.en", "dev.es", "temporary"]

@@ -121,9 +121,18 @@ def test_a_missing_package_is_one_clear_sentence(call, model: Path, monkeypatch)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--characters", 0], "characters is 0, it must be 1 or more"),
-        (["--seconds", -1], "seconds is -1.0, it must be above 0"),
-        (["--seconds", "inf"], "seconds is inf"),
+        (["--set", "characters=0"], "'characters' is 0: input should be greater than or equal to 1"),
+        (["--set", "seconds=-1"], "'seconds' is -1: input should be greater than 0"),
+        (["--set", "seconds=inf"], "'seconds' is inf: input should be a finite number"),
+        (["--set", "character=5"], "unknown key 'character'; did you mean 'characters'?"),
+        (
+            ["--characters", 5],
+            "--characters was removed after version 0.1, the last that had it: write --set char",
+        ),
+        (
+            ["--trace-bytes=5"],
+            "the last that had it: write --set trace_bytes=NUMBER",
+        ),
         (["--from", "en"], "--from en --to es"),
         (["--from", "english!", "--to", "es"], "not a language code"),
         (["--engine", "magic"], "magic"),
@@ -144,7 +153,9 @@ def test_mistakes_are_reported_before_a_model_is_loaded(call, tmp_path: Path, op
 def served_apps(monkeypatch) -> list[dict]:
     """Replace the server; return the list of the apps that it would have served."""
     apps: list[dict] = []
-    monkeypatch.setattr("pellucid.serve.running.serve_until_stopped", lambda app, listening, limits: apps.append(app))
+    monkeypatch.setattr(
+        "pellucid.serve.connections.serve_until_stopped", lambda app, listening, limits: apps.append(app)
+    )
     return apps
 
 
@@ -210,11 +221,3 @@ def test_the_browser_is_opened_on_request(call, model: Path, monkeypatch, served
     result = call("serve", model, "--port", 0, "--engine", "torch", "--open")
     assert len(opened) == 1
     assert opened[0] in result.stderr
-
-
-def test_every_limit_is_an_option_with_its_default(call):
-    from pellucid.serve.limits import Limits
-
-    help_text = call("serve", "--help").stdout
-    for name in vars(Limits()):
-        assert f"--{name.replace('_', '-')} " in help_text

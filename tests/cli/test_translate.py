@@ -12,7 +12,7 @@ import torch
 from pellucid.api import load
 from pellucid.cli.files import write_lines
 from pellucid.cli.translate import translations_as_json, translations_as_n_best, translations_as_text
-from pellucid.decode.assemble import Translation
+from pellucid.decode.lines import Translation
 
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk."]
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS
-from pellucid.decode.constrained import constrained_search, share_beam
-from pellucid.decode.required_terms import RequiredTerms, Term, can_follow_any_piece, pieces_needed
 from pellucid.decode.search import forbidden_rule
-from pellucid.decode.word_edges import EDGE, WordEdges
+from pellucid.decode.terms.constrained import constrained_search, share_beam
+from pellucid.decode.terms.required import RequiredTerms, Term, can_follow_any_piece, pieces_needed
+from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 

@@ -10,10 +10,18 @@ import torch
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
-from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs, require_one_vocabulary
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.search import Hypothesis, SearchState, Step
-from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
+from pellucid.decode.torch_engine import (
+    EnsembleState,
+    ModelState,
+    ensemble_step,
+    mean_log_probs,
+    model_step,
+    pad_sentences,
+    require_one_vocabulary,
+    score_targets,
+)
 from pellucid.model import Transformer
 from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer

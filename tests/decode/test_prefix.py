@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS, UNK
-from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
-from pellucid.decode.rules import prefix_rule
-from pellucid.decode.word_edges import EDGE, NEW_WORD, WordEdges
+from pellucid.decode.search import prefix_rule
+from pellucid.decode.terms.word_edges import EDGE, NEW_WORD, WordEdges, prefix_pieces, refuse_long_prefixes
 from tests.decode.models import small_tokenizer
 
 INF = torch.inf

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pellucid.decode.required_terms import RequiredTerms, Term, explain_no_room, pieces_needed
-from pellucid.decode.word_edges import EDGE, WordEdges
+from pellucid.decode.terms.required import RequiredTerms, Term, explain_no_room, pieces_needed
+from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from tests.decode.spans import can_place_terms
 
 A, B, C = 4, 5, 6

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.hypothesis import require_finite
+from pellucid.decode.request import require_finite
 from pellucid.decode.search import (
     FinishedHypotheses,
     Hypothesis,

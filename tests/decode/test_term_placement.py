@@ -6,19 +6,19 @@ from collections.abc import Sequence
 import pytest
 
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.line_preparation import Segment
+from pellucid.decode.lines import Segment
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.term_placement import (
+from pellucid.decode.terms.glossary import Terms, TermSpan
+from pellucid.decode.terms.placement import (
     SEARCHES_BEFORE_ALL,
     SHORT_TERMS,
     TermAlignment,
     cut_at_terms,
     search_with_terms,
 )
-from pellucid.decode.terms import Terms, TermSpan
+from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.decode.torch_engine import SearchRequest
 from pellucid.decode.translate import Translator
-from pellucid.decode.word_edges import EDGE, WordEdges
 from pellucid.text.markup import TAG, TaggedText, list_protected
 from tests.decode.models import LINES, random_model, small_tokenizer
 

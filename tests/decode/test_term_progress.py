@@ -5,9 +5,9 @@ import random
 import pytest
 import torch
 
-from pellucid.decode.required_terms import RequiredTerms
-from pellucid.decode.term_progress import NO_PIECE, TermProgress
-from pellucid.decode.word_edges import EDGE, WordEdges
+from pellucid.decode.terms.constrained import NO_PIECE, TermProgress
+from pellucid.decode.terms.required import RequiredTerms
+from pellucid.decode.terms.word_edges import EDGE, WordEdges
 
 CPU = torch.device("cpu")
 WORDS = WordEdges(

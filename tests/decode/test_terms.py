@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
-from pellucid.decode.terms import Terms, TermSpan, protected_span, term_spellings
-from pellucid.decode.word_edges import EDGE, edge_positions
+from pellucid.decode.terms.glossary import Terms, TermSpan, protected_span, term_spellings
+from pellucid.decode.terms.word_edges import EDGE, edge_positions
 from tests.decode.models import LINES, small_tokenizer
 from tests.growth import assert_linear
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Translator, batch_by_length
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.decode.step import score_targets
+from pellucid.decode.torch_engine import score_targets
 from pellucid.interop import conversion_cache
 from pellucid.interop import ctranslate2 as conversion
 from pellucid.interop.conversion_cache import converted_directory

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pellucid.interop.marian import read_json_files
-from pellucid.interop.marian_vocabulary import load_marian_tokenizer, read_vocabularies, renumber_pieces
+from pellucid.interop.marian_files import load_marian_tokenizer, read_vocabularies, renumber_pieces
 from tests.interop.marian_models import (
     SOURCES,
     TARGETS,

@@ -40,7 +40,7 @@ class RunKilled(BaseException):
 
 def train_until(updates: int, run: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch, resume: bool = False) -> None:
     """Train, and die right before the update after so many updates."""
-    real_update, calls = loop.update_weights, count()
+    real_update, calls = loop.update_within_memory, count()
 
     def update_or_die(*arguments):
         if next(calls) == updates:
@@ -48,6 +48,6 @@ def train_until(updates: int, run: RunConfig, out: Path, monkeypatch: pytest.Mon
         return real_update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", update_or_die)
+        patch.setattr(loop, "update_within_memory", update_or_die)
         with pytest.raises(RunKilled):
             train_run(run, out, resume=resume)

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from pellucid import api
 from pellucid.store.directory import load_bundle
 from pellucid.train import prepare
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.data import SHARED_SENTENCE, TrainingData, read_data
+from pellucid.train.defaults import run_settings
 from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
 
@@ -140,7 +140,7 @@ def test_size_and_schedule_follow_from_the_pairs_that_are_left(tmp_path):
     (tmp_path / "h.en").write_text("".join(f"sentence {i}\n" for i in range(2000)), encoding="utf-8")
     answers = [f"answer {min(int(random.expovariate(0.2)), 59)}\n" for _ in range(2000)]
     (tmp_path / "h.es").write_text("".join(answers), encoding="utf-8")
-    run, reasons = api.run_settings(
+    run, reasons = run_settings(
         source=tmp_path / "h.en", target=tmp_path / "h.es", steps=1, overrides=["data.held_out=50"]
     )
     [account] = read_data(run).accounts

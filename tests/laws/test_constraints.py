@@ -9,16 +9,14 @@ import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
-from pellucid.decode.constrained import constrained_search
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.prefix import prefix_pieces
-from pellucid.decode.required_terms import pieces_needed
-from pellucid.decode.rules import prefix_rule
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import FORBIDDEN, forbidden_rule
-from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
-from pellucid.decode.terms import term_spellings
-from pellucid.decode.word_edges import WordEdges
+from pellucid.decode.search import FORBIDDEN, forbidden_rule, prefix_rule
+from pellucid.decode.terms.constrained import constrained_search
+from pellucid.decode.terms.glossary import term_spellings
+from pellucid.decode.terms.required import pieces_needed
+from pellucid.decode.terms.word_edges import WordEdges, prefix_pieces
+from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

@@ -56,7 +56,7 @@ def test_an_import_that_points_up_is_named(path: str, text: str, name: str):
         ("evaluate/scores.py", "def bleu():\n    import sacrebleu"),
         (
             "cli/train.py",
-            "import typer\nfrom pellucid.cli.errors import tell\ndef run():\n    import pellucid.api, torch",
+            "import typer\nfrom pellucid.cli.options import tell\ndef run():\n    import pellucid.api, torch",
         ),
         ("__init__.py", "def __getattr__(name):\n    from pellucid import api"),
     ],

@@ -14,8 +14,7 @@ from pellucid.decode import packed_model
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.packed_model import LARGE, ModelPacker, PackedWeight, can_pack
 from pellucid.decode.request import SearchRequest
-from pellucid.decode.step import ModelState, model_step, pad_sentences
-from pellucid.decode.torch_engine import TorchEngine
+from pellucid.decode.torch_engine import ModelState, TorchEngine, model_step, pad_sentences
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.model.cache import Cache

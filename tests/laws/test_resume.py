@@ -68,14 +68,14 @@ def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed_
 
 
 def test_a_run_that_was_asked_to_stop_ends_where_an_undisturbed_one_does(run, undisturbed_run, tmp_path, monkeypatch):
-    real_update = loop.update_weights
+    real_update = loop.update_within_memory
 
     def interrupt_and_update(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
         return real_update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", interrupt_and_update)
+        patch.setattr(loop, "update_within_memory", interrupt_and_update)
         assert train_run(run, tmp_path / "out").stop == "SIGINT"
         assert train_run(run, tmp_path / "out", resume=True).stop == "SIGINT"
     assert [path.name for path in list_checkpoints(tmp_path / "out")] == ["step-00000002"]

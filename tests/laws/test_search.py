@@ -10,7 +10,7 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
+from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translate import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words

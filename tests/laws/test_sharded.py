@@ -17,7 +17,8 @@ from pellucid.train import update as updating
 from pellucid.train.checkpoint import TrainState, list_checkpoints, reset_weights
 from pellucid.train.config import OptimConfig, RunConfig
 from pellucid.train.distributed import Workers, empty_batch, gather_tensor, place_model
-from pellucid.train.update import batch_loss, make_adam, update_weights
+from pellucid.train.recovery import update_within_memory
+from pellucid.train.update import batch_loss, make_adam
 from tests.laws.runs import read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.train.corpora import small_run
@@ -133,7 +134,7 @@ def test_a_batch_that_does_not_fit_stops_a_sharded_run_and_says_what_to_do(first
     model = place_model(Transformer(CONFIG), first_of_two, shard=True)
     monkeypatch.setattr(updating, "batch_loss", raise_out_of_memory)
     with pytest.raises(MemoryError, match="cannot split its batch; resume with more workers"):
-        update_weights(
+        update_within_memory(
             model, make_adam(model, OptimConfig()), [empty_batch(1)], 0.1, OptimConfig(), "float32", first_of_two
         )
 

@@ -79,7 +79,7 @@ def undisturbed_run(models: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind, models, tmp_path, monkeypatch):
     run, records = make_run_from(models / kind, tmp_path / "data", model={"dropout": 0.0}), []
-    real_update = loop.update_weights
+    real_update = loop.update_within_memory
 
     def record_and_die(model, optimizer, batches, *options):
         assert not optimizer.state, "nothing of Adam's came along"
@@ -88,7 +88,7 @@ def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind
         records.append(result.loss)
         raise RunKilled
 
-    monkeypatch.setattr(loop, "update_weights", record_and_die)
+    monkeypatch.setattr(loop, "update_within_memory", record_and_die)
     with pytest.raises(RunKilled):
         train_run(run, tmp_path / "out")
     (first_weights, [batch]), loss = records

@@ -14,6 +14,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.train import distributed, update
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import Workers
+from pellucid.train.recovery import update_within_memory
 from tests.laws.test_update import MEMORY_ERRORS, make_batch, make_model, make_scarce_model
 
 BATCHES = [make_batch(slice(0, 3)), make_batch(slice(3, None))]
@@ -30,7 +31,7 @@ def train_model(
     model: Transformer, batches=BATCHES, updates: int = 1, **options
 ) -> tuple[Transformer, update.UpdateResult]:
     optimizer, c = torch.optim.SGD(model.parameters()), OptimConfig(**options)
-    *_, result = [update.update_weights(model, optimizer, batches, 0.5, c, "float32") for _ in range(updates)]
+    *_, result = [update_within_memory(model, optimizer, batches, 0.5, c, "float32") for _ in range(updates)]
     return model, result
 
 

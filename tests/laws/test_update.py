@@ -13,6 +13,7 @@ from torch import nn
 from pellucid.data.batching import Batch
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
+from pellucid.train.recovery import update_within_memory
 from pellucid.train.update import batch_loss, update_weights
 
 ROOT = Path(__file__).parent.parent.parent
@@ -147,7 +148,7 @@ def test_a_batch_that_does_not_fit_in_memory_is_split_and_gives_the_same_gradien
     short, roomy = make_scarce_model(room=room, error=error, where=where), make_scarce_model()
     batches = [make_batch(slice(0, 1)), make_batch(slice(1, None))]
     results = [
-        update_weights(model, torch.optim.SGD(model.parameters()), batches, 0.5, OptimConfig(), "float32")
+        update_within_memory(model, torch.optim.SGD(model.parameters()), batches, 0.5, OptimConfig(), "float32")
         for model in (short, roomy)
     ]
     assert (results[0].halved, results[1].halved) == ({1: 6, 3: 2, 7: 0}[room], 0)
@@ -164,11 +165,11 @@ def test_a_pair_that_does_not_fit_alone_is_left_out_as_if_it_did_not_exist(where
         make_scarce_model(room=1, forbidden=6, where=where),
         make_scarce_model(),
     )  # two of the pairs have 6 source pieces
-    result = update_weights(
+    result = update_within_memory(
         short, torch.optim.SGD(short.parameters()), [make_batch(slice(0, 4))], 0.5, OptimConfig(), "float32"
     )
     batches = [make_batch(slice(0, 1)), make_batch(slice(2, 4))]
-    expected = update_weights(roomy, torch.optim.SGD(roomy.parameters()), batches, 0.5, OptimConfig(), "float32")
+    expected = update_within_memory(roomy, torch.optim.SGD(roomy.parameters()), batches, 0.5, OptimConfig(), "float32")
     assert [left_out.indices.tolist() for left_out in result.left_out] == [[1]]
     assert result.target_tokens == expected.target_tokens
     for parameter, expected_parameter in zip(short.parameters(), roomy.parameters(), strict=True):
@@ -178,11 +179,11 @@ def test_a_pair_that_does_not_fit_alone_is_left_out_as_if_it_did_not_exist(where
 def test_memory_too_small_for_a_single_pair_is_reported_and_other_errors_are_not_taken_for_it():
     short = make_scarce_model(room=0)
     with pytest.raises(MemoryError, match="there is not enough for a single pair"):
-        update_weights(short, torch.optim.SGD(short.parameters()), [make_batch()], 0.5, OptimConfig(), "float32")
+        update_within_memory(short, torch.optim.SGD(short.parameters()), [make_batch()], 0.5, OptimConfig(), "float32")
     assert all(parameter.grad is None for parameter in short.parameters())
     short.error = RuntimeError("CUDA error: device-side assert triggered")
     with pytest.raises(RuntimeError, match="device-side assert"):
-        update_weights(short, torch.optim.SGD(short.parameters()), [make_batch()], 0.5, OptimConfig(), "float32")
+        update_within_memory(short, torch.optim.SGD(short.parameters()), [make_batch()], 0.5, OptimConfig(), "float32")
 
 
 def test_the_loss_of_a_batch_is_that_of_its_pairs_one_by_one():

@@ -3,6 +3,7 @@
 import gzip
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,22 @@ def test_only_the_source_of_a_trace_fetches_and_only_from_its_own_host():
 def test_every_source_begins_with_a_sentence():
     for path in SOURCES:
         assert re.match(r"// [A-Z1].*[.,;:]", path.read_text(encoding="utf-8")), path.name
+
+
+def test_the_tests_of_the_page_pass():
+    output = run_node("test/run.mjs")
+    assert "# fail 0" in output or "fail 0" in output, output
+
+
+def test_the_types_of_the_page_fit():
+    compiler = WEB / "node_modules" / "typescript" / "bin" / "tsc"
+    run_node(str(compiler), "--noEmit")
+
+
+def run_node(*arguments: str) -> str:
+    """Run Node and return its output; a failure is shown whole."""
+    result = subprocess.run(
+        ["node", *arguments], cwd=WEB, env=environment_with_node(), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout

@@ -8,6 +8,9 @@ from base64 import b64encode
 import numpy as np
 import pytest
 
+from pellucid.api import Model
+from pellucid.decode.translate import Translator
+from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.html import (
     KEEP_CHOICES,
     estimate_size,
@@ -19,6 +22,8 @@ from pellucid.page.html import (
     script_text,
     trace_page,
 )
+from pellucid.store.directory import load_bundle, save_bundle
+from tests.decode.models import small_tokenizer
 from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMadeTrace, Read, built_script
 
 __all__ = ["built_script"]
@@ -256,3 +261,21 @@ def test_without_a_built_page_the_message_says_how_to_build_it(built_script):
     built_script.unlink()
     with pytest.raises(ValueError, match=r"the page is not built: .*run `make page`"):
         trace_page(HandMadeTrace())
+
+
+LONGEST_SCRIPT = 400_000
+"""Bytes of a script that has about 120 kB when it is compressed, the most that the page may have."""
+
+
+@pytest.mark.parametrize("size", ["tiny", pytest.param("base", marks=pytest.mark.slow)])
+def test_a_file_of_maps_has_at_most_one_megabyte(built_script, tmp_path, size: str):
+    built_script.write_text(f"//{'x' * LONGEST_SCRIPT}", encoding="utf-8")
+    vocabulary = small_tokenizer().source_vocabulary
+    config = ModelConfig(vocabulary, vocabulary, **PRESETS[size])
+    save_bundle(tmp_path / "best", Transformer(config).eval(), small_tokenizer(), step=0)
+    bundle = load_bundle(tmp_path / "best")
+    trace = Model(bundle, Translator(bundle.model, bundle.tokenizer)).trace(
+        "The cat is the ball", target="El gato es la."
+    )
+    assert (len(trace.source.ids), len(trace.target.ids)) == (12, 12)
+    assert len(trace_page(trace, "maps").encode()) <= 1_000_000

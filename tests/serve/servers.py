@@ -14,14 +14,13 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from pellucid.api import Model, load
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.app import create_app
-from pellucid.serve.keys import ApiKeys
-from pellucid.serve.languages import Languages
-from pellucid.serve.limits import Limits
-from pellucid.serve.running import bind_socket, make_server
+from pellucid.serve.connections import bind_socket, make_server
+from pellucid.serve.gate import ApiKeys
+from pellucid.serve.settings import Languages, Limits
 from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
 

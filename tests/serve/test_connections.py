@@ -11,7 +11,7 @@ import pytest
 
 from pellucid.serve.app import create_app
 from pellucid.serve.connections import CHUNK_BYTES, SMALL_CHUNKS, Connections, most_open_files
-from pellucid.serve.limits import Limits
+from pellucid.serve.settings import Limits
 from tests.decode.models import LINES
 from tests.serve.servers import EN_ES, HeldTranslator, request_body, running, running_app, small_model
 from tests.serve.test_running import read_path, translate

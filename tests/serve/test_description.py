@@ -5,7 +5,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 
 from pellucid.serve.app import create_app
-from pellucid.serve.limits import Limits
+from pellucid.serve.settings import Limits
 from tests.serve.servers import EN_ES, client, small_model
 
 # The time limits are no part of the description: a trace may take long beside other busy processes.
@@ -17,7 +17,7 @@ APP = create_app(small_model(), LIMITS, languages=EN_ES, hosts=None)
 def built_page():
     """Serve a script also where none is built, or where it is just being built."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
+        patch.setattr("pellucid.serve.trace_routes.read_script", lambda: "export default 1;")
         yield
 
 
@@ -93,7 +93,7 @@ def test_no_page_loads_scripts_from_other_sites():
 
 def test_the_page_and_its_script_are_served_or_said_not_to_be_built(monkeypatch):
     with client() as server:
-        monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
+        monkeypatch.setattr("pellucid.serve.trace_routes.read_script", lambda: "export default 1;")
         assert '<div id="pellucid" data-host="page">' in server.get("/").text
         answer = server.get("/pellucid.js")
         assert (answer.text, answer.headers["Content-Type"]) == ("export default 1;", "text/javascript; charset=utf-8")
@@ -103,7 +103,7 @@ def test_the_page_and_its_script_are_served_or_said_not_to_be_built(monkeypatch)
         def unbuilt() -> str:
             raise ValueError("the page is not built: run `make page`")
 
-        monkeypatch.setattr("pellucid.serve.page_routes.read_script", unbuilt)
+        monkeypatch.setattr("pellucid.serve.trace_routes.read_script", unbuilt)
         assert server.get("/").status_code == 503
         assert "make page" in server.get("/").json()["error"]
         assert server.get("/health").status_code == 200

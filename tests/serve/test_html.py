@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.serve.html import HtmlText, fill_translations, split_html
+from pellucid.serve.libretranslate import HtmlText, fill_translations, split_html
 
 
 def split_texts(html: str) -> list[str]:

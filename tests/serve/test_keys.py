@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.serve.keys import ApiKeys
+from pellucid.serve.gate import ApiKeys
 from tests.serve.servers import client, request_body, running, small_model
 from tests.serve.test_connections import read_status
 
@@ -41,7 +41,7 @@ def test_libretranslate_clients_send_the_key_in_the_body(server, path: str, form
     "headers", [basic_header(KEY), basic_header(KEY, "anna"), basic_header("", KEY), {"Authorization": f"Bearer {KEY}"}]
 )
 def test_every_route_takes_the_key_in_the_header(server, headers, monkeypatch):
-    monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
+    monkeypatch.setattr("pellucid.serve.trace_routes.read_script", lambda: "export default 1;")
     assert server.post("/translate", json=request_body("Yes."), headers=headers).status_code == 200
     traced = server.post("/trace", json={"sentence": "The ball is blue."}, headers=headers)
     paths = ("/", "/pellucid.js", "/metrics", f"/trace/{traced.json()['id']}/manifest.json")

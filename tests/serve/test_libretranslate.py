@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.decode.assemble import Translation
-from pellucid.decode.known_words import measure_known_words
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.terms.word_edges import measure_known_words
 from pellucid.serve.libretranslate import STOP_ORDER
 from tests.decode.models import LINES, small_tokenizer
 from tests.serve.servers import client, request_body, small_model

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from pellucid.serve.limits import Limits
-from pellucid.serve.middleware import SECURITY_HEADERS, CheckHostAndOrigin, LimitRequests
+from pellucid.serve.gate import SECURITY_HEADERS, CheckHostAndOrigin, LimitRequests
+from pellucid.serve.settings import Limits
 from tests.serve.servers import HeldTranslator, client, request_body
 
 TRANSLATE = {"url": "/translate", "json": request_body("Yes.")}
@@ -71,7 +71,7 @@ def test_a_page_behind_a_tls_proxy_is_answered():
 
 @pytest.mark.parametrize("path", ["/", "/pellucid.js", "/health", "/languages", "/frontend/settings", "/spec"])
 def test_head_is_answered_as_get_without_the_body(server, monkeypatch, path: str):
-    monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
+    monkeypatch.setattr("pellucid.serve.trace_routes.read_script", lambda: "export default 1;")
     whole, head = server.get(path), server.head(path)
     assert (head.status_code, head.headers, head.content) == (200, whole.headers, b"")
     assert int(head.headers["Content-Length"]) == len(whole.content)

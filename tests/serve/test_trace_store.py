@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from pellucid.serve.limits import Limits
-from pellucid.serve.trace_store import TraceStore
+from pellucid.serve.service import TraceStore
+from pellucid.serve.settings import Limits
 from pellucid.trace.session import perform_act
 from tests.serve.servers import client, small_model
 from tests.trace.traced import small_traced
@@ -214,7 +214,7 @@ def test_all_tensors_can_be_downloaded(server, traced, trace):
 
 
 def test_the_exported_file_is_an_attachment(server, traced, monkeypatch):
-    for module in ("page.html", "serve.page_routes"):
+    for module in ("page.html", "serve.trace_routes"):
         monkeypatch.setattr(f"pellucid.{module}.read_script", lambda: "/* the page */")
     response = server.get(f"/trace/{traced['id']}/export.html", params={"keep": "maps"})
     assert response.status_code == 200

@@ -5,7 +5,7 @@ from threading import Event, Thread
 import pytest
 
 from pellucid.decode.config import SearchConfig
-from pellucid.serve.worker import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
+from pellucid.serve.service import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
 
 
 class DoublingWorker:

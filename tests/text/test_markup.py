@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pellucid.text.markup import PROTECTED, TAG, extract_tags, list_protected, restore_tags
-from pellucid.text.piece_links import link_pieces
+from pellucid.text.tag_placement import link_pieces
 
 law = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 

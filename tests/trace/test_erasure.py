@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.step import score_targets
+from pellucid.decode.torch_engine import score_targets
 from pellucid.trace import attribution as erasure
 from pellucid.trace.attribution import erase_prefix, erase_source
 from tests.model.models import every_option, small_model

@@ -10,8 +10,7 @@ from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.search import Hypothesis, rank_hypotheses
-from pellucid.decode.search_steps import SearchStep
+from pellucid.decode.search import Hypothesis, SearchStep, rank_hypotheses
 from pellucid.decode.torch_engine import SearchRequest
 from pellucid.trace.facts import SearchTree, TreeNode
 from pellucid.trace.search_tree import ObservedSearch, build_search_tree

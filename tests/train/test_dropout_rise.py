@@ -12,13 +12,13 @@ from tests.train.corpora import small_run
 
 def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path, monkeypatch):
     rates = []
-    real_update = loop.update_weights
+    real_update = loop.update_within_memory
 
     def record_rates(model, *arguments):
         rates.append((model.dropout.rate, model.encoder[0].self.dropout.rate))
         return real_update(model, *arguments)
 
-    monkeypatch.setattr(loop, "update_weights", record_rates)
+    monkeypatch.setattr(loop, "update_within_memory", record_rates)
     changes = {"model": {"dropout": 0.2, "attention_dropout": 0.1}, "train": {"batch_tokens": 401, "accumulate": 2}}
     run = small_run(tmp_path / "data", **changes, optim={"dropout_rise": 1.0})
     train_run(run, tmp_path / "undisturbed")

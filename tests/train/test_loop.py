@@ -187,7 +187,10 @@ def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_pa
 @pytest.mark.parametrize(("minutes", "cost", "evaluations"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
 def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, evaluations, tmp_path, monkeypatch):
     """A fake clock advances by three seconds for each update, and by `cost` for each evaluation."""
-    now, real_functions = [0.0], {"update_weights": loop.update_weights, "evaluate_model": loop.evaluate_model}
+    now, real_functions = (
+        [0.0],
+        {"update_within_memory": loop.update_within_memory, "evaluate_model": loop.evaluate_model},
+    )
 
     def prolong(name, seconds):
         def call(*arguments):
@@ -196,7 +199,7 @@ def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, eva
 
         monkeypatch.setattr(loop, name, call)
 
-    prolong("update_weights", 3.0)
+    prolong("update_within_memory", 3.0)
     prolong("evaluate_model", cost)
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
     settings = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}

@@ -85,7 +85,11 @@ def test_training_on_shards_is_training_on_the_text_to_the_bit(tmp_path: Path):
 
 
 def test_a_run_begun_on_text_resumes_on_shards_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    run, real_update, steps = mixed_run(tmp_path / "data", model={"dropout": 0.2}), loop.update_weights, iter(range(99))
+    run, real_update, steps = (
+        mixed_run(tmp_path / "data", model={"dropout": 0.2}),
+        loop.update_within_memory,
+        iter(range(99)),
+    )
 
     def update_or_interrupt(*arguments):
         if next(steps) == 5:
@@ -93,7 +97,7 @@ def test_a_run_begun_on_text_resumes_on_shards_to_the_bit(tmp_path: Path, monkey
         return real_update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", update_or_interrupt)
+        patch.setattr(loop, "update_within_memory", update_or_interrupt)
         with pytest.raises(KeyboardInterrupt):
             train_run(run, tmp_path / "moved")
     train_run(with_shards(run, tmp_path / "shards"), tmp_path / "moved", resume=True)

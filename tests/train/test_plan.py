@@ -137,14 +137,14 @@ def test_a_compiled_model_is_tried_as_it_will_run(tmp_path: Path, monkeypatch):
 def test_the_seconds_of_an_update_are_the_median_of_those_measured(plan, monkeypatch):
     """A fake clock advances by a hundredth of a second for each target position of an update."""
     now = 0.0
-    real_update = trial.update_weights
+    real_update = trial.update_within_memory
 
     def update_slowly(model, optimizer, batches, *options):
         nonlocal now
         now += 0.01 * sum(batch.target_out.numel() for batch in batches)
         return real_update(model, optimizer, batches, *options)
 
-    monkeypatch.setattr(trial, "update_weights", update_slowly)
+    monkeypatch.setattr(trial, "update_within_memory", update_slowly)
     monkeypatch.setattr(trial.time, "monotonic", lambda: now)
     run = replace(plan.run, train=replace(plan.run.train, accumulate=2))
     result = trial.try_updates(run, plan.model, plan.epoch, seconds=60.0)
@@ -275,7 +275,7 @@ def test_memory_that_runs_out_within_the_trial_ends_the_trial(tmp_path: Path, mo
     def run_out_of_memory(*arguments):
         raise MemoryError
 
-    monkeypatch.setattr(trial, "update_weights", run_out_of_memory)
+    monkeypatch.setattr(trial, "update_within_memory", run_out_of_memory)
     plan = plan_run(small_run(tmp_path), seconds=0.0)
     assert plan.trial is None
     assert any(sentence.startswith("memory: about ") for sentence in list_advice(plan))

@@ -13,11 +13,6 @@ export function richText(texts: TemplateStringsArray, ...values: (string | numbe
   return texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]).filter((part) => part !== "");
 }
 
-/** Converts rich text to plain text, with nothing hidden. */
-export function toPlainText(text: RichText): string {
-  return text.map((part) => (typeof part === "number" ? formatNumber(part) : typeof part === "object" ? part.guess : part)).join("");
-}
-
 /** Formats a number with three significant digits and a real minus sign; the exact number is one click away. */
 export function formatNumber(value: number): string {
   if (Number.isNaN(value)) return "not a number";

@@ -1,7 +1,7 @@
 // Tells the story of a trace that Python wrote into a directory: each stop as JSON, its sentence and its formula as text.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { toPlainText } from "../src/format";
+import { formatNumber, type RichText } from "../src/format";
 import type { Manifest } from "../src/types";
 import { makeStory } from "../src/views/story";
 import { listElements, writeXml } from "./small_trace";
@@ -29,3 +29,8 @@ const stops = makeStory(manifest, reader.piece, reader.step, true).map(async (st
   };
 });
 console.log(JSON.stringify(await Promise.all(stops)));
+
+/** Converts rich text to plain text, with nothing hidden. */
+function toPlainText(text: RichText): string {
+  return text.map((part) => (typeof part === "number" ? formatNumber(part) : typeof part === "object" ? part.guess : part)).join("");
+}

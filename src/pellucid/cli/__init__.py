@@ -19,7 +19,7 @@ from pellucid.cli import (
     train,
     translate,
 )
-from pellucid.cli.errors import report_errors
+from pellucid.cli.options import Command, report_errors
 
 app = typer.Typer(
     name="pellucid",
@@ -43,7 +43,7 @@ for name, module in {
     "import": import_,
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
-    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
+    app.command(name, cls=Command, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
 app.add_typer(inspecting.app)
 
 

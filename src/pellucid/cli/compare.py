@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pellucid.cli.files import json_line, name_file_in_errors, read_sentences, write_lines
+from pellucid.cli.files import json_line, name_file_in_errors, read_sentences, show_progress, write_lines
 from pellucid.cli.options import ENGINE, JSON, PRECISIONS, search_default, search_option
-from pellucid.cli.progress import show_progress
 from pellucid.store.atomic import atomic_file
 
 EXAMPLES = """\

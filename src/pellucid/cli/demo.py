@@ -59,8 +59,8 @@ def run(
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
     """Return the settings of the run in `directory`, or else the recipe with the length that was asked for."""
-    from pellucid.api import run_settings
     from pellucid.train.config import read_run
+    from pellucid.train.defaults import run_settings
 
     # A run that was begun keeps its settings: others would be refused on resuming.
     if (directory / "run.toml").is_file():

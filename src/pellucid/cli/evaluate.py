@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, name_file_in_errors, read_parallel_files, write_lines
+from pellucid.cli.files import json_line, name_file_in_errors, read_parallel_files, show_progress, write_lines
 from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
-from pellucid.cli.progress import show_progress
 
 EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es

@@ -1,5 +1,6 @@
 """`pellucid export`: converts a model to another program's format and measures what that costs."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,9 +9,9 @@ import typer
 
 from pellucid.cli.files import read_file_pair, require_file, write_lines
 from pellucid.cli.options import MODEL
-from pellucid.cli.quality_gate import DevPairs, gate_table, judge_forms, refuse_failed_forms, refuse_long_dev_pairs
 
 if TYPE_CHECKING:
+    from pellucid.evaluate.scores import GateVerdict
     from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
@@ -19,13 +20,19 @@ EXAMPLES = """\
   pellucid export runs/demo/best demo-int8 --to ctranslate2 --precision int8 --dev-source dev.en --dev-target dev.es
   pellucid export runs/demo/best demo-short --to ctranslate2 --shortlist-source train.en --shortlist-target train.es"""
 
-FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
+_FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
 """Export formats, each with a file that only this format has."""
 
-PRECISIONS = ("float32", "bfloat16", "int8")
+_PRECISIONS = ("float32", "bfloat16", "int8")
 
-MOST_SHORTLIST_PAIRS = 400_000
+_MOST_SHORTLIST_PAIRS = 400_000
 """Sentence pairs read for a shortlist, spread evenly over the files."""
+
+_GATE_BEAM = 4
+"""Beam with which a smaller form is measured."""
+
+# Dev sentences and their references, line by line.
+DevPairs = tuple[list[str], list[str]]
 
 
 def run(
@@ -34,7 +41,7 @@ def run(
     to: Annotated[str, typer.Option(metavar="marian|ctranslate2", help="format to convert to")],
     precision: Annotated[
         str | None,
-        typer.Option(metavar="|".join(PRECISIONS), help="precision of CTranslate2's weights; default: float32"),
+        typer.Option(metavar="|".join(_PRECISIONS), help="precision of CTranslate2's weights; default: float32"),
     ] = None,
     dev_source: Annotated[
         str | None,
@@ -57,7 +64,7 @@ def run(
 
     --precision int8 makes the CTranslate2 model a quarter of the size and faster still, but changes its translations.
     So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or if more
-    translations run in a loop than before; the message then names the parts of the model that cost most.
+    translations run in a loop than before.
 
     A shortlist (vmap.txt) lets CTranslate2 consider, for each batch, only pieces that may translate a piece of its
     sentences. CTranslate2 uses it with use_vmap=True. It is measured with --dev-source too.
@@ -69,32 +76,34 @@ def run(
         "--shortlist-target": shortlist_target,
     }
     # Options and OUT are checked before torch is imported and the model is loaded.
-    check_options(to, precision, no_gate, files)
-    refuse_other_than_export(Path(out), to)
+    _check_options(to, precision, no_gate, files)
+    _refuse_other_than_export(Path(out), to)
     from pellucid.store.directory import load_bundle
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = read_file_pair(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
     bundle, report = load_bundle(model), list[str]()  # no report on marian: nothing is changed, so nothing measured
     if dev:
-        refuse_long_dev_pairs(bundle, dev, (str(dev_source), str(dev_target)))
+        _refuse_long_dev_pairs(bundle, dev, (str(dev_source), str(dev_target)))
     if to == "marian":
         from pellucid.interop.marian import export_marian
 
         export_marian(bundle, out)
     else:
-        report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
-    write_lines([*report, *describe_contents(Path(out))])
+        report = _export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
+    sizes = {path.name: path.stat().st_size for path in sorted(Path(out).iterdir())}
+    contents = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+    write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
 
 
-def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
+def _check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
     """Raise ValueError, before anything is read, naming everything that is wrong with the options."""
     file_options = [name for name, path in files.items() if path is not None]
     problems = []
-    if to not in FORMAT_FILES:
-        problems.append(f"--to is {to!r}, it must be {' or '.join(FORMAT_FILES)}")
-    if precision not in (None, *PRECISIONS):
-        problems.append(f"--precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
+    if to not in _FORMAT_FILES:
+        problems.append(f"--to is {to!r}, it must be {' or '.join(_FORMAT_FILES)}")
+    if precision not in (None, *_PRECISIONS):
+        problems.append(f"--precision is {precision!r}, it must be one of {', '.join(_PRECISIONS)}")
     for source_option, target_option in (
         ("--dev-source", "--dev-target"),
         ("--shortlist-source", "--shortlist-target"),
@@ -127,18 +136,29 @@ def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str
         require_file(str(files[name]))
 
 
-def refuse_other_than_export(out: Path, to: str) -> None:
+def _refuse_other_than_export(out: Path, to: str) -> None:
     """Raise ValueError if `out` holds anything but an export to this format."""
     from pellucid.store import atomic
 
     atomic.refuse_non_model_directory(out)
     if (out / atomic.MANIFEST).exists():
         manifest = atomic.read_manifest(out)
-        if FORMAT_FILES[to] not in manifest["files"] or manifest.get("exported") is None:
+        if _FORMAT_FILES[to] not in manifest["files"] or manifest.get("exported") is None:
             raise ValueError(f"{out} is not an export to {to} and is not replaced; choose another directory")
 
 
-def export_ctranslate2(
+def _refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, str]) -> None:
+    """Raise ValueError for a dev sentence that has more pieces than the model takes, before anything is translated."""
+    tokenizer, max_positions = bundle.tokenizer, bundle.model.config.max_positions
+    for file, encoded in zip(files, (tokenizer.encode_source(dev[0]), tokenizer.encode_target(dev[1])), strict=True):
+        for number, ids in enumerate(encoded, start=1):
+            if len(ids) > max_positions:
+                raise ValueError(
+                    f"{file}:{number} has {len(ids):,} pieces, this model takes {max_positions:,}; leave the line out"
+                )
+
+
+def _export_ctranslate2(
     bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
 ) -> list[str]:
     """Convert, measure, and only then write to `out`; return the report. Raise ValueError if the gate refuses."""
@@ -152,11 +172,11 @@ def export_ctranslate2(
     with TemporaryDirectory(prefix="pellucid-") as folder:
         vmap = Path(folder) / "vmap.txt" if pairs else None
         if vmap and pairs:
-            report += write_shortlist(bundle, vmap, pairs, dev)
+            report += _write_shortlist(bundle, vmap, pairs, dev)
         if dev:
-            verdicts = judge_forms(bundle, Path(folder), precision, vmap, dev)
-            report += gate_table(verdicts)
-            refuse_failed_forms(bundle, precision, verdicts, dev)
+            verdicts = _judge_forms(bundle, Path(folder), precision, vmap, dev)
+            report += _gate_table(verdicts)
+            _refuse_failed_forms(precision, verdicts)
             about["measured"] = {name: vars(verdict) for name, verdict in verdicts.items()}
         elif precision != "float32" or pairs:
             report.append("not measured: it is not known how much worse it translates than the model, if at all")
@@ -165,12 +185,12 @@ def export_ctranslate2(
     return report
 
 
-def write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
+def _write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
     """Write the shortlist of these pairs to `path`; return lines on its size and its share of the references."""
     from pellucid.interop.lexicon import make_shortlist, measure_coverage, train_lexicon, write_vmap
 
     # Every step-th pair, the division rounded up: at most MOST_SHORTLIST_PAIRS, from all over the files.
-    tokenizer, step = bundle.tokenizer, -(-len(pairs[0]) // MOST_SHORTLIST_PAIRS)
+    tokenizer, step = bundle.tokenizer, -(-len(pairs[0]) // _MOST_SHORTLIST_PAIRS)
     source_ids, target_ids = tokenizer.encode_source(pairs[0][::step]), tokenizer.encode_target(pairs[1][::step])
     shortlist = make_shortlist(train_lexicon(source_ids, target_ids), target_ids, tokenizer)
     unwritable = write_vmap(path, shortlist, tokenizer)
@@ -188,8 +208,65 @@ def write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs
     return report
 
 
-def describe_contents(out: Path) -> list[str]:
-    """Return a line on the files in `out` and their sizes."""
-    files = {path.name: path.stat().st_size for path in sorted(out.iterdir())}
-    sizes = ", ".join(f"{name} {size:,}" for name, size in files.items())
-    return [f"{out}: {sum(files.values()):,} bytes ({sizes})"]
+def _judge_forms(
+    bundle: "Bundle", folder: Path, precision: str, vmap: Path | None, dev: DevPairs
+) -> dict[str, "GateVerdict"]:
+    """Return a verdict for each smaller form: its translations of the dev sentences beside those in float32."""
+    from pellucid.evaluate.scores import judge_smaller_model
+    from pellucid.interop.ctranslate2 import convert_to_ctranslate2
+
+    # Both sides run in CTranslate2, so that the precision, or the shortlist, is all that differs.
+    full, small = folder / "full", folder / "small"
+    convert_to_ctranslate2(bundle.model, bundle.tokenizer, full, "float32")
+    convert_to_ctranslate2(bundle.model, bundle.tokenizer, small, precision, vmap=vmap)
+    texts, lowercase = translate_converted(bundle, full, dev[0]), bundle.tokenizer.lowercase
+    # Form name: with the shortlist? Float32 without one is the side that the others are compared with.
+    forms = {precision: False} if precision != "float32" else {}
+    if vmap:
+        forms[f"{precision}, shortlist"] = True
+    return {
+        name: judge_smaller_model(texts, translate_converted(bundle, small, dev[0], shortlist), dev[1], lowercase)
+        for name, shortlist in forms.items()
+    }
+
+
+def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:
+    """Return what a converted model writes in CTranslate2 alone, as in other programs; blank lines stay blank."""
+    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.ctranslate2_engine import count_processors, load_translator
+
+    tokenizer = bundle.tokenizer
+    sources = tokenizer.encode_source(lines)
+    results = load_translator(directory, count_processors(), 1).translate_batch(
+        [tokenizer.source_pieces(source) for source in sources],
+        beam_size=_GATE_BEAM,
+        max_batch_size=32,
+        max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
+        # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
+        max_decoding_length=min(bundle.model.config.max_positions, max(map(len, sources)) + SearchConfig.max_extra),
+        use_vmap=shortlist,
+    )
+    ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
+    texts = (tokenizer.decode_target([ids[piece] for piece in result.hypotheses[0]]) for result in results)
+    return [text if line.strip() else "" for line, text in zip(lines, texts, strict=True)]
+
+
+def _gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
+    """Return a line for each form of the model: its chrF and its share of translations that run in a loop."""
+    first = next(iter(verdicts.values()))
+    rows = [("float32", first.chrf_full, first.repetition_full)]
+    rows += [(name, verdict.chrf_small, verdict.repetition_small) for name, verdict in verdicts.items()]
+    return [
+        f"{first.sentences:,} dev sentences, beam {_GATE_BEAM}:",
+        *(f"  {name:20} chrF {chrf:6.2f}, {loops:.2%} run in a loop" for name, chrf, loops in rows),
+    ]
+
+
+def _refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"]) -> None:
+    """Raise ValueError if a form of the model did not pass."""
+    refused = {name: verdict for name, verdict in verdicts.items() if not verdict.passed}
+    if not refused:
+        return
+    reasons = [f"{name}: {' and '.join(verdict.reasons)}" for name, verdict in refused.items()]
+    advice = "use --precision bfloat16 or float32" if precision in refused else "leave the shortlist out"
+    raise ValueError(f"refused; {'; '.join(reasons)}; {advice}, or use --no-gate to export it all the same")

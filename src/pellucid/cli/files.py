@@ -1,4 +1,4 @@
-"""Input and output of the commands: files of sentences, and standard output as UTF-8 lines."""
+"""Input and output of the commands: files of sentences, standard output as UTF-8 lines, and a progress bar."""
 
 import json
 import sys
@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from pellucid.store.atomic import atomic_file
 
-LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+_LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Translation of characters that some readers take for the end of a line into JSON escapes."""
 
 LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
@@ -75,7 +75,7 @@ def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
 @contextmanager
 def name_file_in_errors(path: str) -> Iterator[None]:
     """Put the name of the file into errors about its lines and into warnings of lines that were not translated."""
-    from pellucid.decode.assemble import NotTranslated
+    from pellucid.decode.lines import NotTranslated
 
     name = "standard input" if path == "-" else path
     show = warnings.showwarning
@@ -111,7 +111,7 @@ def json_line(value: Any) -> str:
     >>> json_line({"text": "año\u2028\n"})
     '{"text": "año\\u2028\\n"}'
     """
-    return json.dumps(value, ensure_ascii=False).translate(LINE_SEPARATORS)
+    return json.dumps(value, ensure_ascii=False).translate(_LINE_SEPARATORS)
 
 
 def require_file(path: str) -> str:
@@ -120,3 +120,23 @@ def require_file(path: str) -> str:
         # Opening also finds missing rights and directories, which `exists` does not.
         Path(path).open("rb").close()
     return path
+
+
+Item = TypeVar("Item")
+
+
+def show_progress(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
+    """Yield the items, counted by a bar if standard error is a terminal and standard output is not."""
+    # Where results go to the terminal, the bar would stand between them, and they show the progress themselves.
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (MofNCompleteColumn(), TextColumn("lines"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        for item in items:
+            yield item
+            bar.advance(task)

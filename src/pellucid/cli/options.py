@@ -1,8 +1,17 @@
-"""Options that several commands share; those of a search take help and default from `SearchConfig`."""
+"""Options that several commands take, and errors of all commands as one sentence with an exit code."""
 
-from typing import Any, get_type_hints
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+
+from pellucid.store.atomic import is_failed_write
 
 
 def search_option(name: str, **more: Any) -> Any:
@@ -39,7 +48,99 @@ DEVICE = typer.Option(
     metavar="cpu|cuda",
     help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
 )
+TERMS = typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term")
+SETTINGS = typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
 EXPORTED = typer.Option(
     metavar="DIR",
     help="translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
 )
+
+_LIMITS = (
+    "characters", "texts", "alternatives", "request_terms", "term_characters", "body", "waiting", "connections",
+    "open_requests", "each", "seconds", "arrival", "beam", "traces", "trace_bytes", "trace_minutes",
+)  # fmt: skip
+_REMOVED_OPTIONS = {
+    "serve": {f"--{limit.replace('_', '-')}": f"--set {limit}=NUMBER" for limit in _LIMITS},
+}
+"""Options that a command had in version 0.1, and what to write instead."""
+
+
+class Command(TyperCommand):
+    """A command that says of each option it once had what to write instead."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line; exit with code 2 for an option that was removed."""
+        removed = _REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
+        for word in args:
+            option = word.partition("=")[0]
+            if option in removed:
+                instead = f"write {removed[option]}"
+                typer.echo(
+                    f"pellucid: {option} was removed after version 0.1, the last that had it: {instead}", err=True
+                )
+                raise typer.Exit(_USERS_MISTAKE)
+        return super().parse_args(ctx, args)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+FAILED, _USERS_MISTAKE, INTERRUPTED, _PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 143  # the last three as shells do
+
+
+def report_errors(command: Function) -> Function:
+    """Return the command with ValueError and OSError turned into a message on standard error.
+
+    Any other error is a fault of ours and keeps its traceback.
+    """
+
+    @wraps(command)
+    def run_and_report(*arguments: Any, **options: Any) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                result = command(*arguments, **options)
+            sys.stdout.flush()  # here, where a broken pipe is still caught, and not while Python shuts down
+            return result
+        except BrokenPipeError:
+            # The reader of our output has stopped, as `head` does. Python flushes standard output once more as it exits
+            # and would complain again, so it gets a place that takes everything.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_PIPE_CLOSED) from None
+        except (ValueError, OSError) as error:
+            typer.echo(f"pellucid: {describe_error(error)}", err=True)
+            raise typer.Exit(FAILED if is_failed_write(error) else _USERS_MISTAKE) from None
+        except KeyboardInterrupt:
+            typer.echo("pellucid: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run_and_report  # pyright: ignore[reportReturnType]
+
+
+def refuse_removed(app: typer.Typer, name: str, title: str, instead: str) -> None:
+    """Let a command that was removed say so in one sentence, whatever its arguments were; no help lists it."""
+    # Unknown options and --help belong to the arguments here, so that the answer is always the same.
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+    @app.command(name, hidden=True, add_help_option=False, context_settings=settings)
+    @report_errors
+    def removed_command() -> None:
+        raise ValueError(f"{title} was removed after version 0.1, the last that had it: {instead}")
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
+    """Print a warning: one of ours as its bare message, one of a library as Python shows it."""
+    ours = Path(filename).is_relative_to(Path(__file__).parent)
+    text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *location[:1])
+    typer.echo(text, err=True, nl=False)
+
+
+def describe_error(error: ValueError | OSError) -> str:
+    """Return the error in words.
+
+    >>> describe_error(FileNotFoundError(2, "No such file or directory", "a.txt"))
+    'a.txt: no such file or directory'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror[0].lower() + error.strerror[1:]
+        return f"{error.filename}: {reason}" if error.filename is not None else reason
+    return str(error) or type(error).__name__

@@ -40,8 +40,8 @@ def run(
     Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this machine, measured on a
     few seconds of real updates with real batches; and what should be changed first. Nothing is written.
     """
-    from pellucid.api import run_settings
     from pellucid.plan.estimate import plan_run, stand_in_data, stand_in_run
+    from pellucid.train.defaults import run_settings
 
     if stand_in is None:
         settings, data = run_settings(run_file, change or ())[0], None

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import SETTINGS
 
 EXAMPLES = """\
   pellucid prepare run.toml --out shards && pellucid train run.toml --set data.shards=shards
@@ -19,9 +20,7 @@ def run(
         str | None,
         typer.Option(metavar="DIR", help="directory to write; default: data.shards of the run, or runs/NAME.shards"),
     ] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
-    ] = None,
+    change: Annotated[list[str] | None, SETTINGS] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="threads that cut text into pieces; default: one per core")
     ] = None,

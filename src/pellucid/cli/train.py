@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.errors import FAILED, INTERRUPTED, TERMINATED
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import FAILED, INTERRUPTED, SETTINGS, TERMINATED
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -56,9 +56,7 @@ def run(
     minutes: Annotated[
         float | None, typer.Option(help="train for so many minutes instead; the schedule is fitted to them")
     ] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
-    ] = None,
+    change: Annotated[list[str] | None, SETTINGS] = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="continue the run in --out where it stopped, with the same result to the bit"),
@@ -85,7 +83,7 @@ def run(
     directory = run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = str(directory / "run.toml")
-    from pellucid.api import run_settings
+    from pellucid.train.defaults import run_settings
 
     # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
     settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)

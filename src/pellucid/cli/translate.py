@@ -13,13 +13,13 @@ from pellucid.cli.files import (
     read_parallel_lines,
     read_sentences,
     require_file,
+    show_progress,
     write_lines,
 )
 from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
-from pellucid.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from pellucid.decode.assemble import Translation
+    from pellucid.decode.lines import Translation
 
 EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -111,7 +111,7 @@ def run(
     }
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.decode.terms import Terms
+    from pellucid.decode.terms.glossary import Terms
 
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)  # the stream opens it only when the first line is asked for

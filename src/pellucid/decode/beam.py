@@ -8,9 +8,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.hypothesis import Hypothesis, length_divisor
-from pellucid.decode.search import FinishedHypotheses, Rule, SearchState, Step, apply_rules, forbidden_rule, stable_topk
-from pellucid.decode.search_steps import SearchStep, StepObserver
+from pellucid.decode.request import Hypothesis, length_divisor
+from pellucid.decode.search import (
+    FinishedHypotheses,
+    Rule,
+    SearchState,
+    SearchStep,
+    Step,
+    StepObserver,
+    apply_rules,
+    forbidden_rule,
+    stable_topk,
+)
 
 
 def beam_search(

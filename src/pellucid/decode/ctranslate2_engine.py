@@ -3,16 +3,15 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from math import fsum, isfinite, nan
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from math import fsum, inf, isfinite, log10, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.ctranslate2_query import CTranslate2Query, rank_like_beam_search
-from pellucid.decode.hypothesis import Hypothesis, length_divisor
-from pellucid.decode.request import CLOSE_CALL, SearchBounds, SearchRequest
+from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchRequest, length_divisor
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
 from pellucid.store.directory import Bundle
@@ -165,7 +164,7 @@ class CTranslate2Engine:
         greedy = config.method == "greedy" or config.beam == 1
         return greedy or (config.n_best == 1 and not self.same_text)
 
-    def begin_batch(self, sources: list[list[int]], query: CTranslate2Query, no_repeat: int) -> list[Any]:
+    def begin_batch(self, sources: list[list[int]], query: "CTranslate2Query", no_repeat: int) -> list[Any]:
         """Submit the sources to CTranslate2, and return its pending result for each."""
         if not sources:
             return []
@@ -182,7 +181,9 @@ class CTranslate2Engine:
             use_vmap=self.shortlist,
         )
 
-    def decide(self, answer: Any, query: CTranslate2Query, limit: int, config: SearchConfig) -> list[Hypothesis] | None:
+    def decide(
+        self, answer: Any, query: "CTranslate2Query", limit: int, config: SearchConfig
+    ) -> list[Hypothesis] | None:
         """Return the best `n_best` hypotheses if they are sure to be those of `beam_search`, otherwise None."""
         texts = answer.hypotheses
         if not all(texts):
@@ -268,3 +269,90 @@ def count_processors() -> int:
     """Return the number of processors this process may use."""
     # A process may be bound to some of them; not every system can tell.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_NO_SCORE = -1e9
+"""Bound of a log-probability: CTranslate2 gives a hypothesis that is none about the least number there is."""
+
+
+@dataclass(frozen=True)
+class CTranslate2Query:
+    """Options of a CTranslate2 search whose answer contains all that is needed to rank as `beam_search` does.
+
+    CTranslate2 stops when `ended` hypotheses have ended, and returns that many: if more ended in the last step, it
+    drops the ones with the least log_prob / length^`exponent`. Without `scores` a greedy search computes no softmax.
+    """
+
+    width: int
+    limit: int
+    ended: int
+    exponent: float
+    scores: bool = True
+
+    @classmethod
+    def for_config(cls, config: SearchConfig, limit: int) -> "CTranslate2Query":
+        """Make the query for a search config and a length limit."""
+        width = config.beam if config.method == "beam" else 1
+        if config.n_best == 1:
+            # For the best alone, `beam` hypotheses are enough: all that was dropped is less likely than all of them.
+            # The exponent divides by exactly 1; 0 would stop at the first end.
+            return cls(width, limit, ended=width, exponent=1e-30, scores=config.scores or width > 1)
+        # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search` stops. The exponent
+        # drops the longest, which are those of later steps; it is as large as float32 allows, and whole, to be exact.
+        return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
+
+    def as_options(self) -> dict[str, Any]:
+        """Return the query as keyword arguments of CTranslate2."""
+        return {
+            "beam_size": self.width,
+            "num_hypotheses": self.ended,
+            "patience": self.ended / self.width,
+            "length_penalty": self.exponent,
+            "max_decoding_length": self.limit,
+            "return_scores": self.scores,
+        }
+
+
+def rank_like_beam_search(
+    lengths: list[int],
+    log_probs: list[float],
+    ended: list[bool],
+    query: "CTranslate2Query",
+    limit: int,
+    config: SearchConfig,
+    close_call: float = CLOSE_CALL,
+) -> list[int] | None:
+    """Return the indices of CTranslate2's hypotheses that `beam_search` returns, best first; None if that is not sure.
+
+    It is not sure where scores differ by less than `close_call`.
+
+    >>> config = SearchConfig(beam=2, length_penalty=1.0)
+    >>> rank_like_beam_search([7, 1], [-3.0, -3.5], [True, True], CTranslate2Query.for_config(config, limit=9), 9,
+    ...     config)  # -3 / 2 beats -3.5 / 1
+    [0]
+    """
+    if query.scores and not all(_NO_SCORE < log_prob <= 0 for log_prob in log_probs):
+        return None
+    if query.width == 1:  # there is one, and no other outcome that it could be near to
+        return [0] if ended[0] and lengths[0] <= limit else None
+    ends = sorted(n for n, at_end in zip(lengths, ended, strict=True) if at_end)
+    # `beam_search` stops at the step in which the W-th hypothesis ends: what ends later it never sees.
+    last = min(limit, ends[query.width - 1]) if len(ends) >= query.width else limit
+    scores = {
+        i: log_probs[i] / length_divisor(lengths[i], config.length_penalty)
+        for i in range(len(lengths))
+        if ended[i] and lengths[i] <= last
+    }
+    order = sorted(scores, key=lambda i: -scores[i])
+    if len(order) < config.n_best:
+        return None
+    first, remaining = order[: config.n_best], order[config.n_best :]
+    best_dropped = -inf
+    if len(lengths) == query.ended:
+        # What was dropped is ranked below all of these, and a longer text makes the most of that.
+        least = min(log_prob / n**query.exponent for log_prob, n in zip(log_probs, lengths, strict=True))
+        best_dropped = least * last**query.exponent / length_divisor(last, config.length_penalty)
+    deciding = [*(scores[i] for i in first), max(best_dropped, *(scores[i] for i in remaining), -inf)]
+    # A score has the rounding of its log-probability divided by the same number, which is the least for the shortest.
+    close = close_call / length_divisor(min(lengths), config.length_penalty)
+    return first if all(a - b >= close for a, b in pairwise(deciding)) else None

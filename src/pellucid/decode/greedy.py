@@ -7,9 +7,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.search import FinishedHypotheses, Rule, SearchState, Step, apply_rules, forbidden_rule, stable_topk
-from pellucid.decode.search_steps import SearchStep, StepObserver
+from pellucid.decode.request import Hypothesis
+from pellucid.decode.search import (
+    FinishedHypotheses,
+    Rule,
+    SearchState,
+    SearchStep,
+    Step,
+    StepObserver,
+    apply_rules,
+    forbidden_rule,
+    stable_topk,
+)
 
 ChoosePiece = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
 """Choose the next token of each row, from log-probabilities, the sentence of each row and the position (from 0).

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.greedy import follow_choices
-from pellucid.decode.hypothesis import Hypothesis
+from pellucid.decode.request import Hypothesis
 from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule, rank_hypotheses, stable_topk
 
 

@@ -1,4 +1,4 @@
-"""Building blocks that the searches share: the `Step` and `Rule` interfaces, top-k, and finished hypotheses."""
+"""Building blocks of the searches: the `Step` and `Rule` interfaces, rules, top-k, finished hypotheses, observers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,11 @@ from math import fsum, inf, isfinite
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, length_divisor
+from pellucid.decode.request import FORBIDDEN, Hypothesis, length_divisor
+from pellucid.decode.terms.word_edges import EDGE, NEW_WORD, WordEdges
 
 
 @runtime_checkable
@@ -180,3 +181,81 @@ def best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) -
     neighbours = [(a, b) for a, b in pairwise(order[: n_best + 1]) if a.stop == b.stop]
     margin = min([margin, *(a.score - b.score for a, b in neighbours)])
     return [replace(hypothesis, margin=margin) for hypothesis in order[:n_best]]
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """The N candidates of one step for each of the B sentences still being searched, best first, and their fate.
+
+    A parent is an index, from 0, among the hypotheses that the step before kept, best first. `log_probs` are those of
+    `tokens`, `totals` those of the whole hypotheses. Impossible candidates, whose total is minus infinity, may fill the
+    end. A candidate that is neither kept nor finished was dropped.
+    """
+
+    # There is one candidate more than the search can use: it only shows how near the next one came.
+    sentences: Int[Tensor, " B"]
+    parents: Int[Tensor, "B N"]
+    tokens: Int[Tensor, "B N"]
+    log_probs: Float[Tensor, "B N"]
+    totals: Float[Tensor, "B N"]
+    kept: Bool[Tensor, "B N"]
+    finished: Bool[Tensor, "B N"]
+
+
+StepObserver = Callable[[SearchStep], None]
+"""Function that is called with every step of a search, before any candidate is dropped."""
+
+
+_ANYTHING = -3
+
+
+def prefix_rule(prefixes: Sequence[tuple[int, ...]], words: WordEdges) -> Rule:
+    """Make the rule that sentence i begins with the tokens `prefixes[i]` and is free after them.
+
+    A NEW_WORD at the end of a prefix is any token that starts a word, an EDGE any that does not continue one.
+    """
+    longest = max(map(len, prefixes), default=0)
+    table = torch.tensor([[*prefix, *[_ANYTHING] * (longest - len(prefix))] for prefix in prefixes], dtype=torch.int64)
+    refused = {NEW_WORD: words.without_space_mark, EDGE: words.begins_with_letter}
+    columns = {mark: torch.tensor(sorted(ids), dtype=torch.int64) for mark, ids in refused.items()}
+
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        if tokens.shape[1] >= longest:
+            return
+        required = table.to(log_probs.device)[sentences, tokens.shape[1]]
+        for mark, ids in columns.items():
+            log_probs[(required == mark).nonzero(), ids.to(log_probs.device)] = -torch.inf
+        rows = (required >= 0).nonzero()
+        # A forced token keeps the log-probability the model gives it: only the others are forbidden.
+        required_log_probs = log_probs[rows, required[rows]]
+        log_probs[rows[:, 0]] = -torch.inf
+        log_probs[rows, required[rows]] = required_log_probs
+
+    return rule
+
+
+def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
+    """Make the rule that sentence i has no `sizes[i]` tokens in a row twice; 0 leaves a sentence alone.
+
+    The prefix that `prefix_rule` demands of a sentence may repeat itself, as a placeholder that is given twice does.
+    """
+    assert all(size >= 0 for size in sizes)
+    size_of_sentence = torch.tensor(sizes, dtype=torch.int64)
+    prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes] or [0] * len(sizes), dtype=torch.int64)
+    distinct_sizes = sorted(set(sizes) - {0})
+
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        # Inside the prefix the rule is off: with two rules that each forbid what the other leaves, nothing is allowed.
+        is_free = tokens.shape[1] >= prefix_lengths.to(sentences.device)[sentences]
+        size_of_row = size_of_sentence.to(sentences.device)[sentences] * is_free
+        for size in distinct_sizes:
+            if tokens.shape[1] < size:
+                continue
+            windows = tokens.unfold(1, size, 1)
+            last_tokens = tokens[:, tokens.shape[1] - size + 1 :]
+            # EOS is never forbidden: it is not written before the end, so it stands in no window.
+            repeats = (windows[:, :, :-1] == last_tokens[:, None]).all(dim=2) & (size_of_row == size)[:, None]
+            penalties = torch.zeros_like(repeats, dtype=log_probs.dtype).masked_fill_(repeats, -torch.inf)
+            log_probs.scatter_add_(1, windows[:, :, -1], penalties)
+
+    return rule

@@ -1,29 +1,38 @@
-"""The torch engine: runs the models themselves, with the searches of this folder."""
+"""The torch engine: runs one model, or several together, with the searches of this folder, and scores given targets."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from math import exp, fsum, log
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pellucid.data.tokenizer import BOS, PAD, PieceModel
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.constrained import constrained_search
-from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.hypothesis import Hypothesis
 from pellucid.decode.packed_model import ModelPacker
-from pellucid.decode.request import CLOSE_CALL, SearchBounds, SearchRequest
-from pellucid.decode.rules import no_repeat_rule, prefix_rule
+from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchRequest
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule
-from pellucid.decode.search_steps import StepObserver
-from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
-from pellucid.decode.word_edges import WordEdges
-from pellucid.model import Transformer
+from pellucid.decode.search import (
+    Rule,
+    SearchState,
+    Step,
+    StepObserver,
+    forbidden_rule,
+    log_probabilities,
+    no_repeat_rule,
+    prefix_rule,
+)
+from pellucid.decode.terms.constrained import constrained_search
+from pellucid.decode.terms.word_edges import WordEdges
+from pellucid.model import Memory, Transformer
+from pellucid.model.cache import Cache
 from pellucid.processor import share_processor
+from pellucid.store.directory import Bundle
 
 
 class TorchEngine:
@@ -159,3 +168,127 @@ class TorchEngine:
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
         return self.models[0].output_embedding.weight.dtype
+
+
+class ModelState:
+    """State of a model between two steps: the memory, one row a sentence, and the cache, one row a hypothesis."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+        self.cache = Cache()
+
+    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
+        """Keep the given old rows of the cache and the given old sentences of the memory, in this order."""
+        # Copying the memory costs time, and an equal count means equal sentences (`SearchState.select`).
+        if len(sentences) != len(self.memory.states):
+            self.memory = self.memory.select(sentences)
+        self.cache.select(rows, sentences)
+
+
+def model_step(model: Transformer) -> Step:
+    """Make the step of one model: it decodes one more position of each row from the cache in a `ModelState`."""
+
+    def step(ids: Int[Tensor, " R"], state: ModelState) -> Float[Tensor, "R V"]:
+        return model.logits(model.decode(ids[:, None], state.memory, cache=state.cache))[:, 0]
+
+    return step
+
+
+def score_targets(model: Transformer, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+    """Return the log-probability of each token of each target, given its source and the tokens before it.
+
+    A target that ends with EOS has a number for EOS too.
+    """
+    device = next(model.parameters()).device
+    labels = pad_sentences(targets, device)
+    # Teacher forcing: the decoder reads the target shifted right, from BOS to the last token but one.
+    logits = model(pad_sentences(sources, device), pad_sentences([[BOS, *ids[:-1]] for ids in targets], device))
+    log_probs = log_probabilities(logits.flatten(0, 1)).gather(1, labels.flatten()[:, None]).view_as(labels)
+    return [row[: len(ids)] for row, ids in zip(log_probs.tolist(), targets, strict=True)]
+
+
+def pad_sentences(sentences: list[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
+    """Return the sentences as one tensor, a row each, padded with PAD to the longest."""
+    longest = max(map(len, sentences))
+    return torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in sentences], device=device)
+
+
+class EnsembleState:
+    """States of several steps, which always keep the same rows and sentences."""
+
+    def __init__(self, states: Sequence[SearchState]):
+        self.states = states
+
+    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
+        """Keep these old rows and sentences of every state."""
+        for state in self.states:
+            state.select(rows, sentences)
+
+
+def ensemble_step(steps: Sequence[Step]) -> Step:
+    """Make one step of several with the same vocabulary: log((p_1 + ... + p_M) / M), the mean of their probabilities.
+
+    The state of the step is an `EnsembleState`. It returns log-probabilities, in float32 at least, instead of logits.
+    """
+
+    def step(ids: Int[Tensor, " R"], state: EnsembleState) -> Float[Tensor, "R V"]:
+        log_probs = [
+            logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+            for logits in (
+                model_step(ids, own_state) for model_step, own_state in zip(steps, state.states, strict=True)
+            )
+        ]
+        # The mean of log-probabilities instead would let one model alone rule a token out. The searches take another
+        # log-softmax of this, which leaves log-probabilities as they are.
+        return reduce(torch.logaddexp, log_probs) - log(len(steps))
+
+    return step
+
+
+def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
+    """Return the ensemble's log-probabilities of given tokens, from those of each model, as in `ensemble_step`.
+
+    >>> [[first, second]] = mean_log_probs([[[log(0.5), -1.0]], [[log(0.3), -1.0]]])
+    >>> round(exp(first), 9), second
+    (0.4, -1.0)
+    """
+    return [
+        [log_mean_exp(log_probs) for log_probs in zip(*sentence, strict=True)] for sentence in zip(*scored, strict=True)
+    ]
+
+
+def log_mean_exp(log_probs: Sequence[float]) -> float:
+    """Return the logarithm of the mean of the exponentials."""
+    # The largest is taken out first: exp of a very small number would be rounded to 0, of which there is no logarithm.
+    largest = max(log_probs)
+    return largest + log(fsum(exp(log_prob - largest) for log_prob in log_probs) / len(log_probs))
+
+
+def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
+    """Raise ValueError, naming every directory whose tokenizer differs from that of the first: token ids must agree."""
+    first, *others = bundles
+    problems = [
+        f"{other.directory} ({', '.join(differences)})"
+        for other in others
+        if (differences := tokenizer_differences(first, other))
+    ]
+    if problems:
+        raise ValueError(
+            f"models that translate together need the same tokenizer, and these have another than {first.directory}: "
+            f"{'; '.join(problems)}; train them on the same pairs with the same [tokenizer] settings"
+        )
+
+
+def tokenizer_differences(first: Bundle, second: Bundle) -> list[str]:
+    """List the respects in which the tokenizers of two bundles differ."""
+    a, b = first.tokenizer, second.tokenizer
+    sides = {"source": (a.source, b.source), "target": (a.target, b.target)}
+    pieces = [f"{name} pieces" for name, (x, y) in sides.items() if vocabulary_content(x) != vocabulary_content(y)]
+    settings = [] if a.lowercase == b.lowercase else [f"lowercase {b.lowercase}"]
+    return pieces + settings
+
+
+def vocabulary_content(side: PieceModel) -> tuple[bytes, list[str]]:
+    """Return everything that decides how one side cuts text and numbers the pieces."""
+    # An imported tokenizer lists its pieces beside its SentencePiece model, so the model alone would not tell.
+    return side.serialized_model_proto(), [side.id_to_piece(number) for number in range(side.vocab_size())]

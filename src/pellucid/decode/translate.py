@@ -10,20 +10,33 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.assemble import SearchResult, Translation, assemble_translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, require_finite
-from pellucid.decode.line_preparation import LengthLimits, PreparedLine, Segment, prepare_lines, refuse_long_lines
-from pellucid.decode.prefix import refuse_long_prefixes
-from pellucid.decode.repetition_retry import choose_retried, forbid_repeats, needs_retry
-from pellucid.decode.request import Engine, SearchBounds, SearchRequest, continue_always
-from pellucid.decode.required_terms import explain_no_room
-from pellucid.decode.terms import Terms
-from pellucid.decode.word_edges import Links, WordEdges
+from pellucid.decode.lines import (
+    LengthLimits,
+    PreparedLine,
+    SearchResult,
+    Segment,
+    Translation,
+    assemble_translation,
+    prepare_lines,
+    refuse_long_lines,
+)
+from pellucid.decode.request import (
+    FORBIDDEN,
+    Engine,
+    Hypothesis,
+    SearchBounds,
+    SearchRequest,
+    continue_always,
+    require_finite,
+)
+from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.terms.required import explain_no_room
+from pellucid.decode.terms.word_edges import Links, WordEdges, refuse_long_prefixes
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
-    from pellucid.decode.term_placement import TermAlignment
+    from pellucid.decode.terms.placement import TermAlignment
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
@@ -287,7 +300,7 @@ class Translator:
         if not segments:
             return []
         # Imported here because it needs torch, and most translations have no terms.
-        from pellucid.decode.term_placement import search_with_terms
+        from pellucid.decode.terms.placement import search_with_terms
 
         search, align = partial(self.search_requests, config=config), partial(self.align_terms, config=config)
         return search_with_terms(segments, search, align, self.word_edges)
@@ -296,7 +309,7 @@ class Translator:
         self, segments: Sequence[Segment], targets: Sequence[list[int]], config: SearchConfig
     ) -> "list[TermAlignment]":
         """Return which words of each translation are aligned with the sources of its terms."""
-        from pellucid.decode.term_placement import align_terms
+        from pellucid.decode.terms.placement import align_terms
 
         sizes = {i: max(len(segment.request.source), len(targets[i]) + 1) for i, segment in enumerate(segments)}
         alignments: dict[int, TermAlignment] = {}
@@ -473,3 +486,60 @@ def inference_only(*models: "Transformer") -> Iterator[None]:
     finally:
         for model in training:
             model.train()
+
+
+NO_REPEAT_NGRAM = 4
+"""Tokens in a row of which no sequence may stand twice in the second search."""
+
+
+def needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:
+    """Return whether the best hypothesis repeats itself, its source does not, and the config asks for a retry."""
+    return (
+        config.repetition == "retry"
+        and bool(hypotheses)
+        and has_repetition(hypotheses[0].tokens)
+        and not has_repetition(segment.request.source)
+    )
+
+
+def forbid_repeats(segment: Segment) -> Segment:
+    """Return the segment with a request that forbids repeated n-grams."""
+    return replace(segment, request=replace(segment.request, no_repeat=NO_REPEAT_NGRAM))
+
+
+def choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
+    """Return what the second search found, or the first result, with a note, where the second is no better."""
+    # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
+    if not second or has_repetition(second[0].tokens):
+        return replace(first, notes=("repeats itself",))
+    return SearchResult(second, notes=(f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice",))
+
+
+LONGEST_BLOCK = 16
+"""Tokens of the longest block that is looked for."""
+
+# People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
+TIMES, FEWEST = 4, 8
+"""Least number of times a block stands in a row, and of tokens that the repetitions fill."""
+
+
+def has_repetition(tokens: Sequence[int]) -> bool:
+    """Return whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least.
+
+    Check the source too: where it repeats itself, its translation may do so.
+
+    >>> (has_repetition([5, *[7, 9] * 4, 6]), has_repetition([5, *[7, 9] * 3, 6]), has_repetition([7] * 8),
+    ...  has_repetition([7] * 7))
+    (True, False, True, False)
+    """
+    # What is counted repeats six tokens at least, so sentences with fewer repeated ones are done here, and most are.
+    if len(tokens) - len(set(tokens)) < FEWEST - FEWEST // TIMES:
+        return False
+    for size in range(1, LONGEST_BLOCK + 1):
+        needed = max(TIMES * size, FEWEST) - size
+        run = 0  # tokens in a row that equal the one a block before them
+        for earlier, token in zip(tokens, tokens[size:], strict=False):
+            run = run + 1 if earlier == token else 0
+            if run == needed:
+                return True
+    return False

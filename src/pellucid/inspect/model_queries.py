@@ -10,7 +10,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from pellucid.decode.step import ModelState, pad_sentences
+from pellucid.decode.torch_engine import ModelState, pad_sentences
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.roles import read_badges
 from pellucid.inspect.words import (

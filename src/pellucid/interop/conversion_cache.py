@@ -18,7 +18,7 @@ from pellucid.store.directory import Bundle
 _LAYOUT_VERSION = 2
 """Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced."""
 
-FORMULAS = Path(__file__).parent.parent / "model"
+_FORMULAS = Path(__file__).parent.parent / "model"
 
 _ABANDONED_SECONDS = 24 * 3600
 """Age in seconds after which an unfinished conversion counts as abandoned."""
@@ -31,27 +31,27 @@ def converted_directory(bundle: Bundle, precision: str) -> Path:
     ($XDG_CACHE_HOME/pellucid or ~/.cache/pellucid); where nothing can be written there either, in a temporary
     directory, removed when the program ends. Raises ValueError for a model that cannot be converted.
     """
-    source = conversion_hash(bundle)
-    for folder in conversion_folders(bundle.directory.resolve()):
+    source = _conversion_hash(bundle)
+    for folder in _conversion_folders(bundle.directory.resolve()):
         # A full or read-only disk is no reason to fail: the next folder is tried.
         with suppress(OSError):
-            return convert_inside(folder, source, bundle, precision)
+            return _convert_inside(folder, source, bundle, precision)
     folder = Path(tempfile.mkdtemp(prefix="pellucid-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return convert_inside(folder, source, bundle, precision)
+    return _convert_inside(folder, source, bundle, precision)
 
 
-def conversion_hash(bundle: Bundle) -> str:
+def _conversion_hash(bundle: Bundle) -> str:
     """Return the SHA-256 of all that decides the result: every file of the model, and the code that converts it."""
     files = [f"{name} {entry['sha256']}" for name, entry in sorted(bundle.manifest["files"].items())]
     # A formula that somebody changed makes another model of the same weights.
-    formulas = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(FORMULAS.glob("*.py"))]
+    formulas = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(_FORMULAS.glob("*.py"))]
     return hashlib.sha256(
         " ".join([*files, *formulas, import_ctranslate2().__version__, str(_LAYOUT_VERSION)]).encode()
     ).hexdigest()
 
 
-def conversion_folders(directory: Path) -> Iterator[Path]:
+def _conversion_folders(directory: Path) -> Iterator[Path]:
     """Yield the folders that may hold conversions of the model in `directory`, the best first."""
     yield directory.parent / f".{directory.name}.ctranslate2"
     # In the shared cache two models may have one name, so the hash of the path tells them apart.
@@ -60,10 +60,10 @@ def conversion_folders(directory: Path) -> Iterator[Path]:
         yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pellucid" / name
 
 
-def convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -> Path:
+def _convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -> Path:
     """Return the conversion in this folder, made if need be; OSError where it cannot be written."""
     path = folder / f"{source[:12]}-{precision}"
-    if is_sound_conversion(path, source):
+    if _is_sound_conversion(path, source):
         return path
     from pellucid.interop.ctranslate2 import convert_to_ctranslate2  # it imports torch, as `bundle.model` does
 
@@ -72,14 +72,14 @@ def convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) ->
     scratch = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     try:
         convert_to_ctranslate2(bundle.model, bundle.tokenizer, scratch / path.name, precision, source=source)
-        put_conversion(scratch / path.name, path, source, out_of_the_way=scratch / "old")
+        _put_conversion(scratch / path.name, path, source, out_of_the_way=scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    remove_older(path, precision)
+    _remove_older(path, precision)
     return path
 
 
-def is_sound_conversion(path: Path, source: str) -> bool:
+def _is_sound_conversion(path: Path, source: str) -> bool:
     """Return whether a path holds a conversion of exactly this model, every file with the bytes it was written with."""
     try:
         return verify_directory(path).get("source") == source
@@ -87,19 +87,19 @@ def is_sound_conversion(path: Path, source: str) -> bool:
         return False
 
 
-def put_conversion(new: Path, path: Path, source: str, out_of_the_way: Path) -> None:
+def _put_conversion(new: Path, path: Path, source: str, out_of_the_way: Path) -> None:
     """Rename a new conversion to its path, unless another process has just put an intact one there."""
     try:
         new.rename(path)
     except OSError:
-        if is_sound_conversion(path, source):
+        if _is_sound_conversion(path, source):
             return
         # A directory cannot be renamed over another that is not empty: the damaged one goes first.
         path.rename(out_of_the_way)
         new.rename(path)
 
 
-def remove_older(path: Path, precision: str) -> None:
+def _remove_older(path: Path, precision: str) -> None:
     """Remove conversions to this precision of earlier states of the model, and unfinished ones that crashes left."""
     for other in path.parent.iterdir():
         older = other.name != path.name and re.fullmatch(f"[0-9a-f]{{12}}-{precision}", other.name)

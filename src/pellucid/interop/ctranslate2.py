@@ -10,13 +10,17 @@ from torch import Tensor, nn
 
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.ctranslate2_library import PRECISIONS, import_ctranslate2
-from pellucid.interop.int8 import LARGEST_WEIGHT_BYTE, quantize_rows
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
 from pellucid.store.atomic import atomic_directory, join_problems
 from pellucid.store.weights import refuse_non_finite
+
+# A processor without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off, in silence.
+# CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.
+LARGEST_WEIGHT_BYTE = 63
+"""Largest byte of a weight, small enough that every processor computes the same sums."""
 
 _LARGEST_TENSOR = 2**32 - 1
 """Bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits."""
@@ -42,8 +46,8 @@ def convert_to_ctranslate2(
     library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
 
-    refuse_inexpressible(model, tokenizer, precision, vmap)
-    spec = make_specification(model, library.specs)
+    _refuse_inexpressible(model, tokenizer, precision, vmap)
+    spec = _make_specification(model, library.specs)
     targets = tokenizer.target_names
     spec.register_source_vocabulary([*tokenizer.source_names])
     spec.register_target_vocabulary([*targets])
@@ -55,14 +59,14 @@ def convert_to_ctranslate2(
         spec.register_vocabulary_mapping(str(vmap))
     # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
     if precision == "int8":
-        visit_spec(spec, fill_int8)
+        visit_spec(spec, _fill_int8)
     spec.validate()
     spec.optimize(quantization=None if precision == "int8" else precision)
     with atomic_directory(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
         spec.save(str(folder))
 
 
-def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
+def _refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
     """Raise ValueError with every reason why CTranslate2 cannot hold this model."""
     problems = []
     if precision not in PRECISIONS:
@@ -85,7 +89,7 @@ def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: st
         if len(set(pieces)) < len(pieces):
             problems.append(
                 f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: "
-                f"{pieces_with_one_text(pieces)}"
+                f"{_pieces_with_one_text(pieces)}"
             )
     if vmap is not None and not vmap.is_file():
         problems.append(f"there is no file {vmap} with a shortlist")
@@ -94,14 +98,14 @@ def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: st
     refuse_non_finite(dict(model.named_parameters()), "the model to be converted")
 
 
-def pieces_with_one_text(pieces: Sequence[str]) -> str:
+def _pieces_with_one_text(pieces: Sequence[str]) -> str:
     """Return the texts that more than one piece has, for a message."""
     seen: set[str] = set()
     # `add` returns None, so a piece is listed from its second time on.
     return join_problems(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
 
 
-def make_specification(model: Transformer, specs: ModuleType) -> Any:
+def _make_specification(model: Transformer, specs: ModuleType) -> Any:
     """Make CTranslate2's specification of a Transformer, with the weights of this model."""
     c = model.config
     layers = {
@@ -115,87 +119,85 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
     decoder = specs.TransformerDecoderSpec(c.decoder_layers, c.heads, **layers)
     spec = specs.TransformerSpec(encoder, decoder)
 
-    encoder.embeddings[0].weight = copy_weight(model.source_embedding.weight)
-    decoder.embeddings.weight = copy_weight(model.target_embedding.weight)
-    decoder.projection.weight = copy_weight(model.output_embedding.weight)
+    encoder.embeddings[0].weight = _copy_weight(model.source_embedding.weight)
+    decoder.embeddings.weight = _copy_weight(model.target_embedding.weight)
+    decoder.projection.weight = _copy_weight(model.output_embedding.weight)
     if model.output_bias is not None:
-        decoder.projection.bias = copy_weight(model.output_bias)
+        decoder.projection.bias = _copy_weight(model.output_bias)
     if c.positions != "rotary":  # rotary positions are computed, from `rotary_dim`
-        encoder.position_encodings.encodings = position_table(model.source_positions, c)
-        decoder.position_encodings.encodings = position_table(model.target_positions, c)
+        encoder.position_encodings.encodings = _position_table(model.source_positions, c)
+        decoder.position_encodings.encodings = _position_table(model.target_positions, c)
     for into, layer in zip(encoder.layer, model.encoder, strict=True):
         assert isinstance(layer, EncoderLayer)
-        fill_self_attention(into.self_attention, layer.self, layer.self_residual)
-        fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+        _fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
+        _fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     for into, layer in zip(decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
-        fill_self_attention(into.self_attention, layer.self, layer.self_residual)
-        fill_cross_attention(into.attention, layer.cross, layer.cross_residual)
-        fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+        _fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
+        # Its keys and values come from the memory, so the queries have a matrix of their own.
+        _fill_attention(into.attention, layer.cross, layer.cross_residual, [c.d_model, 2 * c.d_model])
+        _fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     # With norms after each sublayer the last layer ends in one, and there is none after the stack.
     if c.norm_first:
-        fill_norm(encoder.layer_norm, model.encoder_norm)
-        fill_norm(decoder.layer_norm, model.decoder_norm)
+        _fill_norm(encoder.layer_norm, model.encoder_norm)
+        _fill_norm(decoder.layer_norm, model.decoder_norm)
     spec.config.layer_norm_epsilon = EPSILON
     return spec
 
 
-def fill_self_attention(into: Any, attention: Attention, residual: Residual) -> None:
-    """Copy a self-attention, with queries, keys and values in one matrix as in the model."""
-    fill_linear(into.linear[0], attention.qkv.weight, attention.qkv.bias)
-    fill_linear(into.linear[1], attention.output.weight, attention.output.bias)
-    fill_norm(into.layer_norm, residual.norm)
+def _fill_attention(into: Any, attention: Attention, residual: Residual, sizes: list[int]) -> None:
+    """Copy an attention whose queries, keys and values lie in matrices with these numbers of rows."""
+    weights = [*attention.qkv.weight.split(sizes), attention.output.weight]
+    biases = [*attention.qkv.bias.split(sizes), attention.output.bias]
+    for linear, weight, bias in zip(into.linear, weights, biases, strict=True):
+        _fill_linear(linear, weight, bias)
+    _fill_norm(into.layer_norm, residual.norm)
 
 
-def fill_cross_attention(into: Any, attention: Attention, residual: Residual) -> None:
-    """Copy a cross-attention, with queries in one matrix, and keys and values in another."""
-    d_model = attention.output.out_features
-    sizes = [d_model, 2 * d_model]
-    weights, biases = attention.qkv.weight.split(sizes), attention.qkv.bias.split(sizes)
-    # Not strict: the third of its linear layers is the output.
-    for linear, weight, bias in zip(into.linear, weights, biases, strict=False):
-        fill_linear(linear, weight, bias)
-    fill_linear(into.linear[2], attention.output.weight, attention.output.bias)
-    fill_norm(into.layer_norm, residual.norm)
-
-
-def fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
+def _fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
     """Copy a feed-forward network; of a gated one, `linear_0` is the half that goes through the activation."""
     width = ffn.outer.in_features
     weights, biases = ffn.inner.weight.split(width), ffn.inner.bias.split(width)
-    fill_linear(into.linear_0, weights[0], biases[0])
+    _fill_linear(into.linear_0, weights[0], biases[0])
     if len(weights) == 2:
-        fill_linear(into.linear_0_noact, weights[1], biases[1])
-    fill_linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
-    fill_norm(into.layer_norm, residual.norm)
+        _fill_linear(into.linear_0_noact, weights[1], biases[1])
+    _fill_linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
+    _fill_norm(into.layer_norm, residual.norm)
 
 
-def position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
+def _position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
     """Return the table that is added to the embeddings, or zeros for a model without positions."""
     table = getattr(positions, "table", None)
-    return copy_weight(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
+    return _copy_weight(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
 
 
-def fill_linear(into: Any, weight: Tensor, bias: Tensor) -> None:
+def _fill_linear(into: Any, weight: Tensor, bias: Tensor) -> None:
     """Copy the matrix and the bias of x W^T + b."""
-    into.weight, into.bias = copy_weight(weight), copy_weight(bias)
+    into.weight, into.bias = _copy_weight(weight), _copy_weight(bias)
 
 
-def fill_int8(into: Any, name: str, value: Any) -> None:
+def _fill_int8(into: Any, name: str, value: Any) -> None:
     """Replace a matrix that CTranslate2 multiplies or looks up by bytes and their scales."""
     # Those have a scale beside them in the specification.
     if hasattr(into, f"{name.rpartition('/')[2]}_scale") and isinstance(value, Tensor):
-        quantized, scale = quantize_rows(value, LARGEST_WEIGHT_BYTE)
+        quantized, scale = quantize_rows(value)
         into.weight, into.weight_scale = quantized.to(torch.int8), scale[:, 0].contiguous()
 
 
-def fill_norm(into: Any, layer: nn.Module) -> None:
+def quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row scaled so that its farthest from 0 is `LARGEST_WEIGHT_BYTE` and rounded, and the scales."""
+    smallest_maximum = LARGEST_WEIGHT_BYTE / 1e38  # the scale of smaller rows, or of zeros, would be infinite
+    scale = LARGEST_WEIGHT_BYTE / rows.abs().amax(dim=-1, keepdim=True).clamp(min=smallest_maximum)
+    return (rows * scale).round(), scale
+
+
+def _fill_norm(into: Any, layer: nn.Module) -> None:
     """Copy a norm: gamma is its weight, beta its bias, which an RMSNorm does not have."""
-    into.gamma = copy_weight(layer.get_parameter("weight"))
+    into.gamma = _copy_weight(layer.get_parameter("weight"))
     if isinstance(layer, nn.LayerNorm):
-        into.beta = copy_weight(layer.bias)
+        into.beta = _copy_weight(layer.bias)
 
 
-def copy_weight(weight: Tensor) -> Tensor:
+def _copy_weight(weight: Tensor) -> Tensor:
     """Return a copy of a weight, on the CPU and contiguous."""
     return weight.detach().cpu().contiguous().clone()

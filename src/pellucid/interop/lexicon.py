@@ -62,10 +62,10 @@ def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, m
     pairs = pairs[:: max(1, -(-sum(len(s) * len(t) for s, t in pairs) // most_links))]
     width = 1 + max((max(t) for _, t in pairs), default=0)
     keys = np.empty(0, dtype=np.int64)
-    for links, _ in link_chunks(pairs, width):
+    for links, _ in _link_chunks(pairs, width):
         keys = np.union1d(keys, links)
     # The links are made twice: as 32-bit entries of the table they take half the memory.
-    chunks = [(np.searchsorted(keys, links).astype(np.int32), starts) for links, starts in link_chunks(pairs, width)]
+    chunks = [(np.searchsorted(keys, links).astype(np.int32), starts) for links, starts in _link_chunks(pairs, width)]
     source, target = np.divmod(keys, width)
     probability = np.ones(len(keys))
     for _ in range(iterations):
@@ -79,14 +79,14 @@ def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, m
     return Lexicon(source, target, probability)
 
 
-def link_chunks(
+def _link_chunks(
     pairs: list[tuple[Sequence[int], Sequence[int]]], width: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the links of all pairs in chunks, each link as source token * `width` + target token.
 
     The links of one target position stand together; the second array has the index of each position's first link.
 
-    >>> [(links.tolist(), starts.tolist()) for links, starts in link_chunks([([5, 6], [1, 2])], width=10)]
+    >>> [(links.tolist(), starts.tolist()) for links, starts in _link_chunks([([5, 6], [1, 2])], width=10)]
     [([51, 61, 52, 62], [0, 2])]
     """
     begin = 0
@@ -122,7 +122,7 @@ def make_shortlist(
         always=likeliest.pop(EOS, frozenset()) | {EOS} | {token for token, _ in frequent},
         # With the tokens that spell it a name can be copied, whether training showed it or not.
         by_source={
-            i: likeliest.get(i, frozenset()) | pieces_that_spell(piece, ids)
+            i: likeliest.get(i, frozenset()) | _pieces_that_spell(piece, ids)
             for i, piece in enumerate(tokenizer.source_names)
             if i > EOS
         },
@@ -141,16 +141,16 @@ def likeliest_targets(table: Lexicon, count: int) -> dict[int, frozenset[int]]:
     }
 
 
-def pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
+def _pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
     """Return the target tokens that can copy a source piece: the same piece, its characters, or their bytes.
 
-    >>> sorted(pieces_that_spell("▁Zoë",
+    >>> sorted(_pieces_that_spell("▁Zoë",
     ...     {"▁Zoë": 7, "▁": 8, "Z": 9, "o": 10, "<0xC3>": 11, "<0xAB>": 12, "▁Z": 13, "a": 14}))
     [7, 8, 9, 10, 11, 12, 13]
     """
-    if is_byte(piece):
+    if _is_byte(piece):
         # Another byte may be right beside this one.
-        return {i for other, i in ids.items() if is_byte(other)}
+        return {i for other, i in ids.items() if _is_byte(other)}
     # The first two characters: the word-start mark is often one piece with the letter behind it.
     tokens = {ids[start] for start in (piece, piece[:2]) if start in ids}
     for character in piece:
@@ -161,7 +161,7 @@ def pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
     return tokens
 
 
-def is_byte(piece: str) -> bool:
+def _is_byte(piece: str) -> bool:
     """Return whether a piece is one of the 256 that stand for a byte."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 

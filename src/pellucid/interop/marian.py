@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pellucid.interop.marian_config import explain_unfit, model_arguments, transformers_config
-from pellucid.interop.marian_vocabulary import (
+from pellucid.interop.marian_files import (
     SENTENCEPIECE_FILES,
     START_TOKEN,
+    explain_unfit,
     load_marian_tokenizer,
+    model_arguments,
     read_vocabularies,
     tokenizer_files,
+    transformers_config,
 )
 from pellucid.interop.marian_weights import (
     DTYPES,
     WEIGHTS,
     ImportPlan,
-    StoredNames,
     read_marian_weights,
     start_with_padding,
     usual_names,
@@ -29,10 +30,10 @@ from pellucid.model.known_parts import unknown_parts
 from pellucid.store.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 
-IMPORTED_FILE = "marian.json"
+_IMPORTED_FILE = "marian.json"
 """File of a model directory that keeps the JSON files of an imported model, so that they can be exported again."""
 
-FILES = (
+_FILES = (
     "config.json",
     "vocab.json",
     "target_vocab.json",
@@ -56,16 +57,16 @@ def import_marian(directory: str | Path, out: str | Path) -> Bundle:
     if out.resolve() == directory.resolve():
         raise ValueError(f"{out} would replace what is imported; choose another directory")
     files = read_json_files(directory)
-    plan = plan_import(files, str(directory))
+    plan = _plan_import(files, str(directory))
     tokenizer = load_marian_tokenizer(directory, plan.source, plan.target)
-    model, stored = read_marian_weights(directory / WEIGHTS, plan)
+    model, names, dtype = read_marian_weights(directory / WEIGHTS, plan)
     # So that an export gives back the very files, names and precision.
-    origin = {"files": files, "tensors": stored.names, "dtype": stored.dtype}
+    origin = {"files": files, "tensors": names, "dtype": dtype}
     save_bundle(
         out,
         model,
         tokenizer,
-        also=lambda folder: write_json_like_transformers(folder / IMPORTED_FILE, origin),
+        also=lambda folder: _write_json_like_transformers(folder / _IMPORTED_FILE, origin),
         imported={"from": directory.resolve().name, "format": files["config.json"]["model_type"]},
     )
     return load_bundle(out)
@@ -80,20 +81,20 @@ def export_marian(loaded: Bundle, out: str | Path) -> None:
     """
     if unknown := [f"{part}, which neither format knows" for part in unknown_parts(loaded.model)]:
         raise ValueError(f"{loaded.directory} cannot be exported for transformers: {join_problems(unknown)}")
-    if imported_files := files_of_imported(loaded):
-        files, plan, stored = imported_files
+    if imported_files := _files_of_imported(loaded):
+        files, plan, names, dtype = imported_files
         model = loaded.model
     else:
-        files, plan, model = files_of_ours(loaded)
-        stored = usual_names(model, plan)
+        files, plan, model = _files_of_ours(loaded)
+        names, dtype = usual_names(model, plan), "F32"
     with atomic_directory(
         out, exported={"from": loaded.directory.resolve().name, "format": files["config.json"]["model_type"]}
     ) as folder:
         for name, table in files.items():
-            write_json_like_transformers(folder / name, table)
+            _write_json_like_transformers(folder / name, table)
         for name, side in zip(SENTENCEPIECE_FILES, (loaded.tokenizer.source, loaded.tokenizer.target), strict=True):
             (folder / name).write_bytes(side.serialized_model_proto())
-        write_marian_weights(folder / WEIGHTS, model, plan, stored)
+        write_marian_weights(folder / WEIGHTS, model, plan, names, dtype)
 
 
 def read_json_files(directory: Path) -> dict[str, Any]:
@@ -108,13 +109,13 @@ def read_json_files(directory: Path) -> dict[str, Any]:
     needed = ("config.json", "vocab.json", *SENTENCEPIECE_FILES)
     problems = [f"{name} is missing" for name in needed if not (directory / name).is_file()]
     if not (directory / WEIGHTS).is_file():
-        problems.append(explain_missing_weights(directory))
+        problems.append(_explain_missing_weights(directory))
     if problems:
         raise ValueError(f"{directory} is not a Marian model that can be imported: {join_problems(problems)}")
-    return {name: read_json(directory / name, _LARGEST_JSON) for name in FILES if (directory / name).is_file()}
+    return {name: read_json(directory / name, _LARGEST_JSON) for name in _FILES if (directory / name).is_file()}
 
 
-def explain_missing_weights(directory: Path) -> str:
+def _explain_missing_weights(directory: Path) -> str:
     """Return what is missing where there is no model.safetensors, and what to do."""
     if (directory / "model.safetensors.index.json").exists():
         return f"its weights are in several files; load it with transformers and save it as one {WEIGHTS}"
@@ -127,12 +128,12 @@ def explain_missing_weights(directory: Path) -> str:
     return f"{WEIGHTS} is missing"
 
 
-def write_json_like_transformers(path: Path, table: Mapping[str, Any]) -> None:
+def _write_json_like_transformers(path: Path, table: Mapping[str, Any]) -> None:
     """Write a JSON file in the layout of transformers."""
     path.write_text(json.dumps(table, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def plan_import(files: Mapping[str, Any], where: str) -> ImportPlan:
+def _plan_import(files: Mapping[str, Any], where: str) -> ImportPlan:
     """Make the plan of an import from the JSON files; ValueError, naming every problem, for models that do not fit."""
     settings, problems = model_arguments(files["config.json"])
     sides, vocabulary_problems = read_vocabularies(files)
@@ -148,30 +149,30 @@ def plan_import(files: Mapping[str, Any], where: str) -> ImportPlan:
     raise ValueError(f"{where} cannot be imported: {join_problems(problems)}")
 
 
-def files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, StoredNames] | None:
-    """Return the files, plan and stored names of an imported model; None for one that was not imported."""
-    if IMPORTED_FILE not in loaded.manifest.get("files", {}):
+def _files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, list[str], str] | None:
+    """Return the files, plan, stored names and precision of an imported model; None for one that was not imported."""
+    if _IMPORTED_FILE not in loaded.manifest.get("files", {}):
         return None
-    path = loaded.directory / IMPORTED_FILE
+    path = loaded.directory / _IMPORTED_FILE
     table = read_json(path, _LARGEST_JSON)
     files, names, dtype = table.get("files"), table.get("tensors"), table.get("dtype")
     if not isinstance(files, dict) or not all(
-        name in FILES and isinstance(content, dict) for name, content in files.items()
+        name in _FILES and isinstance(content, dict) for name, content in files.items()
     ):
         raise ValueError(f"{path} does not hold the files of a model")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or str(dtype) not in DTYPES:
         raise ValueError(f"{path} does not say how the weights were stored")
     # The file may have been edited or copied from another model, so it is checked like an import.
-    plan = plan_import({"config.json": {}, **files}, str(path))
+    plan = _plan_import({"config.json": {}, **files}, str(path))
     c, tokenizer = loaded.model.config, loaded.tokenizer
     if plan.config(positions=c.positions, output_bias=c.output_bias) != c or (
         [tuple(plan.source.names), tuple(plan.target.names)] != [tokenizer.source_names, tokenizer.target_names]
     ):
         raise ValueError(f"{path} does not describe the model beside it")
-    return files, plan, StoredNames(tuple(names), str(dtype))
+    return files, plan, names, str(dtype)
 
 
-def files_of_ours(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, Transformer]:
+def _files_of_ours(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, Transformer]:
     """Make the files and weights of an export; ValueError, naming every reason, if neither format fits the model."""
     config, tokenizer = loaded.model.config, loaded.tokenizer
     if problems := explain_unfit(config, tokenizer):
@@ -182,7 +183,7 @@ def files_of_ours(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, Transform
         "config.json": transformers_config(config, source, target),
         "generation_config.json": generation_config(config, target),
     }
-    plan = plan_import(files, str(loaded.directory))
+    plan = _plan_import(files, str(loaded.directory))
     return files, plan, start_with_padding(loaded.model) if plan.target.copied else loaded.model
 
 

@@ -1,10 +1,10 @@
-"""Reads model.safetensors of Hugging Face's Marian and Pegasus models into our models, and writes it."""
+"""Weights of Hugging Face's Marian and Pegasus models: their names, their layout, and the safetensors file."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,17 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from pellucid.data.tokenizer import BOS, PAD
-from pellucid.interop.marian_names import (
-    BIAS,
-    POSITIONS,
-    SHARED,
-    ParameterNames,
-    parameter_names,
-    residual_order,
-    to_ours,
-    to_theirs,
-)
-from pellucid.interop.marian_vocabulary import Vocabulary
+from pellucid.interop.marian_files import Vocabulary
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.positions import sinusoids
 from pellucid.store.atomic import join_problems
@@ -31,7 +21,7 @@ from pellucid.store.weights import model_without_storage, refuse_non_finite
 WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
-IMPOSSIBLE_LOGIT = -10_000.0
+_IMPOSSIBLE_LOGIT = -10_000.0
 """Bias of a BOS that is no piece of theirs: its exponential is 0, so it changes no probability."""
 
 
@@ -47,21 +37,13 @@ class ImportPlan:
         """Return the config of the imported model; ValueError for numbers that define no model."""
         return ModelConfig(len(self.source.names), len(self.target.names), **{**self.settings, **overrides})
 
-    def side(self, row: ParameterNames) -> Vocabulary:
+    def side(self, row: "ParameterNames") -> Vocabulary:
         """Return the vocabulary whose pieces number the rows of a parameter."""
         return self.source if row.vocabulary == "source" else self.target
 
 
-@dataclass(frozen=True)
-class StoredNames:
-    """Names and precision in which the weights are written."""
-
-    names: tuple[str, ...]
-    dtype: str = "F32"
-
-
-def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, StoredNames]:
-    """Read the model of a safetensors file, and the names and precision it is stored in.
+def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, tuple[str, ...], str]:
+    """Read the model of a safetensors file, the names that it stores, and their precision.
 
     Raises ValueError, naming every problem at once, for a file that has another model, or none.
     """
@@ -70,7 +52,7 @@ def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, Stor
         with safe_open(path, framework="pt") as file:
             # The header alone is compared with the plan, before memory is taken for the numbers.
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
-            needed, allowed = expected_shapes(config, plan, tensors=len(slices))
+            needed, allowed = _expected_shapes(config, plan, tensors=len(slices))
             types = sorted({tensor.get_dtype() for tensor in slices.values()})
             problems = [
                 f"{name} is missing" for names in needed if not any(n in slices for n in names) for name in names[:1]
@@ -91,35 +73,35 @@ def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, Stor
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
     refuse_non_finite(numbers, str(path))
     # The bias keeps a copied BOS from being written. Without one, a bias of zeros is left out.
-    has_bias = plan.target.copied or bool(numbers.get(BIAS, torch.zeros(1)).any())
-    config = replace(config, output_bias=has_bias, positions=positions_kind(path, config, numbers, DTYPES[types[0]]))
-    return fill_from_marian(path, config, plan, numbers), StoredNames(tuple(slices), types[0])
+    has_bias = plan.target.copied or bool(numbers.get(_BIAS, torch.zeros(1)).any())
+    config = replace(config, output_bias=has_bias, positions=_positions_kind(path, config, numbers, DTYPES[types[0]]))
+    return _fill_from_marian(path, config, plan, numbers), tuple(slices), types[0]
 
 
-def expected_shapes(
+def _expected_shapes(
     config: ModelConfig, plan: ImportPlan, tensors: int
 ) -> tuple[list[tuple[str, ...]], dict[str, tuple[int, ...]]]:
     """Return groups of names of which one must be in the file, and the shape of every tensor that may be in it."""
     model = model_without_storage(config, tensors)
     needed, allowed = [], {}
-    for row in parameter_names(config):
+    for row in _parameter_names(config):
         shape = list(model.get_parameter(row.ours).shape)
         shape[0] = len(plan.side(row).rows) if row.vocabulary else shape[0] // len(row.theirs)
-        whole = (1, *shape) if row.theirs == (BIAS,) else tuple(shape)
+        whole = (1, *shape) if row.theirs == (_BIAS,) else tuple(shape)
         allowed |= dict.fromkeys((*row.theirs, *row.copies), whole)
-        if row.theirs != (BIAS,):  # a file without the bias has one of zeros
+        if row.theirs != (_BIAS,):  # a file without the bias has one of zeros
             needed += [(name, *row.copies) for name in row.theirs]
-    allowed |= dict.fromkeys(POSITIONS.values(), (config.max_positions, config.d_model))
+    allowed |= dict.fromkeys(_POSITIONS.values(), (config.max_positions, config.d_model))
     if config.tie == "none" and len(plan.source.rows) == len(plan.target.rows):
-        allowed[SHARED] = (len(plan.source.rows), config.d_model)  # stored, and read by nobody
+        allowed[_SHARED] = (len(plan.source.rows), config.d_model)  # stored, and read by nobody
     return needed, allowed
 
 
-def positions_kind(path: Path, config: ModelConfig, numbers: Mapping[str, Tensor], dtype: torch.dtype) -> str:
+def _positions_kind(path: Path, config: ModelConfig, numbers: Mapping[str, Tensor], dtype: torch.dtype) -> str:
     """Return the kind of positions: sinusoidal, or in a Pegasus model also learned or none."""
-    tables = [numbers[name] for name in POSITIONS.values() if name in numbers]
+    tables = [numbers[name] for name in _POSITIONS.values() if name in numbers]
     # In the precision of the file, so that rounding makes no difference.
-    computed = marian_sinusoids(config).to(dtype).float()
+    computed = _marian_sinusoids(config).to(dtype).float()
     if all(torch.allclose(table, computed, rtol=0, atol=torch.finfo(dtype).eps) for table in tables):
         return "sinusoidal"
     if config.norm == "post" or len(tables) == 1:
@@ -130,16 +112,16 @@ def positions_kind(path: Path, config: ModelConfig, numbers: Mapping[str, Tensor
     return "learned" if any(table.any() for table in tables) else "none"
 
 
-def marian_sinusoids(config: ModelConfig) -> Tensor:
+def _marian_sinusoids(config: ModelConfig) -> Tensor:
     """Return the table of positions in their layout: all sines, then all cosines."""
-    return sinusoids(config.max_positions, config.d_model)[:, residual_order(config.d_model).argsort()]
+    return sinusoids(config.max_positions, config.d_model)[:, _residual_order(config.d_model).argsort()]
 
 
-def fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers: Mapping[str, Tensor]) -> Transformer:
+def _fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers: Mapping[str, Tensor]) -> Transformer:
     """Make one of our models from their numbers; ValueError where two names of one matrix have different numbers."""
     model = model_without_storage(config, tensors=len(numbers))
     problems = []
-    for row in parameter_names(config):
+    for row in _parameter_names(config):
         stored = [name for name in (*row.theirs, *row.copies) if name in numbers]
         # With different numbers under two names of a shared matrix nobody could say which of them count.
         problems += [
@@ -148,13 +130,13 @@ def fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers:
             if row.copies and not torch.equal(numbers[name], numbers[stored[0]])
         ]
         parts = [numbers[name] for name in (stored if len(row.theirs) > 1 else stored[:1])]
-        if row.theirs == (BIAS,) and not stored:
+        if row.theirs == (_BIAS,) and not stored:
             parts = [torch.zeros(1, len(plan.target.rows))]
-        whole = to_ours(row, parts)
+        whole = _to_ours(row, parts)
         if row.vocabulary:
             whole = whole[plan.side(row).order]
-        if row.theirs == (BIAS,) and plan.target.copied:
-            whole[BOS] = IMPOSSIBLE_LOGIT
+        if row.theirs == (_BIAS,) and plan.target.copied:
+            whole[BOS] = _IMPOSSIBLE_LOGIT
         owner, _, leaf = row.ours.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(whole))
     if problems:
@@ -162,31 +144,31 @@ def fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers:
     return model.eval()
 
 
-def write_marian_weights(path: Path, model: Transformer, plan: ImportPlan, stored: StoredNames) -> None:
-    """Write the weights under the names of `stored`, in its precision; ValueError for unknown names."""
+def write_marian_weights(path: Path, model: Transformer, plan: ImportPlan, names: Sequence[str], dtype: str) -> None:
+    """Write the weights under these names, in this precision; ValueError for unknown names."""
     weights = marian_weights(model, plan)
-    if unknown := [name for name in stored.names if name not in weights]:
+    if unknown := [name for name in names if name not in weights]:
         raise ValueError(f"the model has no weights called {join_problems(unknown)}")
     # Copies, because safetensors refuses tensors that share memory.
-    tensors = {name: weights[name].to(DTYPES[stored.dtype], copy=True) for name in stored.names}
+    tensors = {name: weights[name].to(DTYPES[dtype], copy=True) for name in names}
     if changed := [name for name, tensor in tensors.items() if not torch.equal(tensor.float(), weights[name])]:
-        raise ValueError(f"{stored.dtype} cannot hold the numbers of {join_problems(changed)}")
+        raise ValueError(f"{dtype} cannot hold the numbers of {join_problems(changed)}")
     save_file(tensors, path, metadata={"format": "pt"})  # as transformers writes it
 
 
 def marian_weights(model: Transformer, plan: ImportPlan) -> dict[str, Tensor]:
     """Return every weight under each of its names, the computed and the unread ones too."""
     c, weights = model.config, {}
-    for row in parameter_names(c):
+    for row in _parameter_names(c):
         whole = model.get_parameter(row.ours).detach().cpu().float()
         if row.vocabulary:
             whole = whole[plan.side(row).rows]
-        parts = to_theirs(row, whole)
+        parts = _to_theirs(row, whole)
         weights |= dict(zip(row.theirs, parts, strict=True)) | dict.fromkeys(row.copies, parts[0])
-    table = torch.zeros(c.max_positions, c.d_model) if c.positions == "none" else marian_sinusoids(c)
-    optional = {BIAS: torch.zeros(1, len(plan.target.rows)), **dict.fromkeys(POSITIONS.values(), table)}
+    table = torch.zeros(c.max_positions, c.d_model) if c.positions == "none" else _marian_sinusoids(c)
+    optional = {_BIAS: torch.zeros(1, len(plan.target.rows)), **dict.fromkeys(_POSITIONS.values(), table)}
     if c.tie != "all":
-        optional[SHARED] = weights["model.encoder.embed_tokens.weight"]
+        optional[_SHARED] = weights["model.encoder.embed_tokens.weight"]
     return optional | weights
 
 
@@ -209,14 +191,129 @@ def start_with_padding(model: Transformer) -> Transformer:
                 model.get_parameter(f"{first}.qkv.bias").add_(model.get_parameter(f"{first}.qkv.weight") @ shift)
                 model.get_parameter(f"{first}.output.bias").add_(shift)
         bias = model.get_parameter("output_bias") if c.output_bias else torch.zeros(c.target_vocabulary)
-        model.output_bias = nn.Parameter(bias.index_fill(0, torch.tensor([PAD]), IMPOSSIBLE_LOGIT))
+        model.output_bias = nn.Parameter(bias.index_fill(0, torch.tensor([PAD]), _IMPOSSIBLE_LOGIT))
     model.config = replace(c, output_bias=True)
     return model
 
 
-def usual_names(model: Transformer, plan: ImportPlan) -> StoredNames:
+def usual_names(model: Transformer, plan: ImportPlan) -> tuple[str, ...]:
     """Return the names that transformers itself writes: every matrix once, and the positions of a Pegasus model."""
     config = replace(model.config, tie=plan.settings["tie"])
-    names: Iterable[str] = (name for row in parameter_names(config) for name in row.theirs)
-    pegasus = (*POSITIONS.values(), *((SHARED,) if config.tie == "none" else ())) if config.norm == "pre" else ()
-    return StoredNames(tuple(dict.fromkeys((*names, BIAS, *pegasus))))
+    names: Iterable[str] = (name for row in _parameter_names(config) for name in row.theirs)
+    pegasus = (*_POSITIONS.values(), *((_SHARED,) if config.tie == "none" else ())) if config.norm == "pre" else ()
+    return tuple(dict.fromkeys((*names, _BIAS, *pegasus)))
+
+
+_BIAS = "final_logits_bias"
+
+
+@dataclass(frozen=True)
+class ParameterNames:
+    """Names of one of our parameters in Marian and Pegasus.
+
+    It is cut into equal parts, one below the other, for as many names as `theirs` has. `residual` is the dimension
+    along which the numbers of the residual stream lie, `vocabulary` says whose pieces number its rows, and `copies` are
+    further names of the whole, which a file may leave out.
+    """
+
+    ours: str
+    theirs: tuple[str, ...]
+    residual: Literal[0, 1] | None = None
+    vocabulary: Literal["source", "target"] | None = None
+    copies: tuple[str, ...] = ()
+
+
+def _parameter_names(config: ModelConfig) -> list[ParameterNames]:
+    """Return the names of every parameter of a model with this config."""
+    return [
+        *_embedding_names(config.tie),
+        *([ParameterNames("output_bias", (_BIAS,), vocabulary="target")] if config.output_bias else []),
+        *(row for number in range(config.encoder_layers) for row in _layer_names("encoder", number, _ATTENTIONS[:1])),
+        *(row for number in range(config.decoder_layers) for row in _layer_names("decoder", number, _ATTENTIONS)),
+        *(
+            row
+            for side in ("encoder", "decoder")
+            if config.norm == "pre"
+            for row in _affine_names(f"{side}_norm", _FINAL[side])
+        ),
+        # Tables of sines and cosines are computed, and no parameters.
+        *(
+            ParameterNames(f"{ours}.table", (theirs,), 1)
+            for ours, theirs in _POSITIONS.items()
+            if config.positions == "learned"
+        ),
+    ]
+
+
+# Names in transformers.
+_SOURCE, _TARGET, _OUTPUT = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"
+_SHARED = "model.shared.weight"
+_ATTENTIONS = [("self", "self_attn"), ("cross", "encoder_attn")]
+_FINAL = {"encoder": "model.encoder.layer_norm", "decoder": "model.decoder.layer_norm"}
+_POSITIONS = {
+    "source_positions": "model.encoder.embed_positions.weight",
+    "target_positions": "model.decoder.embed_positions.weight",
+}
+
+
+def _embedding_names(tie: str) -> Iterator[ParameterNames]:
+    """Yield the embeddings and the output matrix, or as many of the three as are not shared."""
+    # Of a shared matrix the file has one name or all of them: hence the copies.
+    if tie == "all":
+        yield ParameterNames("source_embedding.weight", (_SHARED,), 1, "source", copies=(_SOURCE, _TARGET, _OUTPUT))
+    else:
+        yield ParameterNames("source_embedding.weight", (_SOURCE,), 1, "source")
+        yield ParameterNames(
+            "target_embedding.weight", (_TARGET,), 1, "target", copies=(_OUTPUT,) if tie == "decoder" else ()
+        )
+    if tie == "none":
+        yield ParameterNames("output_embedding.weight", (_OUTPUT,), 1, "target")
+
+
+def _layer_names(side: str, number: int, attentions: Sequence[tuple[str, str]]) -> Iterator[ParameterNames]:
+    """Yield the parameters of one layer: its attentions, its feed-forward network, and the norm of each."""
+    ours, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
+    for our_attention, their_attention in attentions:
+        # Queries, keys and values are one matrix in our models and three in theirs.
+        projections = [f"{theirs}.{their_attention}.{letter}_proj" for letter in "qkv"]
+        yield ParameterNames(f"{ours}.{our_attention}.qkv.weight", tuple(f"{name}.weight" for name in projections), 1)
+        yield ParameterNames(f"{ours}.{our_attention}.qkv.bias", tuple(f"{name}.bias" for name in projections))
+        yield from _affine_names(f"{ours}.{our_attention}.output", f"{theirs}.{their_attention}.out_proj")
+        yield from _affine_names(f"{ours}.{our_attention}_residual.norm", f"{theirs}.{their_attention}_layer_norm")
+    yield ParameterNames(f"{ours}.ffn.inner.weight", (f"{theirs}.fc1.weight",), 1)
+    yield ParameterNames(f"{ours}.ffn.inner.bias", (f"{theirs}.fc1.bias",))
+    yield from _affine_names(f"{ours}.ffn.outer", f"{theirs}.fc2")
+    yield from _affine_names(f"{ours}.ffn_residual.norm", f"{theirs}.final_layer_norm")
+
+
+def _affine_names(ours: str, theirs: str) -> Iterator[ParameterNames]:
+    """Yield a weight and a bias whose results are written into the residual stream."""
+    yield ParameterNames(f"{ours}.weight", (f"{theirs}.weight",), 0)
+    yield ParameterNames(f"{ours}.bias", (f"{theirs}.bias",), 0)
+
+
+def _to_ours(row: ParameterNames, parts: Sequence[Tensor]) -> Tensor:
+    """Join the stored parts of a parameter into one of ours; rows of a vocabulary keep their order."""
+    # The bias is stored as one row of a matrix.
+    whole = parts[0][0] if row.theirs == (_BIAS,) else torch.cat(list(parts))
+    return (
+        whole if row.residual is None else whole.index_select(row.residual, _residual_order(whole.shape[row.residual]))
+    )
+
+
+def _to_theirs(row: ParameterNames, whole: Tensor) -> list[Tensor]:
+    """Split one of our parameters into the parts that are stored; the inverse of `_to_ours`."""
+    if row.residual is not None:
+        whole = whole.index_select(row.residual, _residual_order(whole.shape[row.residual]).argsort())
+    return [whole[None]] if row.theirs == (_BIAS,) else [part.contiguous() for part in whole.chunk(len(row.theirs))]
+
+
+def _residual_order(d_model: int) -> Tensor:
+    """Return the index in their residual stream of each number of ours.
+
+    >>> _residual_order(6).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    # A position is [all sines | all cosines] there, and sine, cosine, sine, cosine here. Nothing else tells the numbers
+    # of a residual stream apart, so they may be put in any order that is the same everywhere.
+    return torch.arange(d_model).view(2, -1).T.flatten()

@@ -269,23 +269,22 @@ def _round_fractions(value: Any, digits: int) -> Any:
     >>> _round_fractions({"a": [0.1234567, 3]}, digits=4)
     {'a': [0.1235, 3]}
     """
-    if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.{digits}g}")
-    if isinstance(value, Mapping):
-        return {key: _round_fractions(item, digits) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round_fractions(item, digits) for item in value]
-    return value
+    return _change_floats(value, lambda number: float(f"{number:.{digits}g}") if math.isfinite(number) else number)
 
 
 def without_infinities(value: Any) -> Any:
     """Return the value with None in place of infinities and NaN, which JSON lacks."""
+    return _change_floats(value, lambda number: number if math.isfinite(number) else None)
+
+
+def _change_floats(value: Any, change: Callable[[float], float | None]) -> Any:
+    """Return the value, of dictionaries and lists, with every float in it changed."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: without_infinities(item) for key, item in value.items()}
+        return {key: _change_floats(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without_infinities(item) for item in value]
+        return [_change_floats(item, change) for item in value]
     return value
 
 

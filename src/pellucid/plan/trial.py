@@ -19,7 +19,8 @@ from pellucid.processor import ProcessorShare
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
 from pellucid.train.process import tune_memory
-from pellucid.train.update import compile_layers, learning_rate, make_adam, update_weights
+from pellucid.train.recovery import update_within_memory
+from pellucid.train.update import compile_layers, learning_rate, make_adam
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def try_updates(
         nonlocal step, loss, halved
         collated = [collate(epoch.encoded, epoch.order[index]) for index in indices]
         rate, started = learning_rate(step, 0.0, run.optim), time.monotonic()
-        result = update_weights(model, optimizer, collated, rate, run.optim, run.train.precision)
+        result = update_within_memory(model, optimizer, collated, rate, run.optim, run.train.precision)
         step, loss, halved = step + 1, result.loss, halved + result.halved
         return time.monotonic() - started
 

@@ -5,27 +5,27 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from prometheus_client import generate_latest
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
-from pellucid.decode.terms import Terms
-from pellucid.serve import libretranslate, page_routes, trace_routes
-from pellucid.serve.keys import ApiKeys
-from pellucid.serve.languages import Languages
-from pellucid.serve.limits import Limits
-from pellucid.serve.metrics import CountRequests
-from pellucid.serve.middleware import (
+from pellucid.decode.terms.glossary import Terms
+from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
+from pellucid.serve.gate import (
     LOOPBACK,
     AddHeaders,
-    AnswerHead,
+    ApiKeys,
     CheckHostAndOrigin,
+    CountRequests,
     LimitRequests,
-    ReadAbsoluteForm,
+    ReadRequestLine,
 )
-from pellucid.serve.problems import Problem, Refusal, install_error_handlers
+from pellucid.serve.libretranslate import libretranslate_routes
 from pellucid.serve.service import Service
+from pellucid.serve.settings import Languages, Limits
+from pellucid.serve.trace_routes import page_routes, trace_routes
 
 
 def create_app(
@@ -61,12 +61,13 @@ def create_app(
         docs_url=None,  # both pages would load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
-        middleware=make_middleware(service, hosts, origins),
+        middleware=_list_middleware(service, hosts, origins),
     )
+    app.state.service = service
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
-    app.include_router(libretranslate.libretranslate_routes(service))
-    for router in (page_routes.page_routes(), trace_routes.trace_routes(service), metrics_routes(service)):
+    app.include_router(libretranslate_routes(service))
+    for router in (page_routes(), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 
     @app.get(
@@ -85,23 +86,23 @@ def create_app(
         """Return the OpenAPI description at the path where LibreTranslate serves its own."""
         return JSONResponse(app.openapi())
 
-    app.state.service = service
     return app
 
 
-def metrics_routes(service: Service) -> APIRouter:
+def _metrics_routes(service: Service) -> APIRouter:
     """Make the route GET /metrics."""
     router = APIRouter(tags=["operation"])
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> Response:
         """Counters for Prometheus."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = generate_latest(service.metrics.registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router
 
 
-def make_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
+def _list_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
     """List the middleware in the order in which a request passes it."""
     cors = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
@@ -109,8 +110,7 @@ def make_middleware(service: Service, hosts: Collection[str] | None, origins: Co
     # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what refuses, so that it
     # counts refusals too.
     return [
-        Middleware(ReadAbsoluteForm),
-        Middleware(AnswerHead),
+        Middleware(ReadRequestLine),
         Middleware(CountRequests, metrics=service.metrics),
         Middleware(AddHeaders),
         Middleware(CheckHostAndOrigin, hosts=hosts, origins=origins),

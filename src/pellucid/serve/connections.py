@@ -1,27 +1,35 @@
-"""Connections with timeouts, and never more of them than the system lets a process open files."""
+"""The server process: its socket, and connections with timeouts, never more than the process may open files."""
 
 import asyncio
 import errno
 import logging
 import os
+import signal
+import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h11
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pellucid.serve.limits import Limits
-from pellucid.serve.problems import problem_response
+from pellucid.serve.bodies import problem_response
+from pellucid.serve.service import DRAIN_SECONDS
+from pellucid.serve.settings import Limits
 
-LOG_EVERY = 60.0
+if TYPE_CHECKING:
+    import uvicorn
+
+_LOG_EVERY = 60.0
 """Seconds in which one complaint is logged at most once."""
 
 ON_ITS_WAY = 0.2
 """Seconds during which a stopping server still reads requests that were sent before."""
 
-ACCEPTED_AT_ONCE = 64
+_ACCEPTED_AT_ONCE = 64
 """Most connections that the event loop accepts in one turn, before it serves the first of them."""
 
 
@@ -43,7 +51,7 @@ class Connections:
         self.limit = min(limits.connections, most_open_files() // 2)
         # asyncio accepts in three more turns before a connection that gives way is closed, and with a file too many it
         # stops accepting for a second: what is on its way may take a quarter of the files.
-        self.accepted_at_once = min(ACCEPTED_AT_ONCE, max(1, most_open_files() // 16))
+        self.accepted_at_once = min(_ACCEPTED_AT_ONCE, max(1, most_open_files() // 16))
         self.arrival_seconds = limits.arrival
         self.reading_seconds = limits.seconds
         # A dict as an ordered set: its first key has waited longest.
@@ -57,7 +65,7 @@ class Connections:
     def complain(self, sentence: str) -> None:
         """Log a warning, unless it was logged a short time ago."""
         now = time.monotonic()
-        if now - self._complained.get(sentence, -LOG_EVERY) >= LOG_EVERY:
+        if now - self._complained.get(sentence, -_LOG_EVERY) >= _LOG_EVERY:
             self._complained[sentence] = now
             logging.getLogger("pellucid.serve").warning(sentence)
 
@@ -267,3 +275,66 @@ def most_open_files() -> int:
         return 2**31
     soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 2**31 if soft_limit == resource.RLIM_INFINITY else soft_limit
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Return a listening socket at this address; raise ValueError, saying what to do, where there can be none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--host {host!r}: no address of this machine ({error}); try 127.0.0.1") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(socket.SOMAXCONN)
+    except OSError as error:
+        listener.close()
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"cannot listen on {host} port {port}: {reason}; try another --port") from None
+    return listener
+
+
+def serve_until_stopped(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
+    """Serve until interrupted or terminated; then finish the requests under way."""
+    # After its shutdown uvicorn raises the signal again, for the handler it found: SIGTERM then ends like Ctrl-C.
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            make_server(app, limits).run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+
+
+def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
+    """Make the uvicorn server of an application, with limits on its connections."""
+    import uvicorn
+
+    connections = Connections(limits)
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            # Here rather than before `run`: uvicorn makes its own loop, and there is none until this call.
+            asyncio.get_running_loop().set_exception_handler(connections.handle_loop_error)
+            await super().startup(sockets)
+            for listener in sockets or ():
+                listener.listen(
+                    socket.SOMAXCONN
+                )  # asyncio has set the queue's length to `backlog`, which is far shorter
+
+    return Server(
+        uvicorn.Config(
+            app,
+            http=connections.open_protocol,  # pyright: ignore[reportArgumentType]  # a class, or what is called like one
+            backlog=connections.accepted_at_once,  # asyncio also accepts this many in one turn of its loop
+            log_level="error",  # clients cause its warnings, and one client could fill the log with them
+            access_log=False,
+            server_header=False,
+            # Clients could escape the limit per address with any address they like in X-Forwarded-For.
+            proxy_headers=False,
+            # Longer than any request may take, so that no answer under way is cut off.
+            timeout_graceful_shutdown=int(limits.seconds + DRAIN_SECONDS) + 1,
+            ws="none",
+        )
+    )

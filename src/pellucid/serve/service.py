@@ -2,29 +2,34 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from threading import Condition, RLock, Thread
+from typing import Any, Generic, TypeVar
 
+from prometheus_client import Gauge
 from starlette.requests import Request
 
 from pellucid.api import Model
-from pellucid.decode.assemble import Translation
-from pellucid.decode.terms import Terms
-from pellucid.serve.keys import ApiKeys
-from pellucid.serve.languages import Languages
-from pellucid.serve.limits import Limits
-from pellucid.serve.metrics import Metrics
-from pellucid.serve.problems import Refusal
-from pellucid.serve.trace_store import StoredTrace, TraceStore
-from pellucid.serve.worker import QueueFull, TranslationJob, Worker, fit_together, translate_together
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
+from pellucid.serve.bodies import Refusal
+from pellucid.serve.gate import ApiKeys, Metrics
+from pellucid.serve.settings import Languages, Limits
 from pellucid.trace.session import Trace, perform_act
-
-Question = TypeVar("Question")
-Answer = TypeVar("Answer")
 
 DRAIN_SECONDS = 5.0
 """Seconds that jobs under way may still take when the server stops."""
+
+TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
+"""Bounds on the texts and characters of one call; a larger request is translated alone."""
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 
 class Service:
@@ -42,43 +47,24 @@ class Service:
         self.translation_worker = Worker[TranslationJob, list[Translation]](
             self.translate, limits.waiting, fit_together
         )
-        self.trace_worker = Worker[Callable[[], Any], Any](call_functions, limits.waiting)
-        # Read when the metrics are asked for, hence functions: nothing has to be counted up and down.
+        self.trace_worker = Worker[Callable[[], Any], Any](
+            lambda functions, check_wanted: [function() for function in functions], limits.waiting
+        )
+        # Functions, read when the metrics are asked for: nothing has to be counted up and down.
         for name, meaning, value in (
-            (
-                "pellucid_texts_waiting",
-                "requests that wait to be translated",
-                lambda: self.translation_worker.waiting_jobs,
-            ),
-            ("pellucid_traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
-            ("pellucid_traces", "traces kept", lambda: len(self.traces)),
-            ("pellucid_trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
+            ("texts_waiting", "requests that wait to be translated", lambda: self.translation_worker.waiting_jobs),
+            ("traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
+            ("traces", "traces kept", lambda: len(self.traces)),
+            ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
-            self.metrics.add_gauge(name, meaning, value)
+            Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
 
     @property
     def is_alive(self) -> bool:
         """Whether both worker threads are running."""
         return self.translation_worker.alive and self.trace_worker.alive
 
-    def translate(self, jobs: list[TranslationJob], check_wanted: Callable[[], None]) -> list[list[Translation]]:
-        """Translate several requests together; each gets the same translations as alone."""
-        self.metrics.together.observe(len(jobs))
-        self.metrics.texts.inc(sum(len(job.texts) for job in jobs))
-        self.metrics.characters.inc(sum(job.characters for job in jobs))
-        return translate_together(self.model.translator.translate, jobs, check_wanted)
-
-    def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
-        """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
-        if not requested:
-            return self.terms
-        try:
-            terms = Terms.from_pairs(requested)
-        except ValueError as error:
-            raise Refusal(422, f"terms: {error}") from None
-        return terms if self.terms is None else self.terms.with_others(terms)
-
-    async def answer(self, request: Request, worker: Worker[Question, Answer], question: Question) -> Answer:
+    async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
         """Return the worker's answer to a question.
 
         Raises `Refusal` when too many requests wait, for the user's mistake, and when it takes too long.
@@ -89,7 +75,7 @@ class Service:
             raise Refusal(503, f"{self.limits.waiting} requests wait already, which is as many as may") from None
         answer = asyncio.wrap_future(future)
         # Watched beside the answer: a closed browser tab should not keep the model busy.
-        gone = asyncio.ensure_future(wait_for_disconnect(request))
+        gone = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait({answer, gone}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
@@ -107,13 +93,27 @@ class Service:
             answer.cancel()
             gone.cancel()
 
-    async def run_in_trace_worker(self, request: Request, function: Callable[[], Answer]) -> Answer:
-        """Return the result of a function that looks inside the model; such functions run one at a time."""
-        return await self.answer(request, self.trace_worker, function)
+    def translate(self, jobs: Sequence["TranslationJob"], check_wanted: Callable[[], None]) -> list[list[Translation]]:
+        """Translate several requests in one call; each gets the same translations as alone."""
+        texts = [text for job in jobs for text in job.texts]
+        self.metrics.together.observe(len(jobs))
+        self.metrics.texts.inc(len(texts))
+        self.metrics.characters.inc(sum(map(len, texts)))
+        # `fit_together` has let only jobs with one search and the same terms come together.
+        translations = iter(
+            self.model.translator.translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
+        )
+        return [[next(translations) for _ in job.texts] for job in jobs]
 
-    def trace(self, sentence: str, **how: Any) -> StoredTrace:
-        """Trace a sentence and store the trace; `how` holds the options of `Model.trace`."""
-        return self.traces.store(self.model.trace(sentence, **how))
+    def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
+        """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
+        if not requested:
+            return self.terms
+        try:
+            terms = Terms.from_pairs(requested)
+        except ValueError as error:
+            raise Refusal(422, f"terms: {error}") from None
+        return terms if self.terms is None else self.terms.with_others(terms)
 
     def act(self, trace: Trace, verb: str, arguments: Mapping[str, Any]) -> bytes:
         """Perform an act on a trace and return its result as JSON; a new trace is stored, its manifest returned."""
@@ -122,7 +122,7 @@ class Service:
             return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
         return self.traces.store(result).manifest
 
-    def get_trace(self, identity: str) -> StoredTrace:
+    def get_trace(self, identity: str) -> "StoredTrace":
         """Return the trace with this id; raise `Refusal` where it is not stored, or not any more."""
         stored = self.traces.get(identity)
         if stored is None:
@@ -135,26 +135,229 @@ class Service:
 
     async def close(self) -> None:
         """Finish what is under way, and take no more."""
-        await asyncio.gather(
-            # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
-            *(
-                asyncio.to_thread(partial(worker.close, DRAIN_SECONDS))
-                for worker in (self.translation_worker, self.trace_worker)
-            )
-        )
+        # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
+        workers = (self.translation_worker, self.trace_worker)
+        await asyncio.gather(*(asyncio.to_thread(worker.close, DRAIN_SECONDS) for worker in workers))
 
 
-def call_functions(functions: list[Callable[[], Any]], check_wanted: Callable[[], None]) -> list[Any]:
-    """Return the result of each function."""
-    results = []
-    for function in functions:
-        check_wanted()
-        results.append(function())
-    return results
-
-
-async def wait_for_disconnect(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Wait until the client has gone away."""
     # A GET route has not read its body: that message still comes first.
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+@dataclass(frozen=True)
+class TranslationJob:
+    """Texts of one request, and the search and terms with which to translate them."""
+
+    texts: tuple[str, ...]
+    search: SearchConfig
+    terms: Terms | None = None
+
+
+def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:
+    """Whether one more request may join a batch."""
+    texts = [text for job in (*batch, candidate) for text in job.texts]
+    return (
+        # All texts of one call share the search and the terms; the first job stands for its batch.
+        (candidate.search, candidate.terms) == (batch[0].search, batch[0].terms)
+        and len(texts) <= TEXTS_TOGETHER
+        and sum(map(len, texts)) <= _CHARACTERS_TOGETHER
+    )
+
+
+class QueueFull(Exception):
+    """Raised when the queue holds as many jobs as it may."""
+
+
+class NobodyWaits(Exception):
+    """Raised in the midst of jobs whose answers nobody waits for any more."""
+
+
+class JobAnswer(Future[Answer]):
+    """The answer to come of a job; it knows whether somebody still waits for it."""
+
+    is_wanted = True
+
+    def cancel(self) -> bool:
+        """Say that nobody waits any more, which stops a job that has begun too."""
+        self.is_wanted = False
+        return super().cancel()
+
+
+@dataclass(eq=False)
+class Job(Generic[Question, Answer]):
+    """A question and the future that will hold its answer; a job cancelled before its turn is skipped."""
+
+    question: Question
+    answer: JobAnswer[Answer] = field(default_factory=JobAnswer)
+
+
+class Worker(Generic[Question, Answer]):
+    """One thread that answers jobs in the order they came, batching those that `together` allows.
+
+    `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
+    alone, so that an error reaches only the job that caused it. It is also given a function to call between its steps,
+    which raises `NobodyWaits` once all jobs of its list are cancelled.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[list[Question], Callable[[], None]], Sequence[Answer]],
+        waiting: int,
+        together: Callable[[Sequence[Question], Question], bool] = lambda batch, candidate: False,
+    ):
+        self._answer = answer
+        self._together = together
+        self._capacity = waiting
+        self._queue: deque[Job[Question, Answer]] = deque()
+        self._changed = Condition()
+        self._closed = False
+        self._thread = Thread(target=self._run, name="pellucid-worker", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting_jobs(self) -> int:
+        """Number of jobs that are not begun."""
+        with self._changed:
+            return sum(not job.answer.cancelled() for job in self._queue)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread is running."""
+        return self._thread.is_alive()
+
+    def submit(self, question: Question) -> Future[Answer]:
+        """Return the future of the answer; raise `QueueFull` where too many wait or the worker is closed."""
+        job: Job[Question, Answer] = Job(question)
+        with self._changed:
+            if len(self._queue) >= self._capacity:
+                # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
+                self._queue = deque(job for job in self._queue if not job.answer.cancelled())
+            if self._closed or len(self._queue) >= self._capacity:
+                raise QueueFull
+            self._queue.append(job)
+            self._changed.notify()
+        return job.answer
+
+    def close(self, seconds: float) -> None:
+        """Take no more jobs; wait `seconds` for those begun and waiting, then cancel the rest."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(seconds)
+        with self._changed:
+            # The thread is a daemon: a job that takes too long is abandoned, and does not keep the process alive.
+            for job in self._queue:
+                job.answer.cancel()
+            self._queue.clear()
+
+    def _run(self) -> None:
+        while jobs := self._take_jobs():
+            self._do(jobs)
+
+    def _take_jobs(self) -> list[Job[Question, Answer]]:
+        # An empty list only after `close`: it ends the thread's loop.
+        with self._changed:
+            while True:
+                batch: list[Job[Question, Answer]] = []
+                while self._queue and (
+                    not batch or self._together([job.question for job in batch], self._queue[0].question)
+                ):
+                    job = self._queue.popleft()
+                    # False for a job that was cancelled while it waited: nobody wants its answer.
+                    if job.answer.set_running_or_notify_cancel():
+                        batch.append(job)
+                if batch or self._closed:
+                    return batch
+                self._changed.wait()
+
+    def _do(self, jobs: Sequence[Job[Question, Answer]]) -> None:
+        def check_wanted() -> None:
+            if not any(job.answer.is_wanted for job in jobs):
+                raise NobodyWaits
+
+        try:
+            answers = self._answer([job.question for job in jobs], check_wanted)
+        except Exception as error:
+            # One unusable text fails the whole call, so find its job by asking one at a time.
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._do([job])
+                return
+            jobs[0].answer.set_exception(error)
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            job.answer.set_result(answer)
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """A trace, its manifest as JSON, the bytes of both, and when somebody last looked at it."""
+
+    trace: Trace
+    manifest: bytes
+    bytes: int
+    last_seen: float
+
+
+class TraceStore:
+    """Traces by their ids; the one not looked at for longest goes first, and each after some time."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
+        self._limits = limits
+        self._clock = clock
+        self._traces: dict[str, StoredTrace] = {}  # the one looked at longest ago comes first
+        # Reentrant, since the methods that hold it read `bytes`.
+        self._lock = RLock()
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._forget()
+            return len(self._traces)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all stored traces."""
+        with self._lock:
+            return sum(stored.bytes for stored in self._traces.values())
+
+    def store(self, trace: Trace) -> StoredTrace:
+        """Store one more trace and let old ones go; raise ValueError for one larger than the whole store may be."""
+        manifest = trace.manifest()
+        # Written once here; the page fetches it as it is.
+        encoded = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
+        size = manifest["run"]["bytes"] + len(encoded)
+        if size > self._limits.trace_bytes:
+            raise ValueError(
+                f"this trace takes {size:,} bytes, this server keeps {self._limits.trace_bytes:,}; "
+                "take a shorter sentence, or serve with --set trace_bytes=..."
+            )
+        stored = StoredTrace(trace, encoded, size, self._clock())
+        with self._lock:
+            self._put_last(manifest["id"], stored)
+            self._forget()
+        return stored
+
+    def get(self, identity: str) -> StoredTrace | None:
+        """Return the trace with that id, if it is still stored; it counts as looked at."""
+        with self._lock:
+            self._forget()
+            stored = self._traces.get(identity)
+            if stored is not None:
+                self._put_last(identity, replace(stored, last_seen=self._clock()))
+            return stored
+
+    def _put_last(self, identity: str, stored: StoredTrace) -> None:
+        self._traces.pop(identity, None)
+        self._traces[identity] = stored
+
+    def _forget(self) -> None:
+        oldest = self._clock() - 60 * self._limits.trace_minutes
+        while self._traces and (
+            next(iter(self._traces.values())).last_seen < oldest
+            or len(self._traces) > self._limits.traces
+            or self.bytes > self._limits.trace_bytes
+        ):
+            del self._traces[next(iter(self._traces))]

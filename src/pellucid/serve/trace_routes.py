@@ -1,4 +1,4 @@
-"""Routes of the glass box: a trace is made once, and its numbers are fetched when a client looks at them."""
+"""Routes of the glass box: the page, and traces whose numbers are fetched when a client looks at them."""
 
 import re
 from collections.abc import Callable
@@ -7,26 +7,26 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
-from starlette.responses import Response
+from pydantic import BaseModel, Field, RootModel
+from starlette.responses import HTMLResponse, Response
 
-from pellucid.page.html import trace_page
-from pellucid.serve.page_routes import page_script
-from pellucid.serve.problems import Refusal, documented_responses
-from pellucid.serve.request_bodies import JSON, read_body, read_body_table
+from pellucid.page.html import read_script, trace_page
+from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
 from pellucid.serve.service import Service
 from pellucid.trace.edits import EditList
 from pellucid.trace.facts import model_facts
 from pellucid.trace.session import Trace, choose_target
 from pellucid.trace.untrusted import read_strictly
 
+_BINARY = "application/octet-stream"
+
 MOST_BYTES = 2**24
 """Most bytes of one answer with numbers; a client that wants more asks for rows."""
 
-BINARY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
-MANIFEST: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {"schema": {"type": "object"}}}}}
-
-MODEL_VERBS = {
+_ACTS = {
+    "account": 'Split a logit into the parts it came from: {"step", "piece", "other"}.',
+    "verdict": 'Say why the translation may be bad: {"reference"}.',
+    "edit": 'Trace the sentence again with the run changed, as a new trace: {"edits", "keep_target"}.',
     "words": 'The pieces of one table in two dimensions: {"side"}, one of the sides whose tables differ.',
     "neighbours": 'The pieces nearest to one: {"side", "piece"}.',
     "similar": 'The cosines of some words: {"side", "words"}.',
@@ -35,7 +35,23 @@ MODEL_VERBS = {
     "identity": 'The diagonals of the cross-attention on another sentence: {"sentence", "target"}.',
     "heads": "Name and cost of each head, from the file beside the model: {}.",
 }
-"""Acts that ask the whole model beside the trace, with the fields of their bodies."""
+"""Questions about a trace, or about its model, with the fields of their bodies."""
+
+_DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>Pellucid</title>
+</head>
+<body>
+<div id="pellucid" data-host="page"></div>
+<noscript>This page draws what the model computes, and needs JavaScript for it.</noscript>
+<script type="module" src="pellucid.js"></script>
+</body>
+</html>
+"""
 
 
 class TraceRequest(BaseModel):
@@ -62,24 +78,45 @@ class TraceRequest(BaseModel):
     ] = None
 
 
+class ActArguments(RootModel[dict[str, Any]]):
+    """Arguments of an act by name; `perform_act` checks each of them."""
+
+
+def page_routes() -> APIRouter:
+    """Make the routes GET / and GET /pellucid.js."""
+    router = APIRouter(tags=["page"])
+
+    @router.get("/", **answers("text/html"))
+    def page() -> Response:
+        """Return the page that shows what the model computes."""
+        # Refuse here rather than send a page that would stay empty.
+        _page_script()
+        return HTMLResponse(_DOCUMENT)
+
+    @router.get("/pellucid.js", **answers("text/javascript"))
+    def javascript() -> Response:
+        """Return the script of the page."""
+        return Response(_page_script(), media_type="text/javascript")
+
+    return router
+
+
 def trace_routes(service: Service) -> APIRouter:
     """Make the route POST /trace, and those of everything under /trace/{identity}."""
     router = APIRouter(prefix="/trace", tags=["glass box"])
-    limits = service.limits
+    limits, worker = service.limits, service.trace_worker  # one thread: traces are made and asked one at a time
     schema = TraceRequest.model_json_schema()
     schema["properties"]["sentence"]["maxLength"] = limits.characters
     schema["properties"]["beam"]["maximum"] = limits.beam
 
-    @router.post(
-        "", responses={**MANIFEST, **documented_responses(403, 409, 415, 504)}, openapi_extra=json_body(schema)
-    )
+    @router.post("", **answers(JSON, 403, 409, 415, 504), **_takes_json(schema))
     async def trace(request: Request) -> Response:
         """Translate a sentence, keep every number, and return the manifest for the page."""
-        form = await read_body(request, TraceRequest)
-        refuse_long_text(len(form.sentence) + len(form.target or ""), limits.characters)
+        form = await read_form(request, TraceRequest)
+        _refuse_long_text(len(form.sentence) + len(form.target or ""), limits.characters)
         if form.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
-        refuse_other_model(service, form.model)
+        _refuse_other_model(service, form.model)
         try:
             target, edits = (
                 choose_target(form.target, form.target_ids),
@@ -88,101 +125,84 @@ def trace_routes(service: Service) -> APIRouter:
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         options = {"target": target, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ()), "edits": edits}
-        return json_response(
-            (await service.run_in_trace_worker(request, lambda: service.trace(form.sentence, **options))).manifest
-        )
 
-    @router.get("/{identity}/manifest.json", responses={**MANIFEST, **documented_responses(404)})
+        def trace_and_store() -> bytes:
+            return service.traces.store(service.model.trace(form.sentence, **options)).manifest
+
+        return Response(await service.answer(request, worker, trace_and_store), media_type=JSON)
+
+    @router.get("/{identity}/manifest.json", **answers(JSON, 404))
     def manifest(identity: str) -> Response:
         """Return the manifest of a trace: what there is to see of it."""
-        return json_response(service.get_trace(identity).manifest)
+        return Response(service.get_trace(identity).manifest, media_type=JSON)
 
-    @router.get("/{identity}/t/{name}", responses={**BINARY, **documented_responses(404)}, response_class=Response)
+    @router.get("/{identity}/t/{name}", **answers(_BINARY, 404))
     def tensor(identity: str, name: str, rows: str | None = None) -> Response:
         """Return a tensor as float32, little-endian, the last dimension fastest; rows=a:b of the first."""
-        return numbers_response(lambda: service.get_trace(identity).trace.tensor(name), rows)
+        return _numbers_response(service.get_trace(identity).trace.tensor, name, rows)
 
-    @router.get("/{identity}/p/{name}", responses={**BINARY, **documented_responses(404)}, response_class=Response)
+    @router.get("/{identity}/p/{name}", **answers(_BINARY, 404))
     def parameter(identity: str, name: str, rows: str | None = None) -> Response:
         """Return a weight of the model in the format of the tensors."""
-        return numbers_response(lambda: service.get_trace(identity).trace.parameter(name), rows)
+        return _numbers_response(service.get_trace(identity).trace.parameter, name, rows)
 
-    async def run_act(identity: str, verb: str, request: Request) -> Response:
-        stored = service.get_trace(identity)
-        arguments = await read_body_table(request)
-        refuse_long_text(sum(len(value) for value in arguments.values() if isinstance(value, str)), limits.characters)
-        return json_response(
-            await service.run_in_trace_worker(request, lambda: service.act(stored.trace, verb, arguments))
-        )
+    def add_act(verb: str, description: str) -> None:
+        # A function of its own for every verb: one closure in a loop would see only the last verb.
+        async def act(identity: str, request: Request) -> Response:
+            trace = service.get_trace(identity).trace
+            arguments = (await read_form(request, ActArguments)).root
+            characters = sum(len(value) for value in arguments.values() if isinstance(value, str))
+            _refuse_long_text(characters, limits.characters)
+            result = await service.answer(request, worker, lambda: service.act(trace, verb, arguments))
+            return Response(result, media_type=JSON)
 
-    act_options: dict[str, Any] = {
-        "responses": {**MANIFEST, **documented_responses(403, 404, 415, 504)},
-        "openapi_extra": json_body({"type": "object"}),
-    }
-
-    @router.post("/{identity}/account", **act_options)
-    async def account(identity: str, request: Request) -> Response:
-        """Split a logit into the parts it came from: {"step", "piece", "other"}."""
-        return await run_act(identity, "account", request)
-
-    @router.post("/{identity}/verdict", **act_options)
-    async def verdict(identity: str, request: Request) -> Response:
-        """Say why the translation may be bad: {"reference"}."""
-        return await run_act(identity, "verdict", request)
-
-    @router.post("/{identity}/edit", **act_options)
-    async def edit(identity: str, request: Request) -> Response:
-        """Trace the sentence again with the run changed, as a new trace: {"edits", "keep_target"}."""
-        return await run_act(identity, "edit", request)
-
-    def make_act_route(verb: str) -> Callable[..., Any]:
-        # A function of its own for every verb: one closure in the loop would see only the last verb.
-        async def answer(identity: str, request: Request) -> Response:
-            return await run_act(identity, verb, request)
-
-        return answer
-
-    for verb, description in MODEL_VERBS.items():
+        options = {**answers(JSON, 403, 404, 415, 504), **_takes_json({"type": "object"})}
         router.add_api_route(
-            f"/{{identity}}/{verb}",
-            make_act_route(verb),
-            methods=["POST"],
-            name=verb,
-            description=description,
-            **act_options,
+            f"/{{identity}}/{verb}", act, methods=["POST"], name=verb, description=description, **options
         )
 
-    @router.get(
-        "/{identity}/export.html",
-        responses={200: {"content": {"text/html": {}}}, **documented_responses(404, 504)},
-        response_class=Response,
-    )
+    for verb, description in _ACTS.items():
+        add_act(verb, description)
+
+    @router.get("/{identity}/export.html", **answers("text/html", 404, 504))
     async def export(identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] = "maps"):
         """Return the page and the trace as one file."""
-        stored = service.get_trace(identity)
+        trace = service.get_trace(identity).trace
         # The exported file contains the script: refuse before the work if it was not built.
-        page_script()
-        text = await service.run_in_trace_worker(request, lambda: trace_page(stored.trace, keep).encode())
-        return attachment_response(text, f"trace-{identity}.html", "text/html; charset=utf-8")
+        _page_script()
+        text = await service.answer(request, worker, lambda: trace_page(trace, keep).encode())
+        return _attachment_response(text, f"trace-{identity}.html", "text/html; charset=utf-8")
 
-    @router.get(
-        "/{identity}/tensors.npz", responses={**BINARY, **documented_responses(404, 504)}, response_class=Response
-    )
+    @router.get("/{identity}/tensors.npz", **answers(_BINARY, 404, 504))
     async def arrays(identity: str, request: Request) -> Response:
         """Return every captured tensor, for NumPy."""
-        stored = service.get_trace(identity)
-        data = await service.run_in_trace_worker(request, lambda: trace_as_npz(stored.trace))
-        return attachment_response(data, f"trace-{identity}.npz", "application/octet-stream")
+        trace = service.get_trace(identity).trace
+        data = await service.answer(request, worker, lambda: _trace_as_npz(trace))
+        return _attachment_response(data, f"trace-{identity}.npz", _BINARY)
 
     return router
 
 
-def json_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """Describe a JSON body for OpenAPI."""
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+def answers(media_type: str, *refusals: int) -> dict[str, Any]:
+    """Return the options of a route for OpenAPI: the type of its answer, and the statuses by which it refuses."""
+    content = {media_type: {"schema": {"type": "object"}} if media_type == JSON else {}}
+    return {"response_class": Response, "responses": {200: {"content": content}, **documented_responses(*refusals)}}
 
 
-def refuse_other_model(service: Service, sha256: str | None) -> None:
+def _takes_json(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the option of a route that describes its JSON body for OpenAPI."""
+    return {"openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}}
+
+
+def _page_script() -> str:
+    """Return the built script; raise `Refusal` where it was not built."""
+    try:
+        return read_script()
+    except ValueError as error:
+        raise Refusal(503, str(error)) from None
+
+
+def _refuse_other_model(service: Service, sha256: str | None) -> None:
     """Raise `Refusal` where a request names another model: its ids and heads would have other meanings here."""
     here = model_facts(service.model.bundle)
     if sha256 is not None and not here.sha256.startswith(sha256):
@@ -193,28 +213,23 @@ def refuse_other_model(service: Service, sha256: str | None) -> None:
         )
 
 
-def refuse_long_text(characters: int, limit: int) -> None:
+def _refuse_long_text(characters: int, limit: int) -> None:
     """Raise `Refusal` for more text than is accepted at a time."""
     if characters > limit:
         raise Refusal(413, f"{characters:,} characters, this server takes {limit:,} at a time")
 
 
-def json_response(manifest: bytes) -> Response:
-    """Return JSON that is already encoded."""
-    return Response(manifest, media_type=JSON)
-
-
-def attachment_response(data: bytes, name: str, kind: str) -> Response:
+def _attachment_response(data: bytes, name: str, kind: str) -> Response:
     """Return a file to be saved, never shown."""
     # Shown from this address, the script of an exported page would run with the server's own rights.
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=kind, headers=headers)
 
 
-def numbers_response(values: Callable[[], np.ndarray], rows: str | None) -> Response:
+def _numbers_response(read_array: Callable[[str], np.ndarray], name: str, rows: str | None) -> Response:
     """Return an array's numbers; raise `Refusal` for an unknown name or invalid rows."""
     try:
-        array = values()
+        array = read_array(name)
     except (KeyError, ValueError) as error:
         raise Refusal(404, str(error.args[0])) from None
     if rows is not None:
@@ -230,10 +245,10 @@ def numbers_response(values: Callable[[], np.ndarray], rows: str | None) -> Resp
     # float32 in this order is what a browser's Float32Array holds; float64 would only double the bytes.
     data = np.ascontiguousarray(array, dtype="<f4")
     shape = ",".join(map(str, data.shape))
-    return Response(data.tobytes(), media_type="application/octet-stream", headers={"X-Shape": shape})
+    return Response(data.tobytes(), media_type=_BINARY, headers={"X-Shape": shape})
 
 
-def trace_as_npz(trace: Trace) -> bytes:
+def _trace_as_npz(trace: Trace) -> bytes:
     """Write all tensors of a trace to one NumPy file, in memory."""
     buffer = BytesIO()
     np.savez(buffer, **{name: array.values for name, array in trace.items()})  # pyright: ignore[reportArgumentType]

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from pellucid.text.piece_links import Link, Span, link_pieces
-from pellucid.text.tag_placement import Tag, leaning_side, match_tags, place_tags
+from pellucid.text.tag_placement import Link, Span, Tag, leaning_side, link_pieces, match_tags, place_tags
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
 TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pellucid.decode.search import log_probabilities
-from pellucid.decode.step import pad_sentences
+from pellucid.decode.torch_engine import pad_sentences
 from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary

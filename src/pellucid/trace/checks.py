@@ -10,8 +10,7 @@ import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.search import length_divisor, log_probabilities
-from pellucid.decode.step import ModelState
-from pellucid.decode.torch_engine import CLOSE_CALL
+from pellucid.decode.torch_engine import CLOSE_CALL, ModelState
 from pellucid.trace.facts import SearchTree, TreeNode
 from pellucid.trace.number_checks import (
     CapturedRun,

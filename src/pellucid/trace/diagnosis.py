@@ -17,11 +17,9 @@ from numpy import ndarray
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import piece_alignments, strip_eos, word_piece_ranges
-from pellucid.decode.repetition import has_repetition
 from pellucid.decode.search import FORBIDDEN, length_divisor
-from pellucid.decode.step import score_targets
-from pellucid.decode.torch_engine import CLOSE_CALL
-from pellucid.decode.translate import inference_only
+from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
+from pellucid.decode.translate import has_repetition, inference_only
 from pellucid.model import Transformer
 from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.facts import SearchTree

@@ -11,14 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.hypothesis import length_divisor, require_finite
-from pellucid.decode.line_preparation import Segment, prepare_lines, refuse_long_lines
-from pellucid.decode.search import Hypothesis, SearchState, Step, log_probabilities
-from pellucid.decode.search_steps import SearchStep
-from pellucid.decode.step import score_targets
-from pellucid.decode.torch_engine import SearchRequest, TorchEngine
+from pellucid.decode.lines import Segment, Translation, prepare_lines, refuse_long_lines
+from pellucid.decode.request import length_divisor, require_finite
+from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
+from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
 from pellucid.decode.translate import Translator, inference_only
 from pellucid.model import Memory, Transformer
 from pellucid.model.watch import Watch

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.decode.assemble import Translation
+from pellucid.decode.lines import Translation
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.store.directory import Bundle

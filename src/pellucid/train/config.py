@@ -118,19 +118,21 @@ class ModelSettings:
     heads: Annotated[int | None, "attention heads"] = None
     encoder_layers: Annotated[int | None, "layers of the encoder"] = None
     decoder_layers: Annotated[int | None, "layers of the decoder"] = None
-    dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
-    attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
-    activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
+    dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = ModelConfig.dropout
+    attention_dropout: Annotated[float, "share dropped from attention patterns"] = ModelConfig.attention_dropout
+    activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = ModelConfig.activation_dropout
     norm: Annotated[
         Norm, "LayerNorm before each sublayer, LayerNorm after its sum as in the paper, or RMSNorm before each sublayer"
-    ] = "pre"
-    positions: Annotated[Positions, "how the order of the pieces enters the model"] = "sinusoidal"
-    activation: Annotated[Activation, "activation function between the feed-forward's two layers"] = "relu"
+    ] = ModelConfig.norm
+    positions: Annotated[Positions, "how the order of the pieces enters the model"] = ModelConfig.positions
+    activation: Annotated[Activation, "activation function between the feed-forward's two layers"] = (
+        ModelConfig.activation
+    )
     tie: Annotated[Tie | None, "which embeddings share one matrix; if left out, all where the vocabulary is joint"] = (
         None
     )
-    max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
-    output_bias: Annotated[bool, "a learned number for each target piece, added to its logit"] = False
+    max_positions: Annotated[int, "longest sentence in pieces the model will take"] = ModelConfig.max_positions
+    output_bias: Annotated[bool, "a learned number for each target piece, added to its logit"] = ModelConfig.output_bias
 
     def __post_init__(self) -> None:
         if self.size in PRESETS:

@@ -1,11 +1,15 @@
 """Settings for training on two files and nothing else: chosen from the number of pairs, each with a reason."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pellucid.data.corpus import holds_pairs
 from pellucid.model import PRESETS
-from pellucid.train.config import TrainConfig
+from pellucid.train.config import RunConfig, TrainConfig, make_run, override_run, read_run
+from pellucid.train.initial_model import initial_model_tables
+from pellucid.train.prepare import count_training_pairs
 
 
 @dataclass(frozen=True)
@@ -124,3 +128,88 @@ def choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, A
         f"{DEV_SENTENCES} would take a good part of {minutes:g} minutes"
     )
     return {**length, "dev_sentences": sentences}, [reason]
+
+
+def run_settings(
+    run: str | Path | Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    began: Path | None = None,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    dev_source: str | Path | None = None,
+    dev_target: str | Path | None = None,
+    size: str | None = None,
+    start: str | Path | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+) -> tuple[RunConfig, tuple[str, ...]]:
+    """Return the settings of a run, from a run file or its tables, or chosen for the files that are named.
+
+    Settings that are not named are chosen by the size of the corpus, and the reasons are returned beside them.
+    `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to resume, which recorded
+    the settings of the model that it started from. Raises ValueError for a run file together with other names.
+    """
+    if run is None:
+        data = _data_table(source, target, dev_source, dev_target)
+        model = {"size": size, "start": None if start is None else str(start)}
+        model = {key: value for key, value in model.items() if value is not None}
+        if start is None:
+            # Only to count the pairs, which overrides may change; the other settings are chosen by that count.
+            counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
+            choice = choose_settings(
+                data, count_training_pairs(counting_run.data, counting_run.seed), size, steps, minutes
+            )
+        else:
+            initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
+            choice = choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
+        return make_run(override_run(choice.tables, overrides), began=began), choice.reasons
+    tables = {
+        "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
+        "model": {"size": size, "start": start},
+    }
+    options = {(section, k): v for section, table in tables.items() for k, v in table.items() if v is not None}
+    if options:
+        names = [name for _, name in options]
+        override = next(f"{section}.{name}={value}" for (section, name), value in options.items())
+        raise ValueError(
+            f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
+        )
+    if steps is not None and minutes is not None:
+        raise ValueError("steps and minutes are both given; name one")
+    length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
+    # Before the overrides, so that --set train.steps wins over steps.
+    overrides = [*length, *overrides]
+    if isinstance(run, Mapping):
+        return make_run(override_run(run, overrides), began=began), ()
+    if holds_pairs(run):
+        raise ValueError(f"{run} is a file of pairs, not a run file; name it as the source: --source {run}")
+    return read_run(Path(run), overrides, began), ()
+
+
+def _data_table(
+    source: str | Path | None, target: str | Path | None, dev_source: str | Path | None, dev_target: str | Path | None
+) -> dict[str, str]:
+    """Return the table [data] for two training files and two dev files; one file of pairs may replace either two."""
+    if source is None and target is None:
+        raise ValueError("nothing to train on: name a run file, or source and target")
+    data = {}
+    for source_file, target_file, pairs_key, names in (
+        (source, target, "train", ("source", "target")),
+        (dev_source, dev_target, "dev", ("dev_source", "dev_target")),
+    ):
+        files = {
+            name: str(file) for name, file in zip(names, (source_file, target_file), strict=True) if file is not None
+        }
+        if "-" in files.values():
+            raise ValueError("training reads its files more than once, so none of them can be standard input")
+        if list(files) == [names[0]] and holds_pairs(files[names[0]]):
+            files = {pairs_key: files[names[0]]}
+        elif len(files) == 1:
+            [file], [missing] = files.values(), set(names) - files.keys()
+            raise ValueError(
+                f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {names[0]} alone, "
+                "one file of pairs, which ends in .tsv or .jsonl"
+            )
+        data |= files
+    return data

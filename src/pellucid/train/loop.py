@@ -43,6 +43,7 @@ from pellucid.train.recovery import (
     load_newest_sound,
     rate_factor,
     recover,
+    update_within_memory,
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
 from pellucid.train.update import (
@@ -52,7 +53,6 @@ from pellucid.train.update import (
     is_out_of_memory,
     learning_rate,
     make_adam,
-    update_weights,
 )
 
 RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
@@ -178,7 +178,9 @@ def make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
     if run.optim.dropout_rise:
         scale_dropout(state.model, dropout_factor(state.stream.epochs, run.optim))
     batches = state.next_batches(run.train.accumulate, setup.workers)
-    result = update_weights(state.model, state.optimizer, batches, rate, run.optim, run.train.precision, setup.workers)
+    result = update_within_memory(
+        state.model, state.optimizer, batches, rate, run.optim, run.train.precision, setup.workers
+    )
     counts.step += 1
     counts.target_tokens += result.target_tokens
     recover(state, result, setup.out, run.optim.peak, setup.output, setup.workers)

@@ -1,17 +1,26 @@
-"""Recovery from an update that went wrong: it is reported and counted, and if it recurs, the run goes back."""
+"""Recovery from an update that went wrong.
+
+A batch that does not fit in memory is split. What went wrong is reported and counted; after too many gradients in a row
+that are not finite, the run goes back to an earlier checkpoint.
+"""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
+from pellucid.data.batching import Batch, halve_batch
+from pellucid.model import Transformer
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import Bundle, load_bundle
 from pellucid.train.checkpoint import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
-from pellucid.train.distributed import ALONE, TrainingFailed, Workers
+from pellucid.train.config import OptimConfig
+from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded
 from pellucid.train.log import PlainOutput
-from pellucid.train.update import UpdateResult
+from pellucid.train.update import BatchTooLarge, UpdateResult, update_weights
 
 MOST_SKIPPED_IN_A_ROW = 20
 """Skipped updates in a row after which the weights are considered spoiled."""
@@ -24,6 +33,48 @@ class MessageOutput(Protocol):
     """Destination of messages."""
 
     def say(self, message: str) -> None: ...
+
+
+def update_within_memory(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[Batch],
+    rate: float,
+    c: OptimConfig,
+    precision: str,
+    workers: Workers = ALONE,
+) -> UpdateResult:
+    """Make one update (`update_weights`), with batches that do not fit in memory split in two until they do.
+
+    A pair that does not fit even alone is left out. Raises MemoryError when memory does not suffice for a single pair,
+    and for a sharded model when it does not suffice for a batch.
+    """
+    batches, halved, left_out = list(batches), 0, []
+    while True:
+        try:
+            return update_weights(model, optimizer, batches, rate, c, precision, workers, halved, left_out)
+        except BatchTooLarge as error:
+            # Only its number: the error refers to the tensors of the batch, which are freed when this block is left.
+            index = error.index
+        # A worker of a sharded model cannot retry alone: the others wait for it in every layer.
+        if is_sharded(model):
+            raise MemoryError(
+                f"{len(batches[index].source)} pairs did not fit beside this worker's part of the model, "
+                "and where train.shard_model is true all workers go through the layers together, so that one cannot "
+                "split its batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a "
+                "larger train.accumulate"
+            )
+        # All batches are run again: a backward pass that ran out of memory half-way leaves half a gradient.
+        model.zero_grad(set_to_none=True)
+        # Free blocks that torch still holds have the sizes of the batch that failed, not of its halves.
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        batch = batches.pop(index)
+        if len(batch.source) > 1:
+            batches[index:index] = halve_batch(batch)
+            halved += 1
+        else:
+            left_out.append(batch)
 
 
 def recover(

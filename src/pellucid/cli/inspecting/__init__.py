@@ -2,8 +2,8 @@
 
 import typer
 
-from pellucid.cli.errors import refuse_removed, report_errors
 from pellucid.cli.inspecting import align, attention, heads, length, lens, model, pieces, probes, words
+from pellucid.cli.options import refuse_removed, report_errors
 
 EXAMPLES = """\
   pellucid inspect model runs/demo/best

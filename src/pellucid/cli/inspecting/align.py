@@ -120,7 +120,7 @@ def read_with_progress(
     files: str,
 ) -> "tuple[list[EncodedPair], list[ReadingResult]]":
     """Return the pairs and the results of every reading, with a bar for whoever watches."""
-    from pellucid.cli.progress import show_progress
+    from pellucid.cli.files import show_progress
     from pellucid.inspect.alignment import encode_alignment_pairs, measure_readings
 
     pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)

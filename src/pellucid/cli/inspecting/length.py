@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, read_file_pair, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, show_progress, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL, search_default, search_option
-from pellucid.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from pellucid.api import Model

@@ -12,12 +12,11 @@ from pellucid.decode.alignment import (
     word_piece_ranges,
     words_without_punctuation,
 )
-from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.line_preparation import Segment
-from pellucid.decode.request import SearchRequest
-from pellucid.decode.required_terms import Spelling, Term, can_follow_any_piece, pieces_needed, without_edges
-from pellucid.decode.terms import normalize_text
-from pellucid.decode.word_edges import EDGE, WordEdges
+from pellucid.decode.lines import Segment
+from pellucid.decode.request import Hypothesis, SearchRequest
+from pellucid.decode.terms.glossary import normalize_text
+from pellucid.decode.terms.required import Spelling, Term, can_follow_any_piece, pieces_needed, without_edges
+from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.model import Transformer
 
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]

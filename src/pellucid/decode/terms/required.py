@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pellucid.decode.word_edges import EDGE, WordEdges
+from pellucid.decode.terms.word_edges import EDGE, WordEdges
 
 Spelling = tuple[int, ...]
 Term = tuple[Spelling, ...]

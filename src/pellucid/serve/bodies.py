@@ -1,0 +1,261 @@
+"""Request bodies as tables of names and values, and refusals as a status with one sentence."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+Form = TypeVar("Form", bound=BaseModel)
+
+_RETRY_SECONDS = "2"
+"""Seconds after which a client that was refused for lack of room may try again."""
+
+REALM = "Pellucid"
+
+_STATUS_HEADERS = {
+    401: {"WWW-Authenticate": f'Basic realm="{REALM}"'},  # makes a browser ask for a password
+    429: {"Retry-After": _RETRY_SECONDS},
+    503: {"Retry-After": _RETRY_SECONDS},
+}
+"""Headers by which programs know what to do about a refusal."""
+
+STATUS_MEANINGS = {
+    400: "the request is not understood",
+    401: "an API key is missing, or is not one of this server's",
+    403: "asked by another site's page, or without an API key where one is needed",
+    404: "not here, or not any more",
+    408: "the request took too long to arrive",
+    409: "meant for another model than this one",
+    413: "more than this server takes at a time",
+    415: "the body is of a type that is not read here",
+    421: "the server is addressed by a name it does not know",
+    422: "the request asks for something impossible",
+    429: "too many requests from one address",
+    503: "too much is waiting already, or the page is not built",
+    504: "not done in time",
+}
+
+JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+
+_MOST_FIELDS = 1000
+_MOST_DIGITS = 40
+_LONGEST_PART_HEADER = 1024
+"""Most bytes before the value of a multipart section: browsers write about a hundred."""
+
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
+
+# A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either pattern can match in
+# two ways, so both take a time that is linear in the text.
+_BOUNDARY = re.compile(r';[ \t]*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))(?=[ \t]*(?:;|$))', re.IGNORECASE)
+_FIELD = re.compile(
+    rb'^content-disposition:[ \t]*form-data[^\r\n]*?;[ \t]*name="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE
+)
+
+
+class Problem(BaseModel):
+    """The reason why a request was not answered."""
+
+    error: str = Field(description="a sentence")
+
+
+class Refusal(Exception):
+    """Raised to refuse a request: its status, and a sentence that says why."""
+
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason)
+        self.status = status
+
+
+async def read_form(request: Request, form: type[Form]) -> Form:
+    """Read a JSON body as a `form`; raise `Refusal` for an unexpected type or content."""
+    table = await read_table(request)
+    return await run_in_threadpool(validate_table, form, table, strict=True)
+
+
+async def read_table(request: Request, *, forms: bool = False) -> dict[str, Any]:
+    """Read the body as a table, from JSON only unless `forms`; raise `Refusal` for an unexpected type or content."""
+    kind = media_type(request)
+    kinds = (JSON, ENCODED, PARTS) if forms else (JSON,)
+    if kind not in kinds:
+        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {' or '.join(kinds)}")
+    body = await request.body()
+    # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
+    if kind == PARTS:
+        return await run_in_threadpool(_parse_multipart, body, request.headers["content-type"])
+    return await run_in_threadpool(_parse_json if kind == JSON else _parse_urlencoded, body)
+
+
+def media_type(request: Request) -> str:
+    """Return the type of a body without its parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _parse_json(body: bytes) -> dict[str, Any]:
+    """Parse a JSON object; raise `Refusal` where the text is something else."""
+    try:
+        table = json.loads(body.decode(), parse_int=_parse_integer)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Refusal(422, f"the body is not JSON: {reason:.120}") from None
+    if isinstance(table, dict):
+        return table
+    # Half a surrogate pair could not be sent, hence ASCII; a list may be long, or nested too deeply to be written.
+    value = f"a list of {len(table):,} values" if isinstance(table, list) else f"{table!a:.60}"
+    raise Refusal(422, f"the body is {value}, expected an object with names and values")
+
+
+def _parse_integer(digits: str) -> int:
+    """Parse a whole number of at most `_MOST_DIGITS` digits."""
+    # Longer ones mean nothing here, and an error message would repeat all their digits.
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a whole number of {len(digits):,} digits, {_MOST_DIGITS} are read")
+    return int(digits)
+
+
+def _parse_urlencoded(body: bytes) -> dict[str, Any]:
+    """Parse the fields of a form that is written as a=b&c=d; raise `Refusal` where it is invalid."""
+    try:
+        return _collect_fields(
+            parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        )
+    except ValueError as error:
+        raise Refusal(422, f"the body is not a valid form: {error!s:.120}") from None
+
+
+def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
+    """Parse a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value.
+
+    >>> lines = b"--x", b'Content-Disposition: form-data; name="q"', b"", b"Yes.", b"--x--"
+    >>> _parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
+    {'q': 'Yes.'}
+    """
+    boundary = _BOUNDARY.search(content_type)
+    if boundary is None:
+        raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be separated")
+    # The line break before a delimiter belongs to it; the body gets one in front, so that its first delimiter counts
+    # too.
+    delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode("latin-1")
+    # Splitting one further than allowed is enough to know that there are too many fields.
+    sections = (b"\r\n" + body).split(delimiter, _MOST_FIELDS + 2)[1:]
+    if not sections or not sections[-1].startswith(b"--"):
+        if len(sections) > _MOST_FIELDS:
+            raise Refusal(422, f"the form has more than {_MOST_FIELDS:,} fields, as many as this server reads")
+        raise Refusal(422, "the body is not a form: its last part does not end with the boundary")
+    return _collect_fields(_parse_part(section) for section in sections[:-1])
+
+
+def _parse_part(section: bytes) -> tuple[str, str]:
+    """Parse a section between two boundaries; return its name and its value."""
+    start = section.find(b"\r\n\r\n", 0, _LONGEST_PART_HEADER)
+    field = _FIELD.search(section[:start]) if start >= 0 else None
+    if field is None:
+        raise Refusal(
+            422,
+            f"the body is not a form: a part does not begin, within {_LONGEST_PART_HEADER:,} bytes, with "
+            'Content-Disposition: form-data; name="..." and an empty line',
+        )
+    try:
+        name = field[1].decode()
+        return name, section[start + 4 :].decode()
+    except UnicodeDecodeError as error:
+        raise Refusal(422, f"the field {field[1]!r:.40} is not UTF-8: {error!s:.120}") from None
+
+
+def _collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Collect fields by their names; a name that was given several times gets a list.
+
+    >>> _collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
+    {'q': ['Yes.', 'No.'], 'source': 'en'}
+    """
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    return {name: texts if len(texts) > 1 else texts[0] for name, texts in values.items()}
+
+
+def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) -> Form:
+    """Validate a table as a `form`, `strict` where it came from JSON; raise `Refusal` that names every problem."""
+    # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them took half a gigabyte
+    # and stopped the event loop for seconds.
+    if len(table) > _MOST_FIELDS:
+        raise Refusal(422, f"the body has {len(table):,} fields, this server reads {_MOST_FIELDS:,}")
+    # Before pydantic, whose messages repeat the names of unknown fields: half a surrogate pair could not be sent.
+    _refuse_invalid_text(table)
+    try:
+        return form.model_validate(table, strict=strict)
+    except ValidationError as error:
+        raise Refusal(422, _describe_errors(error.errors(include_url=False))) from None
+
+
+def _refuse_invalid_text(value: Any) -> None:
+    """Raise `Refusal` where a text anywhere in `value` holds NUL or half of a surrogate pair."""
+    # A list instead of recursion: a body may nest nearly as deep as Python's stack allows.
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list):
+            pending += value
+        elif isinstance(value, str):
+            # JSON can write both of these, but no file of sentences may hold them.
+            if "\0" in value:
+                raise Refusal(422, "the text holds a NUL, which no text may contain")
+            if _NO_CHARACTER.search(value):
+                raise Refusal(422, "the text holds half of a surrogate pair, which is not a character")
+
+
+def _describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
+    """Describe the problem of each field, five of them at most.
+
+    >>> _describe_errors([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
+    'query.keep: Field required'
+    """
+    problems = []
+    for error in islice(errors, 5):
+        # pydantic says of an unknown field only that extra inputs are not permitted.
+        reason = "there is no such field" if error["type"] == "extra_forbidden" else f"{error['msg']:.200}"
+        problems.append(f"{'.'.join(map(str, error['loc'])):.80}: {reason}")
+    return "; ".join(problems)
+
+
+def problem_response(status: int, reason: str) -> JSONResponse:
+    """Make the answer that says why a request is refused."""
+    return JSONResponse({"error": reason}, status, _STATUS_HEADERS.get(status))
+
+
+def documented_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the refusals of a route for OpenAPI: these statuses, and those that any route may give."""
+    all_statuses = {400, 408, 413, 421, 422, 429, 503, *statuses}
+    return {status: {"model": Problem, "description": STATUS_MEANINGS[status]} for status in sorted(all_statuses)}
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer every refusal and every error of routing of `app` with a `Problem`."""
+
+    @app.exception_handler(Refusal)
+    async def answer_refusal(request: Request, error: Refusal) -> JSONResponse:
+        return problem_response(error.status, str(error))
+
+    # Starlette and FastAPI would answer the next two with {"detail": ...}, which LibreTranslate's clients do not read.
+    @app.exception_handler(RequestValidationError)
+    async def answer_invalid_parameters(request: Request, error: RequestValidationError) -> JSONResponse:
+        return problem_response(422, _describe_errors(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def answer_no_route(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 404:
+            return problem_response(404, "there is nothing at this path; /openapi.json lists what there is")
+        answer = problem_response(error.status_code, f"{error.detail}".lower())
+        # Such as Allow, which a 405 must carry (RFC 9110, section 15.5.6).
+        answer.headers.update(error.headers or {})
+        return answer

@@ -1,0 +1,387 @@
+"""Checks before every route: host, origin, size and number of requests, API keys; and the counters of what passed."""
+
+import asyncio
+import collections
+import hashlib
+import hmac
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pellucid.serve.bodies import REALM, STATUS_MEANINGS, Problem, Refusal, problem_response
+from pellucid.serve.settings import Limits
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",  # sentences are private: no proxy or browser should keep them
+}
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names by which only this machine reaches the server."""
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
+"""Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2)."""
+
+_ALWAYS_ANSWERED = ("/health", "/metrics")
+"""Paths outside the limits: monitoring needs them most when the server is overloaded."""
+
+
+class ReadRequestLine:
+    """Answers a line with the whole address ("GET http://host/health HTTP/1.1") by its path, and HEAD like GET."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target: bytes = scope.get("raw_path") or b"" if scope["type"] == "http" else b""
+        scheme, mark, address = target.partition(b"://")
+        if mark and scheme.lower() in (b"http", b"https"):
+            host, _, path = address.partition(b"/")
+            # The Host header counts for nothing beside an address (RFC 9112, section 3.2.2).
+            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            scope = {
+                **scope,
+                "headers": [(b"host", host), *headers],
+                "path": unquote(f"/{path.decode('ascii')}"),
+                "raw_path": b"/" + path,
+            }
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        # Starlette's routes would answer HEAD by themselves, FastAPI's do not.
+        await self.app({**scope, "method": "GET"}, receive, send_without_body)
+
+
+class AddHeaders:
+    """Adds the security headers to every answer, and answers an unexpected error with status 500.
+
+    An answer that is given before the whole body was read says that the connection ends with it.
+    """
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        started = False
+        request_headers = Headers(scope=scope)
+        is_unread = request_headers.get("content-length", "0") != "0" or "transfer-encoding" in request_headers
+
+        async def receive_and_note_end() -> Message:
+            nonlocal is_unread
+            message = await receive()
+            is_unread = is_unread and message.get("more_body", False)
+            return message
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                if is_unread:
+                    headers["Connection"] = "close"
+                for name, value in SECURITY_HEADERS.items():
+                    # A route may set one of these headers itself.
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self.app(scope, receive_and_note_end, send_with_headers)
+        except Exception:
+            logging.getLogger("pellucid.serve").exception("a request failed")
+            # Once the status line is sent there is no way to send another.
+            if not started:
+                await problem_response(500, "the server failed through no fault of the request; its log says where")(
+                    scope, receive, send_with_headers
+                )
+
+
+class CheckHostAndOrigin:
+    """Refuses requests addressed to a name this server does not know, or sent by pages that are not allowed.
+
+    Without it, any page in the user's browser could use a server on the user's machine: through a name that was made to
+    point there (DNS rebinding), or blindly, by a form. `hosts` are names without a port, None for any; `origins` are
+    those of other sites' pages that may send requests, "*" for any.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str]):
+        self.app = app
+        self.hosts = hosts
+        self.origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (problem_response(refusal.status, str(refusal)) if refusal else self.app)(scope, receive, send)
+
+    def refusal(self, headers: Headers) -> Refusal | None:
+        """Return the reason to refuse a request with these headers, or None."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if self.hosts is not None and _host_name(host) not in self.hosts:
+            return Refusal(421, f"this server is not called {host!r:.80}; add the name with --allow-host")
+        # Programs send no Origin, and neither do browsers for the page's own GET requests.
+        if origin is None or origin in self.origins or "*" in self.origins:
+            return None
+        scheme, _, origin_host = origin.lower().partition("://")
+        # An https page reached this http server through a proxy, and nobody puts a proxy before a loopback name.
+        schemes = ("http",) if _host_name(host) in LOOPBACK else ("http", "https")
+        if origin_host != host.lower() or scheme not in schemes:
+            return Refusal(403, f"pages of {origin!r:.80} may not use this server; allow them with --allow-origin")
+        return None
+
+
+def _host_name(host: str) -> str:
+    """Return the name in a Host header, without its port; an empty text for an invalid header.
+
+    >>> _host_name("LOCALHOST:5000"), _host_name("[::1]:5000"), _host_name("a:b:c"), _host_name("evil@localhost")
+    ('localhost', '::1', '', '')
+    """
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2]).lower() if match else ""
+
+
+class LimitRequests:
+    """Reads the whole body when a route asks for it; refuses bodies too large or slow, and too many requests."""
+
+    def __init__(self, app: ASGIApp, limits: Limits):
+        self.app = app
+        self.limits = limits
+        self.open: collections.Counter[str] = collections.Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:
+            return await self.app(scope, receive, send)
+        try:
+            with self.count_open((scope.get("client") or ("", 0))[0]):
+                await self.app(scope, self.read_body_when_asked(Headers(scope=scope), receive), send)
+        except Refusal as refusal:
+            await problem_response(refusal.status, str(refusal))(scope, receive, send)
+
+    @contextmanager
+    def count_open(self, address: str) -> Iterator[None]:
+        """Count a request as open while the block runs; raise `Refusal` where too many are open."""
+        if self.open.total() >= self.limits.open_requests:
+            raise Refusal(
+                503, f"{self.limits.open_requests} requests are open already, which is as many as this server takes"
+            )
+        from_one_address = self.limits.each or self.limits.open_requests
+        if self.open[address] >= from_one_address:
+            raise Refusal(429, f"{from_one_address} requests from your address are open already")
+        self.open[address] += 1
+        try:
+            yield
+        finally:
+            self.open[address] -= 1
+            self.open += (
+                collections.Counter()
+            )  # adding drops counts of 0, so the table does not grow with every address
+
+    def read_body_when_asked(self, headers: Headers, receive: Receive) -> Receive:
+        """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
+        was_read = False
+
+        async def receive_whole() -> Message:
+            nonlocal was_read
+            if was_read:
+                # Passed on, since `Service.answer` waits here for the client's disconnect.
+                return await receive()
+            # Not before a route asks: one that refuses the key in the header never reads the body.
+            was_read = True
+            length = headers.get("content-length", "")
+            self.refuse_large_body(int(length) if length.isdecimal() else 0)
+            return {"type": "http.request", "body": await self.read_whole_body(receive), "more_body": False}
+
+        return receive_whole
+
+    async def read_whole_body(self, receive: Receive) -> bytes:
+        """Return the whole body; raise `Refusal` for one that is too large or too slow."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.arrival):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(499, "the client went away")  # seen only in the metrics
+                    body += message.get("body", b"")
+                    self.refuse_large_body(len(body))  # `Connection` drops the rest
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
+        return bytes(body)
+
+    def refuse_large_body(self, length: int) -> None:
+        """Raise `Refusal` for a body of more bytes than the limits allow."""
+        if length > self.limits.body:
+            raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
+
+
+class Metrics:
+    """Counters of requests, for Prometheus; none of them holds a text, an address or a key."""
+
+    def __init__(self) -> None:
+        # Not the library's global registry, which refuses a second counter of the same name: a process may hold two
+        # servers.
+        self.registry = CollectorRegistry()
+        self.requests = Counter("pellucid_requests", "requests answered", ("path", "status"), registry=self.registry)
+        self.seconds = Histogram(
+            "pellucid_request_seconds",
+            "seconds from a request's arrival to its answer",
+            ("path",),
+            buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+            registry=self.registry,
+        )
+        self.texts = Counter("pellucid_texts", "texts translated", registry=self.registry)
+        self.characters = Counter("pellucid_characters", "characters in them", registry=self.registry)
+        self.together = Histogram(
+            "pellucid_requests_together",
+            "requests translated together",
+            buckets=(1, 2, 4, 8, 16, 32, 64),
+            registry=self.registry,
+        )
+
+
+class CountRequests:
+    """Counts requests by status and by the route's path, never by the path that was asked for."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics):
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        start, status = time.perf_counter(), 0  # 0 stays where the connection broke before an answer began
+
+        async def send_and_note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_and_note_status)
+        finally:
+            # The template of the route, such as /trace/{identity}: a raw path would let clients create any number of
+            # series.
+            path = getattr(scope.get("route"), "path", "none")
+            self.metrics.requests.labels(path, str(status)).inc()
+            self.metrics.seconds.labels(path).observe(time.perf_counter() - start)
+
+
+_SHORTEST_KEY = 16
+"""Fewest characters of a key: a shorter one could be guessed by trying."""
+
+_MISSING_KEY, _WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
+"""LibreTranslate's own sentences, by which its clients recognise the problem."""
+
+_HOW_TO_SEND_KEY = "send a key as the password, with any user name, or as a bearer token"
+
+_BASIC = HTTPBasic(
+    realm=REALM, auto_error=False, description="a key of this server as the password; browsers ask for it"
+)
+_BEARER = HTTPBearer(auto_error=False, description="a key of this server")
+
+
+class ApiKeys:
+    """The keys of a server; without any, everybody is answered."""
+
+    def __init__(self, keys: Iterable[str] = ()):
+        # Digests only: the keys themselves need not stay in memory.
+        self._digests = [_digest_key(key) for key in keys]
+
+    @classmethod
+    def from_file(cls, path: str) -> "ApiKeys":
+        """Read a file with one key a line, and # before comments; raise ValueError for invalid keys."""
+        try:
+            lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not a text file; it should hold API keys, one a line") from None
+        keys = {number: line for number, line in enumerate(lines, start=1) if line and not line.startswith("#")}
+        # Problems name lines, never keys: what is printed may end in a log.
+        problems = [
+            f"line {number} has {len(key)} characters, {_SHORTEST_KEY} or more are needed"
+            if len(key) < _SHORTEST_KEY
+            else f"line {number} holds a space or a character that is not ASCII"
+            for number, key in keys.items()
+            if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key
+        ]
+        if not keys:
+            problems = ["it holds none"]
+        if problems:
+            advice = 'python -c "import secrets; print(secrets.token_urlsafe())" makes one'
+            raise ValueError(f"{path} should hold API keys, one a line: {'; '.join(problems[:5])}; {advice}")
+        return cls(keys.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    def has_key(self, key: str) -> bool:
+        """Whether this is one of the keys; the time it takes reveals nothing about them."""
+        digest = _digest_key(key)
+        # `sum` compares with every key where `any` would stop at the right one.
+        return sum(hmac.compare_digest(digest, own_digest) for own_digest in self._digests) > 0
+
+    def in_body(self) -> dict[str, Any]:
+        """Return the options of a route that takes a key in its body or in the header, and calls `check`."""
+        return {"dependencies": [Depends(_remember_key)]} if self else {}
+
+    def in_header(self) -> dict[str, Any]:
+        """Return the options of a route that takes a key in the header only."""
+        if not self:
+            return {}
+        responses = {401: {"model": Problem, "description": STATUS_MEANINGS[401]}}
+        return {"dependencies": [Depends(_remember_key), Depends(self.check_header)], "responses": responses}
+
+    def check(self, request: Request, field: object) -> None:
+        """Raise `Refusal` for a request without a valid key, as LibreTranslate does.
+
+        `field` is what the body has for a key, which may be anything; a text goes before the key of the header.
+        """
+        if not self:
+            return
+        key = field if isinstance(field, str) and field else request.state.key
+        if not key or not self.has_key(key):
+            raise Refusal(403, _WRONG_KEY if key else _MISSING_KEY)
+
+    async def check_header(self, request: Request) -> None:
+        """Raise `Refusal` for a request without a valid key, with the status that makes a browser ask for it."""
+        key = request.state.key
+        if not key or not self.has_key(key):
+            raise Refusal(401, f"{_WRONG_KEY if key else _MISSING_KEY}; {_HOW_TO_SEND_KEY}")
+
+
+async def _remember_key(
+    request: Request,
+    basic: Annotated[HTTPBasicCredentials | None, Security(_BASIC)],
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
+) -> None:
+    """Store the key of the header, if there is one, in the state of the request."""
+    # A user may type the key into either field of the browser's dialogue.
+    request.state.key = bearer.credentials if bearer else (basic.password or basic.username) if basic else None
+
+
+def _digest_key(key: str) -> bytes:
+    """Hash a key; `compare_digest` would reveal the lengths of the keys themselves."""
+    # JSON can escape half of a surrogate pair, which strict UTF-8 refuses to encode.
+    return hashlib.sha256(key.encode(errors="surrogatepass")).digest()

@@ -1,0 +1,115 @@
+"""Settings of a server: the limits on what it accepts, and the languages of its model."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
+
+Count = Annotated[int, Field(ge=1)]
+CountOrNone = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class Limits:
+    """Bounds on requests, queues and stored traces; all are on by default. Raises ValueError, naming every problem."""
+
+    characters: Annotated[Count, "characters in all texts of a request together"] = 5000
+    texts: Annotated[Count, "texts in a request"] = 64
+    alternatives: Annotated[CountOrNone, "other translations of a text"] = 7
+    request_terms: Annotated[Count, "terms in a request"] = 200
+    term_characters: Annotated[Count, "characters of a source term or a target term in a request"] = 200
+    body: Annotated[Count, "bytes in the body of a request"] = 2**20
+    waiting: Annotated[Count, "requests that wait for the model; one more is told to come again (503)"] = 64
+    connections: Annotated[
+        Count, "connections open at the same time; those without a complete request give way to others"
+    ] = 512
+    open_requests: Annotated[Count, "requests open at the same time"] = 256
+    each: Annotated[CountOrNone, "requests open at the same time from one address (429); 0: as many as from all"] = 32
+    seconds: Annotated[Seconds, "until a request that is not answered is given up (504)"] = 30.0
+    arrival: Annotated[Seconds, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
+    beam: Annotated[Count, "beam of a trace"] = 16
+    traces: Annotated[Count, "traces kept; the one not looked at for longest goes first"] = 32
+    trace_bytes: Annotated[Count, "bytes of all traces kept"] = 2**30
+    trace_minutes: Annotated[Seconds, "until a trace that nobody looks at is forgotten"] = 30.0
+
+
+CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+_UNNAMED = ("x-source", "x-target")
+"""Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages."""
+
+
+@dataclass(frozen=True)
+class Languages:
+    """Codes of the source and the target language. A model that names none accepts every code."""
+
+    source: str = _UNNAMED[0]
+    target: str = _UNNAMED[1]
+
+    @classmethod
+    def from_manifest(
+        cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
+    ) -> "Languages":
+        """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
+        if (source is None) != (target is None):
+            raise ValueError("one language is named; name both the source and the target: --from en --to es")
+        stored = manifest.get("languages")
+        # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
+        if source is None and isinstance(stored, Mapping):
+            source, target = stored.get("source"), stored.get("target")
+        if source is None or target is None:
+            return cls()
+        for code in (source, target):
+            if not isinstance(code, str) or not CODE.fullmatch(code):
+                raise ValueError(f"{code!r:.40} is not a language code; write en, es or pt-BR")
+        return cls(source, target)
+
+    @property
+    def are_named(self) -> bool:
+        """Whether the model's languages are known."""
+        return (self.source, self.target) != _UNNAMED
+
+    def problem(self, source: str, target: str) -> str | None:
+        """Return a sentence if the model does not translate between these two, or None; "auto" is its own source."""
+        if not self.are_named or (
+            (source == "auto" or _is_same_language(source, self.source)) and _is_same_language(target, self.target)
+        ):
+            return None
+        return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
+
+
+def _is_same_language(requested: str, offered: str) -> bool:
+    """Whether two codes may mean the same language: one of them may leave out the region or the script.
+
+    >>> _is_same_language("pt", "pt-BR"), _is_same_language("PT-br", "pt-BR"), _is_same_language("pt-PT", "pt-BR")
+    (True, True, False)
+    """
+    short, long = sorted((requested.lower(), offered.lower()), key=len)
+    # With the hyphen: a plain prefix would take "es" and "est" for one language.
+    return long == short or long.startswith(f"{short}-")
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language; the code itself where no name is known.
+
+    >>> language_name("es"), language_name("pt-BR"), language_name("tlh")
+    ('Spanish', 'Portuguese (BR)', 'tlh')
+    """
+    if code in _UNNAMED:
+        return f"the {code.removeprefix('x-')} language of this model, which is not named"
+    language, _, region = code.partition("-")
+    name = _LANGUAGE_NAMES.get(language.lower())
+    return code if name is None else f"{name} ({region})" if region else name
+
+
+_CODES_AND_NAMES = """
+ar:Arabic bg:Bulgarian ca:Catalan cs:Czech da:Danish de:German el:Greek en:English es:Spanish et:Estonian eu:Basque
+fa:Persian fi:Finnish fr:French ga:Irish gl:Galician gn:Guarani he:Hebrew hi:Hindi hr:Croatian hu:Hungarian
+id:Indonesian is:Icelandic it:Italian ja:Japanese ko:Korean lt:Lithuanian lv:Latvian nl:Dutch no:Norwegian pl:Polish
+pt:Portuguese qu:Quechua ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sv:Swedish sw:Swahili th:Thai
+tr:Turkish uk:Ukrainian vi:Vietnamese zh:Chinese
+"""
+_LANGUAGE_NAMES = {entry[:2]: entry[3:] for entry in _CODES_AND_NAMES.split()}
