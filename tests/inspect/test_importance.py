@@ -187,12 +187,11 @@ def test_kinds_share_all_heads_among_them():
 
 def test_orders_begin_with_what_matters_most():
     heads = [Head("encoder.0.self", n) for n in range(5)]
-    orders = importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    orders = importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]})
     assert [head.number for head in orders["ablation"]] == [1, 3, 0, 4, 2]
-    assert list(orders) == ["ablation", "random 1", "random 2"]
+    assert list(orders) == ["ablation", "random 1"]
     assert sorted(orders["random 1"]) == heads
-    assert orders == importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
-    assert orders["random 1"] != importance.head_orders(heads, {}, random=1, seed=8)["random 1"]
+    assert orders["random 1"] == importance.head_orders(heads, {})["random 1"]
 
 
 @pytest.mark.parametrize(("heads", "points"), [(48, 9), (3, 9), (1, 2), (144, 5)])

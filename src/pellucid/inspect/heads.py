@@ -72,13 +72,13 @@ class HeadImportance:
     normalised: list[float]
     correlation: dict[str, float]
 
-    def orders(self, config: ModelConfig, among: str, random: int, seed: int) -> dict[str, list[Head]]:
-        """Order the heads of one kind by each importance, those that matter most first, and in random orders."""
+    def orders(self, config: ModelConfig, among: str) -> dict[str, list[Head]]:
+        """Order the heads of one kind by each importance, those that matter most first, and in a random order."""
         index_of = {head: n for n, head in enumerate(importance.list_heads(config))}
         heads = importance.list_heads(config, among)
         importances = {"ablation": [change.value for change in self.ablation], "gradient": self.gradient}
         importances_of_kind = {name: [values[index_of[head]] for head in heads] for name, values in importances.items()}
-        return importance.head_orders(heads, importances_of_kind, random, seed)
+        return importance.head_orders(heads, importances_of_kind)
 
 
 def study_patterns(
@@ -279,30 +279,23 @@ def loss_curves(
     ]
 
 
-def award_badges(study: HeadStudy, followed: Sequence[FollowedRelation]) -> dict[Head, list[Badge]]:
-    """Return the badges of each head; of several relations only the one that stands out most."""
+def award_badges(study: HeadStudy) -> dict[Head, list[Badge]]:
+    """Return the badges of each head; of the two rows that may align only the one that stands out most."""
     badges: dict[Head, list[Badge]] = {}
     for patterns in study.heads:
-        by_unit = {"piece": patterns.pieces, "word": patterns.words}
-        rare = roles.rare_word_badges(
-            patterns.rarest, patterns.two_rarest, patterns.two_rarest_chance, patterns.two_rarest_error
-        )
-        badges[patterns.head] = roles.positional_badges(by_unit) + rare
-    for mark, relations in (("S", followed), ("A", study.aligned)):
-        for head, badges_of_head in badges.items():
-            relation_badges = [
-                badge
-                for relation in relations
-                if relation.attention == head.attention
-                for badge in roles.relation_badges(
-                    mark,
-                    relation.relation,
-                    relation.shares[head.number],
-                    relation.baseline,
-                    relation.offset,
-                    relation.instances,
-                )
-            ]
+        head = patterns.head
+        aligning = [
+            badge
+            for relation in study.aligned
+            if relation.attention == head.attention
+            for badge in roles.relation_badges(relation, head.number)
+        ]
+        badges[head] = [
+            *roles.positional_badges({"piece": patterns.pieces, "word": patterns.words}),
+            *roles.rare_word_badges(
+                patterns.rarest, patterns.two_rarest, patterns.two_rarest_chance, patterns.two_rarest_error
+            ),
             # sorted by the lead over the baseline, largest first
-            badges_of_head += sorted(relation_badges, key=lambda badge: badge.beside - badge.share)[:1]
+            *sorted(aligning, key=lambda badge: badge.beside - badge.share)[:1],
+        ]
     return badges

@@ -228,19 +228,13 @@ def kept_counts(heads: int, points: int) -> list[int]:
     return list(dict.fromkeys(round(count) for count in np.linspace(heads, 0, max(2, min(points, heads + 1)))))
 
 
-def head_orders(
-    heads: Sequence[Head], by: Mapping[str, Sequence[float]], random: int, seed: int
-) -> dict[str, list[Head]]:
-    """Order the heads, the first to be kept longest: by each importance, and in `random` orders drawn by `seed`."""
+def head_orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]]) -> dict[str, list[Head]]:
+    """Order the heads, the first to be kept longest: by each importance, and in a random order to compare with."""
     orders = {
         name: [head for _, head in sorted(zip(values, heads, strict=True), key=lambda row: -row[0])]
         for name, values in by.items()
     }
-    # after the orders by importance, so these do not depend on the seed
-    generator = np.random.default_rng(seed)
-    for number in range(1, random + 1):
-        orders[f"random {number}"] = [heads[i] for i in generator.permutation(len(heads))]
-    return orders
+    return {**orders, "random 1": [heads[i] for i in np.random.default_rng(1).permutation(len(heads))]}
 
 
 def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer:

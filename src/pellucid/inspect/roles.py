@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -12,15 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.translate import inference_only
-from pellucid.inspect import pattern_measures
-from pellucid.inspect.conllu import ParsedSentence, word_of_each_piece
 from pellucid.inspect.importance import list_heads
-from pellucid.inspect.pattern_measures import IdsAndWords, PieceFrequencies, batch_numbers, make_batch_side
-from pellucid.model import Transformer
 from pellucid.store.directory import WEIGHTS, Bundle
-from pellucid.trace.record import Record
 
 POSITIONAL = 0.90
 """Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1)."""
@@ -29,7 +22,7 @@ FEWEST = 30
 """Fewest queries, or instances of a relation, from which a head gets a badge."""
 
 ABOVE = 0.10
-"""Absolute lead over the best fixed offset from which a head follows a relation."""
+"""Absolute lead over the best fixed offset from which a head is said to align."""
 
 RARE, ABOVE_CHANCE = 0.5, 0.2
 """Share of queries on one of the two rarest pieces, and lead over chance, from which a head reads rare words."""
@@ -39,7 +32,6 @@ RULES = {
     "words",
     "R": f"its largest weight is on one of the two rarest pieces for {RARE:.0%} of the queries or more, at least "
     f"{100 * ABOVE_CHANCE:.0f} points and 3 standard errors above chance",
-    "S": f"it hits a relation of syntax at least {100 * ABOVE:.0f} points more often than the best fixed offset does",
     "A": f"its largest weight is on an aligned word at least {100 * ABOVE:.0f} points more often than the best fixed "
     "offset",
 }
@@ -109,24 +101,17 @@ def rare_word_badges(
     return [Badge("R", says, two_rarest.value, chance)]
 
 
-def relation_badges(
-    mark: str, relation: str, share: float, baseline: float, offset: int, instances: int
-) -> list[Badge]:
-    """Return a badge if a relation is hit clearly more often than by always reading one fixed place."""
-    # a head that always reads one offset hits many relations; that alone earns no badge
-    if instances < FEWEST or share < baseline + ABOVE:
+def relation_badges(relation: "FollowedRelation", head: int) -> list[Badge]:
+    """Return a badge if a head reads the aligned word clearly more often than always reading one fixed place would."""
+    share, baseline = relation.shares[head], relation.baseline
+    # a head that always reads one offset hits many words; that alone earns no badge
+    if relation.instances < FEWEST or share < baseline + ABOVE:
         return []
     says = (
-        f"{relation}: hit in {share:.0%} of {instances:,}; always reading {describe_offset(offset)} hits {baseline:.0%}"
+        f"{relation.relation}: hit in {share:.0%} of {relation.instances:,}; "
+        f"always reading {describe_offset(relation.offset)} hits {baseline:.0%}"
     )
-    return [Badge(mark, says, share, baseline)]
-
-
-NAMES = ("nsubj", "obj", "amod", "advmod")
-"""Relations of syntax that are counted."""
-
-RightWords = Mapping[int, Sequence[int]]
-"""Words that it would be right to read, for each word that reads."""
+    return [Badge("A", says, share, baseline)]
 
 
 @dataclass(frozen=True)
@@ -153,7 +138,7 @@ class RelationCounts:
         self.instances: Counter[str] = Counter()
         self.apart: dict[str, Counter[int]] = {}
 
-    def add(self, name: str, most_read: Int[Tensor, "H W"], right_words: RightWords) -> None:
+    def add(self, name: str, most_read: Int[Tensor, "H W"], right_words: Mapping[int, Sequence[int]]) -> None:
         """Count a sentence: `most_read` is the word that each word reads most."""
         distances = self.apart.setdefault(name, Counter())
         for reader, targets in right_words.items():
@@ -172,74 +157,6 @@ class RelationCounts:
         return FollowedRelation(
             relation, attention, (self.hits[relation] / count).tolist(), baseline_hits / count, offset, count
         )
-
-
-def follow_syntax(
-    model: Transformer, tokenizer: Tokenizer, parsed: Iterable[ParsedSentence]
-) -> tuple[list[FollowedRelation], list[str]]:
-    """Count for each relation, in each direction, how often the encoder's heads follow it; also return notes.
-
-    Words are those of the file. Notes say which sentences were left out.
-    """
-    sentences, rows, strange, long = [], [], 0, 0
-    for sentence in parsed:
-        [ids] = tokenizer.encode_source([sentence.text])
-        words = word_of_each_piece(tokenizer.source_pieces(ids[:-1] if ids[-1:] == [EOS] else ids), sentence.words)
-        # the parse is of other words than the pieces spell, so its relations cannot be counted
-        if words is None:
-            strange += 1
-        elif len(ids) > model.config.max_positions:
-            long += 1
-        else:
-            sentences.append(sentence)
-            # the end mark belongs to no word
-            rows.append((ids, [*words, *[-1] * (len(ids) - len(words))]))
-    notes = [
-        f"{count:,} parsed sentences left out: {why}"
-        for count, why in (
-            (strange, "the tokenizer spells other words"),
-            (long, f"more than {model.config.max_positions} pieces"),
-        )
-        if count
-    ]
-    counts: dict[str, RelationCounts] = {
-        f"encoder.{n}.self": RelationCounts() for n in range(model.config.encoder_layers)
-    }
-    # rarity is not measured here
-    nothing = PieceFrequencies.from_sentences([], model.config.source_vocabulary)
-    device = model.output_embedding.weight.device
-    for numbers in batch_numbers({n: len(ids) for n, (ids, _) in enumerate(rows)}, model.config):
-        side = make_batch_side([rows[n] for n in numbers], 0, nothing, device)
-        record = Record([f"{name}.pattern" for name in counts])
-        with inference_only(model):
-            model.encode(side.ids, record)
-        for name, count in counts.items():
-            pattern = pattern_measures.merge_to_words(record[f"{name}.pattern"], side.words, side.words)
-            most_read = pattern_measures.most_read_keys(
-                pattern, pattern_measures.view_of_words(side, side, causal=False)
-            ).cpu()
-            for row, n in zip(most_read, numbers, strict=True):
-                count_syntax(count, row, sentences[n], rows[n])
-    followed = [
-        relation_followed
-        for relation in NAMES
-        for direction in (f"{relation}: dependent to head", f"{relation}: head to dependent")
-        for name, count in counts.items()
-        if (relation_followed := count.as_followed(direction, name)) is not None
-    ]
-    return followed, notes
-
-
-def count_syntax(
-    count: RelationCounts, most_read: Int[Tensor, "H W"], parsed: ParsedSentence, row: IdsAndWords
-) -> None:
-    """Count the instances of one sentence whose words both have a piece of their own."""
-    # every instance counts for itself: of two adjectives of a noun, a head can follow one
-    words_with_pieces = set(row[1])
-    for relation in parsed.relations:
-        if relation.name in NAMES and {relation.dependent, relation.head} <= words_with_pieces:
-            count.add(f"{relation.name}: dependent to head", most_read, {relation.dependent: [relation.head]})
-            count.add(f"{relation.name}: head to dependent", most_read, {relation.head: [relation.dependent]})
 
 
 LARGEST_FILE = 2**23

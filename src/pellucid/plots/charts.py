@@ -319,7 +319,7 @@ def draw_probe_panels(panels: Sequence[ProbePanel], path: str | Path) -> None:
 
 
 ORDER_STYLES = {"ablation": {"color": BLUE, "marker": "o"}, "gradient": {"color": VERMILION, "marker": "s"}}
-"""Line styles of orders of removal; every other order is a random one, grey and dashed."""
+"""Line styles of orders of removal; any other order is a random one, grey and dashed."""
 
 
 def draw_head_study(

@@ -1,6 +1,6 @@
 """`pellucid inspect heads`: measures what each attention head does, and how much it matters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,14 +20,17 @@ from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
+    from pellucid.inspect.importance import Head, ScoreCurve
+    from pellucid.inspect.pattern_measures import StudyPairs
+    from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
   pellucid inspect heads runs/demo/best --source runs/demo/data/dev.en --target runs/demo/data/dev.es
   pellucid inspect heads runs/demo/best --source dev.en --target dev.es --counts train.en --plot heads.png
-  pellucid inspect heads runs/demo/best --source dev.en --target dev.es --conllu parsed.conllu --badges badges.json
-  pellucid inspect heads runs/demo/best --source dev.en --target dev.es --chrf --curve bleu --among encoder --json"""
+  pellucid inspect heads runs/demo/best --source dev.en --target dev.es --badges runs/demo/best.heads.json
+  pellucid inspect heads runs/demo/best --source dev.en --target dev.es --curve bleu --among encoder --json"""
 
-CURVES = ("loss", "chrf", "bleu")
+CURVES = ("loss", "bleu")
 
 
 def run(
@@ -40,9 +43,6 @@ def run(
             metavar="FILE", help="text to count rare source pieces in; without it, they are counted in --source"
         ),
     ] = None,
-    conllu: Annotated[
-        str | None, typer.Option(metavar="FILE", help="parsed sentences of the source language, in CoNLL-U format")
-    ] = None,
     alignments: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="gold word alignments (0-0 1-2 ...); without them, the model's own are used"),
@@ -50,23 +50,14 @@ def run(
     lines: Annotated[
         int, typer.Option(min=0, help="number of pairs to study, spread evenly over the files; 0: all")
     ] = 400,
-    chrf: Annotated[
-        bool, typer.Option("--chrf", help="also translate with each head silent, for chrF with paired bootstrap; slow")
-    ] = False,
     curve: Annotated[
         str,
-        typer.Option(
-            metavar="loss|chrf|bleu", help="measure to draw against heads kept; for the scores, all is translated"
-        ),
+        typer.Option(metavar="loss|bleu", help="measure to draw against heads kept; for bleu, all is translated"),
     ] = "loss",
     among: Annotated[
-        str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that the curve removes; all others stay")
+        str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that the curve silences; all others stay")
     ] = "all",
     points: Annotated[int, typer.Option(min=2, help="number of points of the curve")] = 9,
-    random: Annotated[int, typer.Option(min=1, help="number of random orders to compare with")] = 3,
-    beam: Annotated[int, typer.Option(min=1, help="beam for translating")] = 1,
-    samples: Annotated[int, typer.Option(min=1, help="number of test sets that the bootstrap draws")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="random seed of the random orders and of the bootstrap")] = 1,
     badges: Annotated[
         str | None, typer.Option(metavar="FILE", help="write roles and importance of the heads as one JSON object")
     ] = None,
@@ -76,21 +67,17 @@ def run(
     """Measure what each head does, and how much it matters.
 
     For every head of self-attention and cross-attention, show how confident it is, how much weight it gives to special
-    tokens, whether it reads a neighbour (-1, +1), rare words (R), aligned words (A) or, given parsed sentences, a
-    syntactic relation (S); what its silence costs, in loss and with --chrf in chrF; and the gradient of the loss with
-    respect to it. Then show the loss, or with --curve a score, against heads kept, by both kinds of importance and by
-    random orders.
+    tokens, whether it reads a neighbour (-1, +1), rare words (R) or aligned words (A); what its silence costs in loss,
+    and the gradient of the loss with respect to it. Then show the loss, or with --curve the BLEU, against heads kept,
+    by both kinds of importance and in a random order.
 
     The end mark of the source and the start mark of the target are left out, as queries and as keys; the weight they
     get is shown on its own, as sink. Loss is in nats per piece, with teacher forcing.
     """
     from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
-    from pellucid.cli.inspecting.silenced_scores import SilencedTranslator
-    from pellucid.inspect import conllu as parsing
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
     from pellucid.inspect.pattern_measures import count_batches, encode_study_pairs, spread_evenly
-    from pellucid.inspect.roles import follow_syntax
     from pellucid.store.directory import load_bundle
 
     if curve not in CURVES:
@@ -100,18 +87,14 @@ def run(
     if badges is not None and not Path(badges).resolve().parent.is_dir():
         raise ValueError(f"--badges {badges}: {Path(badges).parent} is not a folder")
     # Missing files are found now, not after minutes of measuring; "-" stands for a file that was not named.
-    for path in (counts, conllu, alignments):
+    for path in (counts, alignments):
         require_file(path or "-")
     sources, targets = read_file_pair(source, target)
     line_numbers = spread_evenly(sources, lines)
-    gold = None if alignments is None else read_gold_links(alignments, sources, targets)
-    parsed_sentences = []
-    if conllu is not None:
-        with name_file_in_errors(conllu):
-            parsed_sentences = list(parsing.read_conllu(read_sentences(conllu)))
+    gold = None if alignments is None else _read_gold_links(alignments, sources, targets)
     bundle = load_bundle(model)
     transformer, config = bundle.model, bundle.model.config
-    # The table has every head; the curve takes away those of --among only.
+    # The table has every head; the curve silences those of --among only.
     all_heads, curve_heads = importance.list_heads(config), importance.list_heads(config, among)
     with name_file_in_errors(f"{source} and {target}"):
         pairs = encode_study_pairs(
@@ -128,31 +111,20 @@ def run(
         # Gold has a line for each line of the files; the study took some of them.
         links = None if gold is None else [gold[n] for n in line_numbers]
         patterns = study.study_patterns(transformer, bundle.tokenizer, pairs, links, advance)
-    relations, notes = follow_syntax(transformer, bundle.tokenizer, parsed_sentences) if parsed_sentences else ([], [])
     # One pass without silence, one for each silent head, and one for the gradients.
     with measurement_bar("importance", steps * (len(all_heads) + 2)) as advance:
         measured = study.measure_importance(transformer, pairs, advance)
-
-    translator = SilencedTranslator(bundle, [text for text, _ in pairs.texts], [text for _, text in pairs.texts], beam)
-    changes = None
-    if chrf:
-        with measurement_bar("chrF", len(all_heads)) as advance:
-            changes = translator.changes(all_heads, "chrf", samples, seed, advance)
-    # The curve removes heads in the order of each importance, and in random orders to compare with.
-    orders = measured.orders(config, among, random, seed)
+    orders = measured.orders(config, among)
     counts_kept = importance.kept_counts(len(curve_heads), points)
-    # Loss advances with each batch; a score needs all translations of a point, and advances with each point.
+    # Loss advances with each batch; BLEU needs all translations of a point, and advances with each point.
     with measurement_bar("curve", len(orders) * len(counts_kept) * (steps if curve == "loss" else 1)) as advance:
         if curve == "loss":
             curves = study.loss_curves(transformer, pairs, orders, counts_kept, advance)
         else:
-            curves = translator.curves(orders, counts_kept, curve, advance)
+            curves = _bleu_curves(bundle, pairs, orders, counts_kept, advance)
 
-    roles = study.award_badges(patterns, relations)
-    notes = [*pairs.notes, *notes]
-    report = HeadReport(
-        patterns, measured, relations, roles, changes, curves, curve, among, gold is not None, len(pairs), notes
-    )
+    roles = study.award_badges(patterns)
+    report = HeadReport(patterns, measured, roles, curves, curve, among, gold is not None, len(pairs), pairs.notes)
     if badges is not None:
         with open_output(badges) as write:
             assert write is not None
@@ -167,7 +139,7 @@ def run(
         write_lines(head_report_lines(report))
 
 
-def read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":
+def _read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":
     """Return the sure links of each pair; raise ValueError, naming the line, if the file does not fit the pairs."""
     from pellucid.evaluate.alignment import read_links, require_inside
 
@@ -177,3 +149,33 @@ def read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -
             raise ValueError(f"{len(gold):,} lines of links and {len(sources):,} pairs: each line aligns one pair")
         require_inside(gold, [text.split() for text in sources], [text.split() for text in targets])
     return [sorted(links) for links in gold.sure]
+
+
+def _bleu_curves(
+    bundle: "Bundle",
+    pairs: "StudyPairs",
+    orders: "Mapping[str, Sequence[Head]]",
+    counts: Sequence[int],
+    advance: Callable[[], object],
+) -> "list[ScoreCurve]":
+    """Return the BLEU of greedy translations with only the first heads of each order kept, for each of these counts."""
+    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.translate import Translator
+    from pellucid.evaluate.scores import corpus_scores
+    from pellucid.inspect.importance import ScoreCurve, silence_in_weights
+
+    sources, references = zip(*pairs.texts, strict=True)
+    scores: dict[frozenset[Head], float] = {}
+    for order in orders.values():
+        for silent in (frozenset(order[count:]) for count in counts):
+            if silent not in scores:  # with all heads or none, every order is the same
+                # Silent in the weights, so that everything else of a translation is as usual.
+                translator = Translator(silence_in_weights(bundle.model, sorted(silent)), bundle.tokenizer)
+                texts = [translation.text for translation in translator.translate(sources, SearchConfig(beam=1))]
+                scored = corpus_scores(texts, list(references), ["bleu"], bundle.tokenizer.lowercase)
+                scores[silent] = scored["bleu"]["score"]
+            advance()
+    return [
+        ScoreCurve(name, list(counts), [scores[frozenset(order[count:])] for count in counts])
+        for name, order in orders.items()
+    ]

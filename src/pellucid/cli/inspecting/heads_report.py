@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cli.inspecting.output import align_columns, as_plain_json
 
 if TYPE_CHECKING:
-    from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare
     from pellucid.store.directory import Bundle
 
-CURVE_TITLES = {"loss": "loss, nats a piece", "chrf": "chrF", "bleu": "BLEU"}
+CURVE_TITLES = {"loss": "loss, nats a piece", "bleu": "BLEU"}
 
 LEGEND = (
     "confidence: mean largest weight. entropy: of all weights, in nats. sink: share that goes to the end mark of the "
@@ -31,9 +30,7 @@ class HeadReport:
 
     patterns: "HeadStudy"
     importance: "HeadImportance"
-    relations: "Sequence[FollowedRelation]"
     badges: "dict[Head, list[Badge]]"
-    chrf: "Sequence[PairedScore] | None"
     curves: "Sequence[ScoreCurve]"
     curve: str
     among: str
@@ -65,7 +62,7 @@ class HeadReport:
 
 def head_report_lines(report: HeadReport) -> Iterator[str]:
     """Yield the tables of the report."""
-    importance, chrf = report.importance, report.chrf
+    importance = report.importance
     yield f"{len(report.heads)} heads on {report.pairs:,} pairs, loss {importance.loss:.4f} nats a piece"
     yield from (f"note: {note}" for note in report.notes)
     yield ""
@@ -83,7 +80,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
         "gradient",
         "unit",
     ]
-    rows = [[*header, *([] if chrf is None else ["chrF", "p"]), "roles"]]
+    rows = [[*header, "roles"]]
     for n, pattern in enumerate(report.patterns.heads):
         change = importance.ablation[n]
         rows.append(
@@ -97,11 +94,10 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
                 f"±{change.error:.4f}",
                 f"{importance.gradient[n]:.4f}",
                 f"{importance.normalised[n]:.2f}",
-                *([] if chrf is None else [f"{chrf[n].difference.score:+.2f}", f"{chrf[n].p_value:.3f}"]),
                 " ".join(badge.mark for badge in report.badges[pattern.head]) or "-",
             ]
         )
-    yield from align_columns(rows, "lrrrrrrrrrrr" + ("" if chrf is None else "rr") + "l")
+    yield from align_columns(rows, "lrrrrrrrrrrrl")
     yield ""
     yield from LEGEND
     if not any(
@@ -116,11 +112,6 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
         f"length 1 in each attention {format_number(importance.correlation['normalised'], 2)}."
     )
     yield describe_costliest(report)
-    if chrf is not None:
-        # A is the whole model. "Surely" is what the bootstrap calls better.
-        worse = sum(score.better == "A" for score in chrf)
-        better = sum(score.better == "B" for score in chrf)
-        yield f"chrF without a head: surely worse for {worse} of {len(chrf)}, surely better for {better}."
     yield ""
     yield from curve_lines(report)
     yield ""
@@ -150,22 +141,22 @@ def describe_costliest(report: HeadReport) -> str:
 
 
 def relation_lines(report: HeadReport) -> Iterator[str]:
-    """Yield for each relation the best head and, to compare with, the best fixed offset."""
+    """Yield for each row that may align the best head and, to compare with, the best fixed offset."""
+    best: dict[str, tuple[float, int, FollowedRelation]] = {}
+    for candidate in report.patterns.aligned:
+        # The negative number makes the first of equally good heads the largest.
+        share, number = max((share, -n) for n, share in enumerate(candidate.shares))
+        if candidate.relation not in best or share > best[candidate.relation][0]:
+            best[candidate.relation] = (share, -number, candidate)
+    if not best:
+        return
     alignments = "gold alignments" if report.gold else "alignments that this model makes itself"
-    for title, followed in (("relation", report.relations), (f"aligned ({alignments})", report.patterns.aligned)):
-        best: dict[str, tuple[float, str, FollowedRelation]] = {}
-        for candidate in followed:
-            # The negative number makes the first of equally good heads the largest.
-            share, number = max((share, -n) for n, share in enumerate(candidate.shares))
-            if candidate.relation not in best or share > best[candidate.relation][0]:
-                best[candidate.relation] = (share, f"{candidate.attention}.{-number}", candidate)
-        if best:
-            rows = [[title, "best head", "hits", "fixed offset", "hits", "instances"]]
-            for relation, (share, head, candidate) in best.items():
-                cells = [f"{candidate.offset:+d}", f"{candidate.baseline:.1%}", f"{candidate.instances:,}"]
-                rows.append([relation, head, f"{share:.1%}", *cells])
-            yield from align_columns(rows, "llrrrr")
-            yield ""
+    rows = [[f"aligned ({alignments})", "best head", "hits", "fixed offset", "hits", "instances"]]
+    for relation, (share, head, candidate) in best.items():
+        cells = [f"{candidate.offset:+d}", f"{candidate.baseline:.1%}", f"{candidate.instances:,}"]
+        rows.append([relation, f"{candidate.attention}.{head}", f"{share:.1%}", *cells])
+    yield from align_columns(rows, "llrrrr")
+    yield ""
 
 
 def curve_lines(report: HeadReport) -> Iterator[str]:
@@ -204,11 +195,9 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
             "silent": asdict(importance.ablation[n]),
             "gradient": importance.gradient[n],
             "normalised": importance.normalised[n],
-            **({} if report.chrf is None else {"chrf": asdict(report.chrf[n])}),
             "roles": [asdict(badge) for badge in report.badges[pattern.head]],
         }
-    for kind, relations in (("relation", report.relations), ("aligned", report.patterns.aligned)):
-        yield from ({"kind": kind, **asdict(relation)} for relation in relations)
+    yield from ({"kind": "aligned", **asdict(relation)} for relation in report.patterns.aligned)
     for curve in report.curves:
         yield {"kind": "curve", "of": report.curve, "among": report.among, **asdict(curve)}
     heads = [str(head) for head in report.heads]
