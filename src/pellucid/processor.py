@@ -5,6 +5,7 @@ import os
 import platform
 import struct
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def describe_busy_machine(share: float) -> str:
     )
 
 
+def hold_team(release: threading.Event) -> None:
+    """Run as a thread: keep a team of OpenMP threads, all of them asleep, until it is released."""
+    import torch
+
+    # A product that is large enough to be shared makes the team; its threads end with this thread.
+    torch.ones(2**21).add_(1)
+    release.wait()
+
+
 class PoliteThreads:
     """Makes OpenMP's threads sleep instead of spin while other programs use the processor; changes no result.
 
@@ -61,8 +71,8 @@ class PoliteThreads:
     # threads than there are processors (manual of libgomp, GOMP_SPINCOUNT). So a thread that has a team of its own and
     # does nothing is the switch. More or fewer threads in a product would give other roundings; this does not.
 
-    def __init__(self) -> None:
-        self._share, self._release = ProcessorShare(), None
+    def __init__(self, hold: Callable[[threading.Event], None] = hold_team) -> None:
+        self._share, self._release, self._hold = ProcessorShare(), None, hold
 
     def look(self) -> None:
         """Switch by the share of the processor that this process got since the last look."""
@@ -71,19 +81,10 @@ class PoliteThreads:
             return
         if share < BUSY_SHARE and self._release is None:
             self._release = threading.Event()
-            threading.Thread(target=hold_team, args=(self._release,), daemon=True, name="polite").start()
+            threading.Thread(target=self._hold, args=(self._release,), daemon=True, name="polite").start()
         elif share >= BUSY_SHARE and self._release is not None:
             self._release.set()
             self._release = None
-
-
-def hold_team(release: threading.Event) -> None:
-    """Run as a thread: keep a team of OpenMP threads, all of them asleep, until it is released."""
-    import torch
-
-    # A product that is large enough to be shared makes the team; its threads end with this thread.
-    torch.ones(2**21).add_(1)
-    release.wait()
 
 
 _started = threading.Lock()
