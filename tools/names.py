@@ -14,6 +14,9 @@ FOLDERS = ("src", "tools", "benchmarks")
 COMMAND = "run"
 """Every file of a command in `cli/` calls its function so: the table of commands finds it by this name."""
 
+STANDALONE = "mini.py"
+"""The Transformer in one file, which people take away: what it defines has the field's names, as the package's has."""
+
 NOT_NAMES = """
     again all alone along already also another any anything are aside away be been before begun beside best
     better between beyond both bound built but by chosen come cut done drawn each else elsewhere every
@@ -58,7 +61,7 @@ def python_files() -> Iterator[Path]:
 def repeated_names() -> list[str]:
     """Return one sentence for each public top-level name that two modules of the package define."""
     modules: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / STANDALONE}):
         for name in top_level_names(ast.parse(path.read_text(encoding="utf-8"))):
             modules[name].append(path.relative_to(ROOT).as_posix())
     return [

@@ -12,6 +12,7 @@ from pellucid.cli import (
     export,
     import_,
     inspecting,
+    mini,
     plan,
     prepare,
     score,
@@ -41,6 +42,7 @@ for name, module in {
     "score": score,
     "export": export,
     "import": import_,
+    "mini": mini,
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, cls=Command, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))

@@ -1,0 +1,40 @@
+"""`pellucid mini`: writes the whole Transformer as one Python file that needs nothing but PyTorch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pellucid.cli.files import write_lines
+from pellucid.store.atomic import atomic_file
+
+EXAMPLES = """\
+  pellucid mini
+  python mini.py train train.en train.es --out mini.safetensors
+  python mini.py translate mini.safetensors < new.en
+  python mini.py translate runs/demo/best < new.en"""
+
+
+def run(
+    out: Annotated[str, typer.Argument(metavar="OUT", help="Python file to write")] = "mini.py",
+    force: Annotated[bool, typer.Option("--force", help="replace a file that is already there")] = False,
+) -> None:
+    """Write a whole Transformer as one Python file to read and to change.
+
+    The file has the model of "Attention Is All You Need", its loss, its training and its searches, each formula with
+    its section of the paper and each tensor with its shape. It imports PyTorch and Python's standard library, nothing
+    of Pellucid, so it can be passed around by itself. It trains on two text files and translates.
+
+    It also translates with a model directory of Pellucid if the model is of the plain kind: sinusoidal positions, relu,
+    LayerNorm before or after each sublayer, and a tokenizer of the kind bpe.
+    """
+    path = Path(out)
+    if path.is_dir():
+        raise ValueError(f"{out} is a directory; name the Python file to write, such as {path / 'mini.py'}")
+    if path.exists() and not force:
+        raise ValueError(f"{out} is already there; name another file, or replace it with --force")
+    # Read as a file and not imported: an import would load torch.
+    content = (Path(__file__).parent.parent / "mini.py").read_bytes()
+    with atomic_file(path) as write:
+        write(content)
+    write_lines([out])
