@@ -20,11 +20,16 @@ from tests.laws.test_update import MEMORY_ERRORS, make_batch, make_model, make_s
 BATCHES = [make_batch(slice(0, 3)), make_batch(slice(3, None))]
 
 
+def set_positions(monkeypatch: pytest.MonkeyPatch, positions: int) -> None:
+    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", {"float32": positions, "bfloat16": 2 * positions})
+
+
 @pytest.fixture(params=[2, 3])
 def many_threads(request, monkeypatch):
     """Two or three threads for every update, however small."""
-    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 1)
+    set_positions(monkeypatch, 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
 
 
 def train_model(
@@ -37,7 +42,7 @@ def train_model(
 
 def test_an_update_shared_by_threads_is_the_update_of_one(many_threads, monkeypatch):
     threaded, result = train_model(make_model())
-    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 10**9)
+    set_positions(monkeypatch, 10**9)
     single, expected = train_model(make_model())
     assert (result.target_tokens, result.halved, result.left_out) == (expected.target_tokens, 0, ())
     assert result.loss == pytest.approx(expected.loss, rel=1e-12)
@@ -117,22 +122,36 @@ def test_an_error_in_a_thread_is_raised(many_threads):
 def test_there_are_only_as_many_threads_as_have_enough_work_and_memory(monkeypatch):
     small_model, whole = make_model(), make_batch()  # 8 rows, 88 target positions
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    assert update.count_threads(small_model, [whole]) == 1
-    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 30)
-    assert update.count_threads(small_model, [whole]) == 2
-    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 1)
-    assert update.count_threads(small_model, [whole]) == 8
-    assert update.count_threads(small_model, [whole, make_batch(slice(0, 3))]) == 3
+    assert update.count_threads(small_model, [whole], "float32") == 1
+    set_positions(monkeypatch, 30)
+    assert update.count_threads(small_model, [whole], "float32") == 2
+    assert update.count_threads(small_model, [whole], "bfloat16") == 1
+    set_positions(monkeypatch, 1)
+    assert update.count_threads(small_model, [whole], "float32") == 8
+    assert update.count_threads(small_model, [whole, make_batch(slice(0, 3))], "float32") == 3
     size = sum(parameter.numel() * parameter.element_size() for parameter in small_model.parameters())
     monkeypatch.setattr(update, "GRADIENT_BYTES", 5 * size)
-    assert update.count_threads(small_model, [whole]) == 5
+    assert update.count_threads(small_model, [whole], "float32") == 5
     monkeypatch.setattr(update, "GRADIENT_BYTES", size - 1)
-    assert update.count_threads(small_model, [whole]) == 1
+    assert update.count_threads(small_model, [whole], "float32") == 1
 
 
 def test_compiled_layers_are_run_by_one_thread(monkeypatch):
-    monkeypatch.setattr(update, "POSITIONS_PER_THREAD", 1)
+    set_positions(monkeypatch, 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     small_model = make_model()
-    assert update.count_threads(small_model, BATCHES) == 2
-    assert update.count_threads(update.compile_layers(small_model, backend="eager"), BATCHES) == 1
+    assert update.count_threads(small_model, BATCHES, "float32") == 2
+    assert update.count_threads(update.compile_layers(small_model, backend="eager"), BATCHES, "float32") == 1
+
+
+def test_a_step_takes_no_more_threads_than_its_size_is_worth(monkeypatch):
+    small_model, used = make_model(), [8]
+    size = sum(parameter.numel() for parameter in small_model.parameters())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: used[-1])
+    monkeypatch.setattr(torch, "set_num_threads", used.append)
+    monkeypatch.setattr(update, "NUMBERS_PER_THREAD", size + 1)
+    train_model(small_model)
+    assert used == [8, 1, 8]
+    monkeypatch.setattr(update, "NUMBERS_PER_THREAD", size // 3)
+    train_model(small_model)
+    assert used == [8, 1, 8, 3, 8]

@@ -5,9 +5,9 @@ parallelism do not change the result.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
@@ -24,11 +24,15 @@ from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_of_rows, loss_sum
 
-POSITIONS_PER_THREAD = 800
+POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
 """Target positions for which another thread pays off, as every batch has a cost that does not depend on its length.
 
-Two threads gain from batches of 2,048, which are rarely as full as that, and not yet from those of 1,024.
+In float32 that is half a batch of 1,024, which is rarely full. Products in bfloat16 take less of an update's time: a
+tiny model's update of 1,024 would take a sixth longer on two threads, and one of 2,048 is faster.
 """
+
+NUMBERS_PER_THREAD = 2**23
+"""Gradients for which another thread pays off where they are added, clipped and applied."""
 
 GRADIENT_BYTES = 2**30
 """Bytes that the gradients of all threads may take together."""
@@ -90,7 +94,7 @@ def update_weights(
     """
     # Forward and backward: the sum of the losses; that of the gradients is in each weight's `.grad`.
     device = model.output_embedding.weight.device
-    threads = count_threads(model, batches)
+    threads = count_threads(model, batches, precision)
     if threads > 1:
         loss = _backward_on_threads(model, batches, threads, c.label_smoothing, precision)
     else:
@@ -124,21 +128,22 @@ def update_weights(
         model.zero_grad(set_to_none=True)
         raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
 
-    # Clip. The gradients are still sums here: the norm of the mean gradient is theirs divided by the tokens.
-    norm = gather_tensor(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
-    # One multiplication clips and divides by the tokens. A norm that is not finite does no harm: the step is skipped.
-    torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
-    # One transfer for both numbers: it is the only time that an update waits for the GPU's results.
-    loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
-    result = UpdateResult(loss_value / tokens, tokens, norm_value, rate, halved, tuple(left_out), pairs_left_out)
+    with _step_threads(model):
+        # Clip. The gradients are still sums here: the norm of the mean gradient is theirs divided by the tokens.
+        norm = gather_tensor(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
+        # One multiplication clips and divides by the tokens. A norm that is not finite does no harm: no step follows.
+        torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
+        # One transfer for both numbers: it is the only time that an update waits for the GPU's results.
+        loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
+        result = UpdateResult(loss_value / tokens, tokens, norm_value, rate, halved, tuple(left_out), pairs_left_out)
 
-    # Step, unless a number is not finite: Adam's averages would keep a NaN for ever, so it must not see one.
-    if not result.skipped:
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-            parameter.grad = gradient
-        optimizer.step()
+        # Step, unless a number is not finite: Adam's averages would keep a NaN for ever, so it must not see one.
+        if not result.skipped:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter.grad = gradient
+            optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return result
 
@@ -174,7 +179,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def count_threads(model: Transformer, batches: Sequence[Batch]) -> int:
+def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) -> int:
     """Return how many threads are to share these batches on a CPU, each with its own rows and its own gradient.
 
     The matrices of a small model are too small for many threads to share one product, and the operations between the
@@ -186,7 +191,7 @@ def count_threads(model: Transformer, batches: Sequence[Batch]) -> int:
     # the instance, where it hides the method of the class.
     if not batches or weight.device.type != "cpu" or is_sharded(model) or "states" in vars(model):
         return 1
-    worth = max(batch.target_in.numel() for batch in batches) // POSITIONS_PER_THREAD
+    worth = max(batch.target_in.numel() for batch in batches) // POSITIONS_PER_THREAD[precision]
     room = GRADIENT_BYTES // sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     # The processor's other threads work inside of each of these: see `_pool`.
     return max(1, min(torch.get_num_threads(), worth, room, *(len(batch.source) for batch in batches)))
@@ -221,8 +226,9 @@ def _backward_on_threads(
         raise BatchTooLarge(min(too_large))
     # Reduced in the order of the threads, whoever was first: floating-point sums depend on the order.
     (total, gradients), *sums = (result for result in results if not isinstance(result, int))
-    for thread_total, thread_gradients in sums:
-        total, gradients = total + thread_total, _add_tensors(gradients, thread_gradients)
+    with _step_threads(model):
+        for thread_total, thread_gradients in sums:
+            total, gradients = total + thread_total, _add_tensors(gradients, thread_gradients)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     return total
@@ -237,6 +243,21 @@ def thread_rows(batch: Batch, thread: int, threads: int) -> Batch:
 def _add_tensors(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
     """Return the element-wise sums of two lists of tensors."""
     return list(torch._foreach_add(first, second))  # pyright: ignore[reportPrivateImportUsage]
+
+
+@contextmanager
+def _step_threads(model: Transformer) -> Iterator[None]:
+    """Use no more threads than adding, clipping and applying the model's gradients is worth.
+
+    Threads that share an operation wait for each other at its end, hundreds of times in an update. Beside busy programs
+    each wait may cost a turn of the processor: a small model's update took three times as long (results/busy.md).
+    """
+    threads, numbers = torch.get_num_threads(), sum(parameter.numel() for parameter in model.parameters())
+    torch.set_num_threads(max(1, min(threads, numbers // NUMBERS_PER_THREAD)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @cache
