@@ -15,6 +15,7 @@ COMMANDS = [
     "score",
     "export",
     "import",
+    "mini",
     "inspect",
 ]
 
