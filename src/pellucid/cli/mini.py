@@ -9,7 +9,7 @@ from pellucid.cli.files import write_lines
 from pellucid.store.atomic import atomic_file
 
 EXAMPLES = """\
-  pellucid mini
+  pellucid mini mini.py
   python mini.py train train.en train.es --out mini.safetensors
   python mini.py translate mini.safetensors < new.en
   python mini.py translate runs/demo/best < new.en"""
@@ -19,11 +19,12 @@ def run(
     out: Annotated[str, typer.Argument(metavar="OUT", help="Python file to write")] = "mini.py",
     force: Annotated[bool, typer.Option("--force", help="replace a file that is already there")] = False,
 ) -> None:
-    """Write a whole Transformer as one Python file to read and to change.
+    """Write a whole Transformer as one Python file.
 
-    The file has the model of "Attention Is All You Need", its loss, its training and its searches, each formula with
-    its section of the paper and each tensor with its shape. It imports PyTorch and Python's standard library, nothing
-    of Pellucid, so it can be passed around by itself. It trains on two text files and translates.
+    The file is there to be read and changed. It has the model of "Attention Is All You Need", its loss, its training
+    and its searches, each formula with its section of the paper and each tensor with its shape. It imports PyTorch and
+    Python's standard library, nothing of Pellucid, so it can be passed around by itself. It trains on two text files
+    and translates.
 
     It also translates with a model directory of Pellucid if the model is of the plain kind: sinusoidal positions, relu,
     LayerNorm before or after each sublayer, and a tokenizer of the kind bpe.
