@@ -166,7 +166,7 @@ def train_peer(size: str, budget: str) -> Iterator[float]:
     import torch
     import torch.nn.functional as F
 
-    from benchmarks.train_peers import Plain
+    from benchmarks.train_row import Plain
     from pellucid.model import PRESETS
 
     torch.manual_seed(1)
