@@ -17,7 +17,6 @@ from pellucid.train.muon import (
     ITERATIONS,
     SMALLEST_SINGULAR_VALUE,
     STEP_SIZE,
-    Muon,
     cut_blocks,
     fit_polynomial,
     join_blocks,
@@ -203,9 +202,7 @@ def test_two_workers_that_share_a_model_have_the_losses_of_one(muon_run, tmp_pat
     run, out = muon_run
     sharded = replace(run, train=replace(run.train, shard_model=True))
     train_with_workers(2, sharded, tmp_path / "two")
-    alone, shared = (
-        [row["loss"] for row in read_reports(path) if "loss" in row] for path in (out, tmp_path / "two")
-    )
+    alone, shared = ([row["loss"] for row in read_reports(path) if "loss" in row] for path in (out, tmp_path / "two"))
     assert alone == pytest.approx(shared, rel=1e-4)
 
 
@@ -217,7 +214,6 @@ def test_a_run_keeps_its_optimizer(muon_run, tmp_path):
 
 
 def test_a_checkpoint_holds_one_mean_for_each_matrix_and_two_for_the_rest(muon_run):
-    from safetensors import safe_open
 
     run, out = muon_run
     newest = max((out / "checkpoints").iterdir())
