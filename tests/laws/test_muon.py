@@ -215,7 +215,7 @@ def test_a_run_keeps_its_optimizer(muon_run, tmp_path):
 
 def test_a_checkpoint_holds_one_mean_for_each_matrix_and_two_for_the_rest(muon_run):
 
-    run, out = muon_run
+    _, out = muon_run
     newest = max((out / "checkpoints").iterdir())
     with safe_open(newest / "training.safetensors", "pt") as file:
         kinds = {}
