@@ -209,7 +209,7 @@ def test_two_workers_that_share_a_model_have_the_losses_of_one(muon_run, tmp_pat
 def test_a_run_keeps_its_optimizer(muon_run, tmp_path):
     run, out = muon_run
     other = replace(run, optim=replace(run.optim, kind="adam"))
-    with pytest.raises(ValueError, match="optim.kind is 'adam', it began with 'muon'"):
+    with pytest.raises(ValueError, match=r"optim\.kind is 'adam', it began with 'muon'"):
         train_run(other, out, resume=True)
 
 

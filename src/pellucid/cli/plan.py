@@ -153,8 +153,8 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
     )
     yield (
         f"memory      about {format_bytes(m.total)}: weights {format_bytes(m.weights)}, gradients "
-        f"{format_bytes(m.gradients)}, "
-        f"optimizer {format_bytes(m.optimizer)}, activations of the largest batch {format_bytes(m.activations)}{trial_memory}"
+        f"{format_bytes(m.gradients)}, optimizer {format_bytes(m.optimizer)}, "
+        f"activations of the largest batch {format_bytes(m.activations)}{trial_memory}"
     )
     if plan.run.train.shard_model:  # activations are not sharded: each worker has its own batch
         yield (

@@ -145,7 +145,7 @@ def _load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
     """Restore the running means and step counts of every parameter from the names they are saved under."""
     by_parameter: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is the optimizer's, the rest the parameter's name.
+        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is the optimizer's, the rest the parameter's.
         kind, _, name = key.partition(".")
         by_parameter.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():

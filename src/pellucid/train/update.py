@@ -137,7 +137,7 @@ def update_weights(
         loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
         result = UpdateResult(loss_value / tokens, tokens, norm_value, rate, halved, tuple(left_out), pairs_left_out)
 
-        # Step, unless a number is not finite: the optimizer's averages would keep a NaN for ever, so it must not see one.
+        # Step, unless a number is not finite: running means would keep a NaN for ever, so they must not see one.
         if not result.skipped:
             for group in optimizer.param_groups:
                 group["lr"] = rate
