@@ -121,7 +121,11 @@ class Rewriter(HTMLParser):
             kept = [(name, value) for name, value in changed if value is not None or (name, None) in attrs]
             end = "/>" if written.endswith("/>") else ">"
             written = "".join(
-                [f"<{tag}", *(f' {name}="{escape(value)}"' if value is not None else f" {name}" for name, value in kept), end]
+                [
+                    f"<{tag}",
+                    *(f' {name}="{escape(value)}"' if value is not None else f" {name}" for name, value in kept),
+                    end,
+                ]
             )
         self.parts.append(written)
 
