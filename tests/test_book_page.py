@@ -17,7 +17,8 @@ ONE = """\
 
 ## Exercise
 
-See [two](two.md), [its exercise](two.md#exercise), [mine](#exercise), <https://example.org> and {download}`a file <file.txt>`.
+See [two](two.md), [its exercise](two.md#exercise), [mine](#exercise), <https://example.org> and
+{download}`a file <file.txt>`.
 
 ![A dot](dot.png)
 

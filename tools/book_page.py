@@ -16,7 +16,7 @@ from posixpath import dirname, normpath
 from typing import Any
 
 DROPPED = {"theme-toggle-container", "sidebar-search-container", "related-pages", "toc-overlay-icon", "back-to-top"}
-"""Classes of what needs other files or a script: the search, the switch between light and dark, the way to neighbours."""
+"""Classes of what needs other files or a script, such as the search and the switch between light and dark."""
 
 ARTICLE = re.compile(r"<article role=\"main\".*?>(?P<body>.*)</article>", re.S)
 BODY = re.compile(r"<body.*?>(?P<body>.*)</body>", re.S)
