@@ -11,6 +11,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from pellucid.model import ModelConfig, Transformer
+from pellucid.model.config import Activation
 from pellucid.train.config import OptimConfig, RunConfig
 from pellucid.train.loop import train_run
 from pellucid.train.muon import (
@@ -35,9 +36,9 @@ SLACK = 0.12
 """How far singular values may be from 1 after ITERATIONS polynomials: 0.093, and the roundings of bfloat16."""
 
 
-def make_model(**changes: object) -> Transformer:
+def make_model(activation: Activation = "relu") -> Transformer:
     torch.manual_seed(3)
-    return Transformer(ModelConfig(31, 31, 24, 36, 3, 1, 2, **changes))
+    return Transformer(ModelConfig(31, 31, 24, 36, 3, 1, 2, activation=activation))
 
 
 def draw_gradients(model: Transformer, seed: int) -> list[Tensor]:

@@ -1,8 +1,9 @@
 """Muon, an optimizer whose step is equally strong in every direction of a weight matrix (Jordan et al. 2024)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,7 +54,7 @@ class Muon(torch.optim.Optimizer):
         self.state = adam.state
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:
+    def step(self, closure: Any = None) -> Any:
         """Change all weights once, by their gradients; `closure` is not used."""
         self._adam.step()
         rate = self.param_groups[0]["lr"]
@@ -182,12 +183,13 @@ def fit_polynomial(low: float, high: float) -> tuple[tuple[float, float, float],
     Its error is equally large, with changing sign, at four points (Chebyshev): both ends and the two extremes between
     them. Remez' algorithm solves for the polynomial, moves the two points to its extremes, and starts again.
     """
-    points = np.linspace(low, high, 4)
+    points, solution = np.linspace(low, high, 4), np.zeros(4)
     for _ in range(_REMEZ_ROUNDS):
         # Four equations for the three coefficients and the error.
         equations = np.stack([points, points**3, points**5, [1, -1, 1, -1]], axis=1)
-        *coefficients, error = map(float, np.linalg.solve(equations, np.ones(4)))
-        a, b, c = coefficients
+        solution = np.linalg.solve(equations, np.ones(4))
+        a, b, c, _ = solution
         # The derivative is a + 3 b x^2 + 5 c x^4.
         points[1:3] = np.sort(np.sqrt(np.roots([5 * c, 3 * b, a]).real))
+    a, b, c, error = map(float, solution)
     return (a, b, c), error
