@@ -33,6 +33,7 @@ from pellucid.train.config import RunConfig
 from pellucid.train.data import CorpusAccount, read_data
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
+from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import ancestry_notes, open_initial_model
 from pellucid.train.log import NoOutput, ProgressOutput, RunLog, choose_output
 from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
@@ -261,7 +262,16 @@ def begin_run(
     # Before the weights are drawn, so that they are the same on every worker.
     torch.manual_seed(run.seed)
     model = Transformer(run.model_config(data.tokenizer))
-    model = place_model((initial.fill(model) if initial else model).train(), workers, run.train.shard_model)
+    if initial:
+        initial.fill(model)
+    embeddings_note = None
+    if run.train.initial_embeddings == "text":
+        embeddings_note = (
+            "train.initial_embeddings = text is for new models; those of the model to start from are kept"
+            if initial
+            else fill_embeddings_from_text(model, data.encoded, run.seed, workers)
+        )
+    model = place_model(model.train(), workers, run.train.shard_model)
     state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
@@ -273,7 +283,8 @@ def begin_run(
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
     origin = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"] if initial else []
-    for note in (*origin, *data.notes, *setup.dev.notes, summary):
+    embeddings_notes = [embeddings_note] if embeddings_note else []
+    for note in (*origin, *data.notes, *embeddings_notes, *setup.dev.notes, summary):
         output.say(note)
     if workers.world_size > 1:
         sharding_note = ", and each keeps its part of the model" if is_sharded(model) else ""
