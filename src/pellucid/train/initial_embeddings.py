@@ -40,9 +40,9 @@ def fill_embeddings_from_text(model: Transformer, encoded: EncodedPairs, seed: i
         )
     weight = model.source_embedding.weight
     # Another processor may round otherwise: the first worker computes for all, and adding zeros changes nothing.
-    table = (
-        embeddings_from_text(weight.detach(), encoded, seed) if workers.is_first else torch.zeros_like(weight)
-    ).to(workers.device)
+    table = (embeddings_from_text(weight.detach(), encoded, seed) if workers.is_first else torch.zeros_like(weight)).to(
+        workers.device
+    )
     workers.all_reduce_sum([table])
     with torch.no_grad():
         weight.copy_(table)
@@ -72,7 +72,7 @@ def embeddings_from_text(table: Float[Tensor, "V D"], encoded: EncodedPairs, see
 
 
 def _count_pieces(encoded: EncodedPairs, vocabulary: int) -> tuple[list[Tensor], Int[Tensor, " V"], int]:
-    """Return sparse matrices of pairs by pieces, the number of pairs that have each piece, and that of all pairs looked at.
+    """Return sparse matrices of pairs by pieces, how many pairs have each piece, and how many pairs were looked at.
 
     A piece of a pair, on either side, weighs its inverse document frequency log(pairs / frequency); the weights of a
     pair have length 1 together.
