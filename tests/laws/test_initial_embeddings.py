@@ -123,7 +123,8 @@ def test_more_dimensions_than_pieces_or_pairs_are_filled(monkeypatch):
 def test_of_a_large_corpus_evenly_spaced_pairs_are_looked_at(monkeypatch):
     encoded = random_pairs(210, 101)
     table = random_table(101, d_model=13)
-    third = make_pairs([encoded.sources[i] for i in range(0, 210, 3)], [encoded.targets[i] for i in range(0, 210, 3)])
+    sides = encoded.sources, encoded.targets
+    third = make_pairs(*([side[i].tolist() for i in range(0, 210, 3)] for side in sides))
     expected = embeddings_from_text(table, third, seed=1)
     monkeypatch.setattr(initial_embeddings, "SAMPLE_TOKENS", 70 * 16)
     assert torch.equal(embeddings_from_text(table, encoded, seed=1), expected)
