@@ -205,6 +205,6 @@ def test_a_model_to_start_from_keeps_its_embeddings_and_the_run_says_so(tmp_path
     start = tmp_path / "general/best"
     run = text_run(tmp_path / "data")
     run = replace(run, model=replace(run.model, start=str(start)))
-    note = "train.initial_embeddings = text is for new models; those of the model to start from are kept"
+    note = "train.initial_embeddings = text is for new models; this one keeps the embeddings it has"
     assert note in begin_and_die(run, tmp_path / "out", monkeypatch, capsys)
     assert same_weights(initial_weights(run, tmp_path / "again"), read_weights(start))

@@ -31,13 +31,9 @@ _ITERATIONS = 2
 """Products that turn the random directions to the dominant ones, before the last product measures them."""
 
 
-def fill_embeddings_from_text(model: Transformer, encoded: EncodedPairs, seed: int, workers: Workers) -> str | None:
-    """Give a new model embeddings from the text; where it has several tables, leave them random and return why."""
-    if model.config.tie != "all":
-        return (
-            "train.initial_embeddings = text needs one table of embeddings for both languages (model.tie = all, "
-            "tokenizer.joint = true); the tables of this model begin at random"
-        )
+def fill_embeddings_from_text(model: Transformer, encoded: EncodedPairs, seed: int, workers: Workers) -> None:
+    """Replace the random table of a new model, which must be one for both languages, on all workers."""
+    assert model.config.tie == "all"
     weight = model.source_embedding.weight
     # Another processor may round otherwise: the first worker computes for all, and adding zeros changes nothing.
     table = (embeddings_from_text(weight.detach(), encoded, seed) if workers.is_first else torch.zeros_like(weight)).to(
@@ -46,7 +42,6 @@ def fill_embeddings_from_text(model: Transformer, encoded: EncodedPairs, seed: i
     workers.all_reduce_sum([table])
     with torch.no_grad():
         weight.copy_(table)
-    return None
 
 
 def embeddings_from_text(table: Float[Tensor, "V D"], encoded: EncodedPairs, seed: int) -> Float[Tensor, "V D"]:
