@@ -53,7 +53,7 @@ from pellucid.train.update import (
     explain_float32,
     is_out_of_memory,
     learning_rate,
-    make_adam,
+    make_optimizer,
 )
 
 _RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
@@ -264,7 +264,7 @@ def begin_run(
     model = Transformer(run.model_config(data.tokenizer))
     origin = _initialise_weights(model, run, data, initial, workers)
     model = place_model(model.train(), workers, run.train.shard_model)
-    state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
+    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
@@ -339,7 +339,7 @@ def resume_run(
     data = read_data(run, saved.tokenizer)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
     model = place_model(saved.model.train(), workers, run.train.shard_model)
-    state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
+    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     # Optimiser, position in the data and counts; the weights came with the bundle.
     restore_state(state, checkpoint)
     output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
@@ -406,7 +406,7 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
     state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         return
-    with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and Adam's two means
+    with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and two running means
         if not checkpoint.exists():
             manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}
