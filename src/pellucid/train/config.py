@@ -156,6 +156,11 @@ class TrainConfig:
     minutes: Annotated[float | None, "or minutes to train, evaluations and saving included"] = None
     batch_tokens: Annotated[int, "target positions in a batch, padding counted"] = 4096
     accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
+    initial_embeddings: Annotated[
+        Literal["random", "text"],
+        "embeddings that a new model begins with: random vectors, or from the training pairs, so that a word and its "
+        "translation begin as neighbours (where both languages share one table)",
+    ] = "random"
     precision: Annotated[
         Literal["float32", "bfloat16"],
         "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",

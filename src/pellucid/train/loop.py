@@ -30,10 +30,11 @@ from pellucid.train.checkpoint import (
     write_text_whole,
 )
 from pellucid.train.config import RunConfig
-from pellucid.train.data import CorpusAccount, read_data
+from pellucid.train.data import CorpusAccount, TrainingData, read_data
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
-from pellucid.train.initial_model import ancestry_notes, open_initial_model
+from pellucid.train.initial_embeddings import fill_embeddings_from_text
+from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
 from pellucid.train.log import NoOutput, ProgressOutput, RunLog, choose_output
 from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
@@ -261,7 +262,8 @@ def begin_run(
     # Before the weights are drawn, so that they are the same on every worker.
     torch.manual_seed(run.seed)
     model = Transformer(run.model_config(data.tokenizer))
-    model = place_model((initial.fill(model) if initial else model).train(), workers, run.train.shard_model)
+    origin = _initialise_weights(model, run, data, initial, workers)
+    model = place_model(model.train(), workers, run.train.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
@@ -272,7 +274,6 @@ def begin_run(
         f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
-    origin = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"] if initial else []
     for note in (*origin, *data.notes, *setup.dev.notes, summary):
         output.say(note)
     if workers.world_size > 1:
@@ -290,6 +291,28 @@ def begin_run(
         write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
+
+
+def _initialise_weights(
+    model: Transformer, run: RunConfig, data: TrainingData, initial: InitialModel | None, workers: Workers
+) -> list[str]:
+    """Change the weights of a new model to those of the initial model, or its embeddings; return notes about them."""
+    from_text = run.train.initial_embeddings == "text"
+    if initial:
+        initial.fill(model)
+        notes = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"]
+        if from_text:
+            notes.append("train.initial_embeddings = text is for new models; this one keeps the embeddings it has")
+        return notes
+    if not from_text:
+        return []
+    if model.config.tie != "all":
+        return [
+            "train.initial_embeddings = text needs one table of embeddings for both languages (model.tie = all, "
+            "tokenizer.joint = true); the tables of this model begin at random"
+        ]
+    fill_embeddings_from_text(model, data.encoded, run.seed, workers)
+    return []
 
 
 def _describe_pair_counts(read: int, trained: int) -> str:
