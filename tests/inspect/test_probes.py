@@ -49,7 +49,7 @@ def planted_traces(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
     return make_planted_trace
 
 
-@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "D8")
+@pytest.mark.article("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "D8")
 def test_planted_attention_is_judged_as_planted():
     result = run_probe(CATS, planted_traces({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
     weights, _ = result.judged
@@ -172,10 +172,12 @@ def test_norms_by_hand():
     assert head.shares[0] == pytest.approx((by_word / by_word.sum()).tolist(), rel=1e-5)
 
 
-@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
+@pytest.mark.article("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "C30", "D8")
 def test_the_gallery_runs_on_any_model():
     gallery = read_gallery()
-    assert {row for probe in gallery for row in probe.article} == {"A18", "A26", "B17", "B18", "C11", "C30", "D8"}
+    assert {row for probe in gallery for row in probe.article} == {
+        *("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "C30", "D8")
+    }
     for probe in gallery:
         result = run_probe(probe, make_trace, MODEL.bundle.model.config)
         heads = 9 if probe.where == "cross" else 6
