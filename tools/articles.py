@@ -76,7 +76,8 @@ class Command:
 class Claim:
     """A row of an article: where it makes its claim, the claim in our words, its state, and commands that report it.
 
-    `figure` is a pattern that finds, in what the commands print or in the built pages, the figure of a measured row.
+    `figure` is a pattern that finds the figure of a measured row in what its commands print or its pages show, and
+    `figure_text` what to make of the groups of the pattern.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Claim:
     state: str
     commands: tuple[Command, ...] = ()
     figure: str = ""
+    figure_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,10 @@ def read_claims(table: dict[str, Any]) -> Iterator[Claim]:
                 Command(line or "", tuple(patterns or ())) for line, patterns in zip_longest(lines, expect)
             )
             state = row.get("state", ERROR_STATES[0] if letter == "X" else STATES[0])
-            yield Claim(name, letter, row["at"], row["says"], state, commands, row.get("figure", ""))
+            # A figure is its pattern, or a list of the pattern and the text to make of it.
+            figure = row.get("figure", "")
+            pattern, text = (figure, r"\g<0>") if isinstance(figure, str) else figure
+            yield Claim(name, letter, row["at"], row["says"], state, commands, pattern, text)
 
 
 def read_figures(root: Path) -> dict[str, str]:
@@ -201,6 +206,10 @@ def figure_problem(claim: Claim, figures: dict[str, str]) -> str | None:
         return f"it is {claim.state}: a measured row has a `figure`, and no other"
     if claim.figure and (problem := expression_problem(claim.figure)):
         return f"its `figure` {problem}"
+    if claim.figure and re.compile(claim.figure).groups < max(
+        map(int, re.findall(r"\\(\d)", claim.figure_text)), default=0
+    ):
+        return f"its `figure` has fewer groups than {claim.figure_text!r} names"
     if claim.figure and claim.name not in figures:
         return f"{FIGURES} has no figure of it; run make articles ARGS=--write"
     return None

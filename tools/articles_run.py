@@ -246,7 +246,7 @@ def run_notebook(outcome: Outcome) -> int:
 def find_figures(article_map: Map, outcome: Outcome) -> dict[str, str]:
     """Find the figure of each measured row, in what its commands printed or else in its pages; a row without one fails.
 
-    A pattern that is found several times has several figures; of a pattern with groups, only these are the figure.
+    A pattern that is found several times has several figures, with a semicolon between them.
     """
     figures = {}
     for name, claim in article_map.claims.items():
@@ -255,7 +255,7 @@ def find_figures(article_map: Map, outcome: Outcome) -> dict[str, str]:
         proofs = article_map.proofs[name]
         for source in (*(command.line for command in proofs.commands), *proofs.pages):
             found = re.finditer(claim.figure, outcome.texts.get(source, ""), re.MULTILINE)
-            texts = [" ".join(" ".join(match.groups() or (match[0],)).split()) for match in found]
+            texts = [" ".join(match.expand(claim.figure_text).split()) for match in found]
             if texts:
                 figures[name] = "; ".join(dict.fromkeys(texts))
                 break
@@ -274,9 +274,11 @@ def write_figures(figures: dict[str, str], path: Path) -> None:
         "",
         "    make articles ARGS=--write",
         "",
-        f"{machine()}; {datetime.date.today()}. The model is that of `pellucid demo`; rows about recurrent",
-        "networks quote [recurrent.md](recurrent.md). Each figure is what a command or a cell of the book printed",
-        "([the rows](../../docs/reference/articles.md)).",
+        f"{machine()}; {datetime.date.today()}.",
+        "",
+        "Each figure is what a command or a cell of the book printed for the model of `pellucid demo`; those about recurrent",
+        "networks are of [recurrent.md](recurrent.md). What the rows say, and the commands, are on",
+        "[the page of the rows](../../docs/reference/articles.md).",
         "",
         "| row | figure |",
         "|---|---|",

@@ -21,7 +21,7 @@ from pellucid.trace import Trace
 from tests.trace.traced import small_traced
 
 CATS = Probe("cats", "The cat and the dog drank.", word="dog", order=(("cat", "drank"), ("and",)))
-MODEL = small_traced()
+MODEL = small_traced(max_positions=199)
 
 
 def make_trace(sentence: str, target: str, keep: list[str]) -> Trace:
