@@ -9,7 +9,7 @@ import pytest
 
 from tools import articles, articles_run
 
-TABLE = """
+TABLE = r"""
 [A]
 title = "First"
 rows = 3

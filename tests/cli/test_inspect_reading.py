@@ -26,7 +26,7 @@ def gallery_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a model with room for every sentence of the gallery; return its directory."""
     directory = tmp_path_factory.mktemp("runs") / "roomy" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    save_bundle(directory, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
+    save_bundle(directory, random_model(2, vocabulary, vocabulary, max_positions=199), small_tokenizer(), step=0)
     return directory
 
 

@@ -184,7 +184,7 @@ def test_the_gallery_runs_on_any_model():
         assert len(result.judged[0].heads) == heads
         assert f" of {heads} heads do, {result.chance * heads:.1f} would by chance" in result.verdict
         assert result.notes  # a vocabulary of 307 pieces cuts some word of each
-    assert max(len(probe.sentence) for probe in gallery) < 100
+    assert max(len(probe.sentence) for probe in gallery) < 130
 
 
 def test_a_word_that_no_piece_covers_is_noted():
