@@ -38,10 +38,11 @@ serve: page ## see every number of a model in your browser: MODEL=runs/demo/best
 screenshots: page .venv/.installed-dev ## make the pictures of README.md from the demo (needs Chromium and `make demo`)
 	@$(BIN)/python tools/screenshots.py
 
-docs: .venv/.installed-dev page ## build the book into docs/_build/html, every cell of it executed (trains the demo first, if there is none)
+docs: .venv/.installed-dev page ## build the book, as pages and as one file, with every cell executed (trains the demo first if there is none)
 	@test -d runs/demo/average || $(BIN)/pellucid demo
 	@$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html $(ARGS)
-	@echo "The book: docs/_build/html/index.html"
+	@$(BIN)/python tools/book_page.py docs/_build/html docs/_build/book.html
+	@echo "The book: docs/_build/html/index.html; the same as one file: docs/_build/book.html"
 
 articles: .venv/.installed-dev page ## run all that shows the rows of the five articles: tests, commands, the book, its notebook; count them (ARGS="--write" keeps the figures)
 	@$(BIN)/python tools/articles.py $(ARGS)
