@@ -25,7 +25,7 @@ COMMAND_SECONDS = 300
 
 @dataclass
 class Outcome:
-    """What running gave, by the names of tests, pages and commands.
+    """Results of running everything, by the names of tests, pages and commands.
 
     `failures` has the reason, in a line, of whatever did not succeed; `skipped` the tests that never ran (for lack of a
     browser, say) and prove nothing; `texts` what each command line printed and what each built page shows.
