@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pellucid.data.batching import EncodedPairs
@@ -83,7 +84,7 @@ def _count_pieces(encoded: EncodedPairs, vocabulary: int) -> tuple[list[Tensor],
     return [_weigh_pieces(rows, pieces, idf) for rows, pieces in chunks], frequencies, pairs
 
 
-def _distinct_pieces(encoded: EncodedPairs, pairs: np.ndarray) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
+def _distinct_pieces(encoded: EncodedPairs, pairs: NDArray[np.integer]) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
     """Return each piece of each pair once, as numbers of rows and of pieces, row by row."""
     rectangle = np.concatenate([encoded.sources.pad_rows(pairs), encoded.targets.pad_rows(pairs)], axis=1)
     rectangle.sort(axis=1)
