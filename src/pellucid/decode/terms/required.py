@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from operator import le, mul
+from itertools import groupby
+from operator import itemgetter, le, mul
 
 from pellucid.decode.terms.word_edges import EDGE, WordEdges
 
@@ -98,8 +98,13 @@ class RequiredTerms:
         kept = drop_needless_readings(readings)
         if len(kept) <= MOST_READINGS:
             return kept
-        # The one that lacks least stays: a search counts on it that each token of a term leaves one token less to come.
-        return frozenset(sorted(kept, key=lambda reading: (self.pieces_lacking_by(reading), reading))[:MOST_READINGS])
+
+        def rank_reading(reading: Reading) -> tuple[int, int, Reading]:
+            # The one that lacks least stays: a search counts on it that each token of a term leaves one less to come.
+            # Of equal ones, those that can go on in more ways: what they lack has more spellings.
+            return self.pieces_lacking_by(reading), -sum(map(mul, reading[0], map(len, self.terms))), reading
+
+        return frozenset(sorted(kept, key=rank_reading)[:MOST_READINGS])
 
     def next_pieces(self, readings: Readings) -> set[int]:
         """Return the tokens that begin a term or continue one."""
@@ -137,14 +142,20 @@ def drop_needless_readings(readings: Iterable[Reading]) -> Readings:
     distinct = frozenset(readings)
     if len(distinct) < 2:
         return distinct
-    # Another makes one needless that has as few of every term to come, and is in the middle of none or of the same. In
-    # the order of how many terms are to come, it stands before it.
+    # Another makes one needless that has as few of every term to come, and is in the middle of none or of the same: it
+    # has the same terms to come, or fewer in all.
     kept: dict[Spelling, list[tuple[int, ...]]] = defaultdict(list)
-    for _, counts, unfinished in sorted((sum(counts), counts, unfinished) for counts, unfinished in distinct):
-        others = chain(kept[()], kept[unfinished]) if unfinished else kept[()]
-        if not any(all(map(le, other, counts)) for other in others):
+    by_total = sorted((sum(counts), counts, unfinished) for counts, unfinished in distinct)
+    for _, equally_many in groupby(by_total, key=itemgetter(0)):
+        needed = [
+            (counts, unfinished)
+            for _, counts, unfinished in equally_many
+            if not (unfinished and (counts, ()) in distinct)
+            and not any(all(map(le, fewer, counts)) for ending in {(), unfinished} for fewer in kept[ending])
+        ]
+        for counts, unfinished in needed:
             kept[unfinished].append(counts)
-    return frozenset((counts, unfinished) for unfinished, all_counts in kept.items() for counts in all_counts)
+    return frozenset((counts, unfinished) for unfinished, rows in kept.items() for counts in rows)
 
 
 def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: WordEdges) -> int:
@@ -168,7 +179,8 @@ def find_spellings(tokens: Sequence[int], spellings: Iterable[Spelling]) -> Iter
     text = tuple(tokens)
     for start, piece in enumerate(text):
         for length in lengths.get(piece, ()):
-            for spelling in by_tokens.get(text[start : start + length], ()):
+            span = text[start : start + length]  # shorter at the end of the text
+            for spelling in by_tokens.get(span, ()) if len(span) == length else ():
                 yield range(start, start + length), spelling
 
 
