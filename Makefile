@@ -2,7 +2,7 @@
 #   PYTHON=/path/to/python       the Python to make .venv with (otherwise the first of 3.11 to 3.14 found)
 #   TORCH_INDEX=URL              where torch comes from, for example https://download.pytorch.org/whl/cpu
 #   QUIET=                       show what pip does
-#   ARGS="..."                   more arguments for demo, test, reproduce, bench-translate and the campaigns
+#   ARGS="..."                   more arguments for demo, test, articles, reproduce, bench-translate and the campaigns
 
 SHELL := /bin/sh
 BIN := .venv/bin
@@ -38,13 +38,14 @@ serve: page ## see every number of a model in your browser: MODEL=runs/demo/best
 screenshots: page .venv/.installed-dev ## make the pictures of README.md from the demo (needs Chromium and `make demo`)
 	@$(BIN)/python tools/screenshots.py
 
-docs: .venv/.installed-dev page ## build the book into docs/_build/html, every cell of it executed (trains the demo first, if there is none)
+docs: .venv/.installed-dev page ## build the book, as pages and as one file, with every cell executed (trains the demo first if there is none)
 	@test -d runs/demo/average || $(BIN)/pellucid demo
 	@$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html $(ARGS)
-	@echo "The book: docs/_build/html/index.html"
+	@$(BIN)/python tools/book_page.py docs/_build/html docs/_build/book.html
+	@echo "The book: docs/_build/html/index.html; the same as one file: docs/_build/book.html"
 
-articles: .venv/.installed-dev page ## run all that makes the rows of the five articles true: tests, commands, the book, its notebook; count them
-	@$(BIN)/python tools/articles.py
+articles: .venv/.installed-dev page ## run all that shows the rows of the five articles: tests, commands, the book, its notebook; count them (ARGS="--write" keeps the figures)
+	@$(BIN)/python tools/articles.py $(ARGS)
 
 mutants: .venv/.installed-dev page ## put faults into copies of the code, one at a time: the tests of the rows must find each (ARGS="m30 m36 --jobs 2")
 	@$(BIN)/python -m benchmarks.mutants $(ARGS)

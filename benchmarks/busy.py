@@ -150,13 +150,13 @@ def train(size: str, budget: str) -> Iterator[float]:
     from pellucid.model import PRESETS, ModelConfig, Transformer
     from pellucid.train.config import OptimConfig
     from pellucid.train.process import tune_memory
-    from pellucid.train.update import make_adam, update_weights
+    from pellucid.train.update import make_optimizer, update_weights
 
     tune_memory()
     torch.manual_seed(1)
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train()
     config = OptimConfig()
-    optimizer = make_adam(model, config)
+    optimizer = make_optimizer(model, config)
     for batch in example_batches(budget):
         yield update_weights(model, optimizer, [batch], 1e-4, config, "float32").target_tokens
 

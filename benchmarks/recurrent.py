@@ -189,7 +189,7 @@ class Runner:
     optimizer: torch.optim.Optimizer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.optimizer = make_adam(self.model, self.optim)
+        self.optimizer = make_adam(self.model.parameters(), self.optim)
         self.model.train()
 
     def run(self, until: float, total: float) -> None:

@@ -27,7 +27,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.plan.estimate import training_flops
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import compile_layers, make_adam, update_weights
+from pellucid.train.update import compile_layers, make_optimizer, update_weights
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
 WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
@@ -162,7 +162,7 @@ def make_pellucid_step(size: str, device: torch.device, fused: bool = False) -> 
     if fused:
         compile_layers(model)
     c = OptimConfig()
-    optimizer = make_adam(model, c)
+    optimizer = make_optimizer(model, c)
     return lambda batch: update_weights(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
 
 

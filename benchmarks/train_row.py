@@ -73,7 +73,7 @@ def train_pellucid(task: dict[str, Any], clock: Clock) -> None:
     from pellucid.model import ModelConfig, Transformer
     from pellucid.train.config import OptimConfig
     from pellucid.train.process import tune_memory
-    from pellucid.train.update import make_adam, update_weights
+    from pellucid.train.update import make_optimizer, update_weights
 
     # As every training process of Pellucid does first.
     tune_memory()
@@ -83,7 +83,7 @@ def train_pellucid(task: dict[str, Any], clock: Clock) -> None:
     model = Transformer(ModelConfig(vocabulary, vocabulary, dropout=0.1, **task["size"]))
     model.train()
     c = OptimConfig(clip=CLIP, epsilon=EPSILON)
-    optimizer = make_adam(model, c)
+    optimizer = make_optimizer(model, c)
     for batch in Stream(EncodedPairs(*sides), task["batch_tokens"], seed=task["seed"]):
         result = update_weights(model, optimizer, [batch], RATE, c, task["precision"])
         if clock.count_update(result.target_tokens):

@@ -35,4 +35,6 @@ nb_execution_mode = "force"  # a number that is in the book came out of this bui
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 nb_kernel_rgx_aliases = {".*": "python3"}

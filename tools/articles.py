@@ -1,4 +1,4 @@
-"""Map of the five articles: for each of their rows the tests, pages and commands that make it true.
+"""Map of the five articles: for each of their rows its state, and the tests, pages and commands that show it.
 
 Rows and claims stand in docs/articles.toml. A test names the rows it proves with `@pytest.mark.article("A33", "X13")`,
 a page of the book with the directive `{rows} A23 A24`, a command in the table itself. `make fix` writes the map of them
@@ -18,14 +18,22 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS = re.compile(r"^(?P<fence>:{3,}|`{3,})\{rows\}[ \t]+(?P<names>.+?)[ \t]*$", re.MULTILINE)
-TITLE = re.compile(r"^# +(.+?)\s*$", re.MULTILINE)
-TOGETHER = re.compile(r"([A-Z])(\d+)-(\d+)")
+FIGURES = Path("benchmarks", "results", "articles.md")
+"""Page of the figures that `make articles ARGS=--write` measured, a row of its table for each measured row."""
+
 STATES = ("proved", "measured", "told")
-"""States of a row: true by tests and pages; about a trained model, which may do otherwise; or only words."""
+"""States of a row. A test fails if the row breaks; a command or a cell has the figure that answers it; only words."""
+
+ERROR_STATES = ("shown", "convention")
+"""States of an error: a test shows what is true instead; or nothing is wrong, and the article counts another way."""
 
 NOT_RUN = ("slow", "gpu")
 """Marks of tests that `make articles` does not run: they prove nothing there."""
+
+ROWS = re.compile(r"(?::{3,}|`{3,})\{rows\}\s+(.+)")
+HEADING = re.compile(r"(#+) +(.+)")
+TOGETHER = re.compile(r"([A-Z])(\d+)-(\d+)")
+FIGURE_ROW = re.compile(r"^\| ([A-Z][\d-]+) \| (.+) \|$", re.MULTILINE)
 
 EXAMPLE_VALUES = {
     "model": "runs/demo/best",
@@ -38,12 +46,18 @@ EXAMPLE_VALUES = {
 INTRODUCTION = """\
 # The articles, row by row
 
-What five articles about the Transformer explain, claim by claim, and what stands for each claim here: tests, pages of
-this book whose cells were executed while it was built, and commands that report what a model of your own does. Of the
-{rows} rows {proved} are proved. {measured} speak of what training leads to: they are measured, and need not be true of
-your model, nor of the demo's. {told} are told in words alone. `make articles` runs everything this page points to and
-ends with the number of rows for which all of it succeeds. The {errors} rows X are
-[places where an article is wrong](../errors/index.md).
+Five articles explain the Transformer. This page lists what they say, claim by claim, and what stands for each claim
+here. Of the {rows} rows
+
+- {proved} are **proved**: a test fails if the row is no longer true;
+- {measured} are **measured**: they speak of what training leads to, and need not be true of a model. The figure is what
+  a command or a cell of this book printed for the demo's model
+  ([how it was measured](../../benchmarks/results/articles.md)); the command tells you the same of yours;
+- {told} are **told**: an explanation in words, with nothing to prove.
+
+The {errors} rows X are [places where an article is wrong](../errors/index.md): for {shown} of them a test shows what is
+true instead, and {convention} turned out to be conventions, another way to count or to print. `make articles` runs
+everything that this page points to, and ends with the number of rows in each state for which all of it succeeded.
 """
 
 
@@ -60,14 +74,20 @@ class Command:
 
 @dataclass(frozen=True)
 class Claim:
-    """A row of an article: where it makes its claim, the claim in our words, and the commands that report it."""
+    """A row of an article: where it makes its claim, the claim in our words, its state, and commands that report it.
+
+    `figure` is a pattern that finds the figure of a measured row in what its commands print or its pages show, and
+    `figure_text` what to make of the groups of the pattern.
+    """
 
     name: str
     article: str
     at: str
     says: str
+    state: str
     commands: tuple[Command, ...] = ()
-    state: str = "proved"
+    figure: str = ""
+    figure_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,34 +103,41 @@ class Test:
 
 @dataclass
 class Proofs:
-    """The pages, tests and commands that make one row true."""
+    """The pages, each with the heading over its first mention, the tests and the commands that show one row."""
 
-    pages: list[str] = field(default_factory=list)
+    pages: dict[str, str] = field(default_factory=dict)
     tests: list[Test] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.pages or self.tests or self.commands)
 
 
 @dataclass
 class Map:
-    """The rows, the proofs of each, and the problems of the whole."""
+    """The articles' titles, the rows, what shows each, the figures measured last, and the problems of the whole."""
 
     articles: dict[str, str]
     claims: dict[str, Claim]
     proofs: dict[str, Proofs]
+    figures: dict[str, str]
     problems: list[str]
+
+    def count_states(self, names: set[str]) -> dict[str, int]:
+        """Return how many of these rows, by their names, are in each state."""
+        states = [self.claims[name].state for name in names]
+        return {state: states.count(state) for state in (*STATES, *ERROR_STATES)}
+
+    @property
+    def errors(self) -> set[str]:
+        """The names of the rows that are errors of the articles."""
+        return {name for name, claim in self.claims.items() if claim.article == "X"}
 
 
 def collect_map(root: Path = ROOT) -> Map:
     """Collect the whole map of a project: its table of claims, its pages, its tests."""
     table = tomllib.loads((root / "docs" / "articles.toml").read_text(encoding="utf-8"))
     claims = {claim.name: claim for claim in read_claims(table)}
-    article_map = Map(
-        {letter: article["title"] for letter, article in table.items()}, claims, {}, count_problems(table)
-    )
-    article_map.proofs = {name: Proofs(commands=list(claim.commands)) for name, claim in claims.items()}
+    titles = {letter: article["title"] for letter, article in table.items()}
+    proofs = {name: Proofs(commands=list(claim.commands)) for name, claim in claims.items()}
+    article_map = Map(titles, claims, proofs, read_figures(root), count_problems(table))
     # A page may name A11 where the table has the row A10-12.
     names = row_aliases(claims)
 
@@ -118,26 +145,20 @@ def collect_map(root: Path = ROOT) -> Map:
         if (name := names.get(row)) is None:
             article_map.problems.append(f"{where} names {row}, which is no row of docs/articles.toml")
             return None
-        return article_map.proofs[name]
+        return proofs[name]
 
-    for page, row in find_page_rows(root):
-        if (proofs := proofs_of_row(row, page)) is not None and page not in proofs.pages:
-            proofs.pages.append(page)
+    for page, heading, row in find_page_rows(root):
+        if (row_proofs := proofs_of_row(row, page)) is not None:
+            row_proofs.pages.setdefault(page, heading)
     for test, row, reason in find_test_rows(root):
         if reason:
             article_map.problems.append(f"{test} is to prove {row}, and {reason}")
-        elif (proofs := proofs_of_row(row, str(test))) is not None and test not in proofs.tests:
-            proofs.tests.append(test)
-    for name, proofs in article_map.proofs.items():
-        for command in proofs.commands:
-            if problem := pattern_problem(command) or command_problem(command.line):
-                article_map.problems.append(f"{name}: {problem}")
-        if claims[name].state not in STATES:
-            article_map.problems.append(
-                f"{name}: its state is {claims[name].state!r}, it must be one of {', '.join(STATES)}"
-            )
-        if not proofs:
-            article_map.problems.append(f"{name} has no test, no page and no command: {claims[name].says}")
+        elif (row_proofs := proofs_of_row(row, str(test))) is not None and test not in row_proofs.tests:
+            row_proofs.tests.append(test)
+    for name, claim in claims.items():
+        problems = [pattern_problem(command) or command_problem(command.line) for command in claim.commands]
+        problems.append(state_problem(claim, proofs[name]) or figure_problem(claim, article_map.figures))
+        article_map.problems += [f"{name}: {problem}" for problem in problems if problem]
     return article_map
 
 
@@ -149,8 +170,49 @@ def read_claims(table: dict[str, Any]) -> Iterator[Claim]:
             # A row with one command may write it and its patterns without the outer lists.
             if isinstance(lines, str):
                 lines, expect = [lines], [expect]
-            commands = (Command(line or "", tuple(patterns or ())) for line, patterns in zip_longest(lines, expect))
-            yield Claim(name, letter, row["at"], row["says"], tuple(commands), row.get("state", "proved"))
+            commands = tuple(
+                Command(line or "", tuple(patterns or ())) for line, patterns in zip_longest(lines, expect)
+            )
+            state = row.get("state", ERROR_STATES[0] if letter == "X" else STATES[0])
+            # A figure is its pattern, or a list of the pattern and the text to make of it.
+            figure = row.get("figure", "")
+            pattern, text = (figure, r"\g<0>") if isinstance(figure, str) else figure
+            yield Claim(name, letter, row["at"], row["says"], state, commands, pattern, text)
+
+
+def read_figures(root: Path) -> dict[str, str]:
+    """Return the figures that were measured last, by the names of their rows; none where nothing was measured."""
+    path = root / FIGURES
+    return dict(FIGURE_ROW.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def state_problem(claim: Claim, proofs: Proofs) -> str | None:
+    """Return what a row lacks for the state that the table gives it."""
+    states = ERROR_STATES if claim.article == "X" else STATES
+    if claim.state not in states:
+        return f"its state is {claim.state!r}, it must be one of {', '.join(states)}"
+    if claim.state in ("proved", "shown") and not proofs.tests:
+        return f"it is {claim.state}, and no test names it: {claim.says}"
+    if claim.state == "measured" and not (proofs.commands or proofs.pages):
+        return f"it is measured, and has neither a command nor a page: {claim.says}"
+    if claim.state in ("told", "convention") and not any(proofs.pages.values()):
+        return f"it is {claim.state}, and no section of a page names it: {claim.says}"
+    return None
+
+
+def figure_problem(claim: Claim, figures: dict[str, str]) -> str | None:
+    """Return what is wrong with the figure of a row: only measured rows have one, and it was measured."""
+    if bool(claim.figure) != (claim.state == "measured"):
+        return f"it is {claim.state}: a measured row has a `figure`, and no other"
+    if claim.figure and (problem := expression_problem(claim.figure)):
+        return f"its `figure` {problem}"
+    if claim.figure and re.compile(claim.figure).groups < max(
+        map(int, re.findall(r"\\(\d)", claim.figure_text)), default=0
+    ):
+        return f"its `figure` has fewer groups than {claim.figure_text!r} names"
+    if claim.figure and claim.name not in figures:
+        return f"{FIGURES} has no figure of it; run make articles ARGS=--write"
+    return None
 
 
 def count_problems(table: dict[str, Any]) -> list[str]:
@@ -185,15 +247,26 @@ def row_aliases(claims: dict[str, Claim]) -> dict[str, str]:
     return {alias: name for name in claims for alias in (name, *single_names(name))}
 
 
-def find_page_rows(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield each row that a page of the book names: the page, relative to docs/, and the row."""
+def find_page_rows(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield each row that a page of the book names: the page, relative to docs/, the section it is in, and the row.
+
+    The section is the heading last seen below the page's title, or empty where there is none yet.
+    """
     docs = root / "docs"
     for path in sorted(docs.rglob("*.md")):
         # The built book holds copies of the pages.
-        if path.relative_to(docs).parts[0] != "_build":
-            for match in ROWS.finditer(path.read_text(encoding="utf-8")):
-                for name in match["names"].split():
-                    yield path.relative_to(docs).as_posix(), name
+        if path.relative_to(docs).parts[0] == "_build":
+            continue
+        section, in_code = "", False
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if match := ROWS.match(line):
+                for name in match[1].split():
+                    yield path.relative_to(docs).as_posix(), section, name
+            # A comment in a cell looks like a heading.
+            if line.startswith("```"):
+                in_code = not in_code
+            elif not in_code and (match := HEADING.match(line)) and len(match[1]) > 1:
+                section = match[2].strip()
 
 
 def find_test_rows(root: Path) -> Iterator[tuple[Test, str, str | None]]:
@@ -255,12 +328,17 @@ def pattern_problem(command: Command) -> str | None:
     if not command.line:
         return f"`expect` holds patterns for a command that is not there: {', '.join(command.expect)}"
     if not command.expect:
-        return f"`{command.line}` has no `expect`: a command proves a row by what it prints"
-    for pattern in command.expect:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            return f"`expect` of `{command.line}`: {pattern!r} is not a regular expression: {error}"
+        return f"`{command.line}` has no `expect`: a command shows a row by what it prints"
+    problems = filter(None, map(expression_problem, command.expect))
+    return next((f"`expect` of `{command.line}`: {problem}" for problem in problems), None)
+
+
+def expression_problem(pattern: str) -> str | None:
+    """Return why a pattern is not a regular expression, or None if it is one."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"{pattern!r} is not a regular expression: {error}"
     return None
 
 
@@ -321,20 +399,21 @@ def articles_page() -> str:
 
 
 def map_text(article_map: Map, root: Path = ROOT) -> str:
-    """Return a heading and a table for each article."""
-    states = [claim.state for claim in article_map.claims.values() if claim.article != "X"]
-    numbers = {state: states.count(state) for state in STATES}
-    sections = [INTRODUCTION.format(rows=len(states), errors=len(article_map.claims) - len(states), **numbers)]
+    """Return an introduction, and a heading and a table for each article."""
+    names = set(article_map.claims)
+    numbers = article_map.count_states(names) | {"errors": len(article_map.errors)}
+    sections = [INTRODUCTION.format(rows=len(names - article_map.errors), **numbers)]
     for letter, title in article_map.articles.items():
         lines = [f"## {title if letter == 'X' else f'{letter}. {title}'}", ""]
-        # An anchor in each row: the pages of the book link back to it.
         lines += ["| row | where | what it says | state | shown by |", "|---|---|---|---|---|"]
         for name, claim in article_map.claims.items():
             if claim.article == letter:
                 links = "; ".join(row_links(name, article_map.proofs[name], root))
+                figure = f": *{article_map.figures[name]}*" if claim.figure else ""
+                # An anchor in each row: the pages of the book link back to it.
                 lines.append(
                     f'| <a id="{name.lower()}"></a>{name} | {claim.at} | {escape_bars(claim.says)} '
-                    f"| {claim.state} | {links} |"
+                    f"| {claim.state}{figure} | {links} |"
                 )
         sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
@@ -342,8 +421,9 @@ def map_text(article_map: Map, root: Path = ROOT) -> str:
 
 def row_links(name: str, proofs: Proofs, root: Path) -> Iterator[str]:
     """Yield the pages, tests and commands of a row, as Markdown seen from docs/reference/."""
-    for page in proofs.pages:
-        yield f"[{page_title(root / 'docs' / page)}](../{page}#row-{name.lower()})"
+    for page, section in proofs.pages.items():
+        title = page_title(root / "docs" / page) + (f" ({section})" if section else "")
+        yield f"[{escape_bars(title)}](../{page}#row-{name.lower()})"
     for test in proofs.tests:
         words = test.name.removeprefix("test_").replace("_", " ")
         yield f"[{words}](../../{test.path})"
@@ -353,8 +433,8 @@ def row_links(name: str, proofs: Proofs, root: Path) -> Iterator[str]:
 
 def page_title(path: Path) -> str:
     """Return the heading of a page."""
-    match = TITLE.search(path.read_text(encoding="utf-8"))
-    return match[1] if match else path.stem
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((match[2].strip() for line in lines if (match := HEADING.match(line))), path.stem)
 
 
 def escape_bars(text: str) -> str:
@@ -364,12 +444,12 @@ def escape_bars(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Check the map, run everything it points to, and count; exit status 1 unless every row holds."""
-    if arguments:
-        print(f"tools/articles.py takes no arguments, not: {' '.join(arguments)}", file=sys.stderr)
+    if arguments not in ([], ["--write"]):
+        print(f"tools/articles.py takes --write or nothing, not: {' '.join(arguments)}", file=sys.stderr)
         return 2
     from articles_run import run  # imports this module in turn
 
-    return run(collect_map())
+    return run(collect_map(), write=bool(arguments))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Runs everything the map of the articles points to (tests, commands, book, notebook) and counts the rows that hold."""
 
+import datetime
+import html
 import os
 import re
 import shlex
@@ -7,74 +9,89 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from articles import NOT_RUN, ROOT, Command, Map, Proofs, fill_command
+from articles import ERROR_STATES, FIGURES, NOT_RUN, ROOT, STATES, Claim, Command, Map, Proofs, fill_command
 
 DOCS = ROOT / "docs"
 BUILD = DOCS / "_build"
 LOCATED = re.compile(r"^(?P<path>/.*?\.(?:md|py))(?::\d*)?:(?: \w+)?.*(?:WARNING|ERROR|CRITICAL)", re.MULTILINE)
 COMMAND_SECONDS = 300
 
-Failures = dict[str, str]
-"""Reason, in a line, for each test, page or command that did not succeed."""
 
-Step = tuple[str, str] | int
-"""A name that failed with the reason, or a number of names that were tried."""
+@dataclass
+class Outcome:
+    """Results of running everything, by the names of tests, pages and commands.
+
+    `failures` has the reason, in a line, of whatever did not succeed; `skipped` the tests that never ran (for lack of a
+    browser, say) and prove nothing; `texts` what each command line printed and what each built page shows.
+    """
+
+    failures: dict[str, str] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)
 
 
-def run(article_map: Map) -> int:
-    """Run everything once, print each failure and the count; return 0 if every row holds and nothing else is wrong."""
+def run(article_map: Map, write: bool = False) -> int:
+    """Run everything once, print each failure and the count; return 0 if every row holds and nothing else is wrong.
+
+    With `write`, the figures of the measured rows go to `FIGURES`, where all of them were found.
+    """
     for problem in article_map.problems:
         print(f"map: {problem}")
-    proofs = article_map.proofs.values()
+    proofs, outcome = article_map.proofs.values(), Outcome()
     ensure_demo()
-    # A row whose only tests were skipped is not proved: see `is_proved`.
-    skipped: set[str] = set()
-    failures = collect_failures(
-        "tests", run_tests({str(test) for row_proofs in proofs for test in row_proofs.tests}, skipped)
+    run_step("tests", outcome, lambda: run_tests({str(test) for row in proofs for test in row.tests}, outcome))
+    run_step(
+        "commands", outcome, lambda: run_commands({command for row in proofs for command in row.commands}, outcome)
     )
-    failures |= collect_failures(
-        "commands", run_commands(sorted({command for row_proofs in proofs for command in row_proofs.commands}, key=str))
-    )
-    failures |= collect_failures("book", build_book({page for row_proofs in proofs for page in row_proofs.pages}))
-    failures |= collect_failures("notebook", run_notebook())
-    for name, reason in sorted(failures.items()):
+    run_step("book", outcome, lambda: build_book({page for row in proofs for page in row.pages}, outcome))
+    run_step("notebook", outcome, lambda: run_notebook(outcome))
+    figures = find_figures(article_map, outcome)
+    for name, reason in sorted(outcome.failures.items()):
         print(f"failed: {name}: {reason}")
-    print(
-        *(f"skipped, and proves nothing here: {test}" for test in sorted(skipped)),
-        sep="\n",
-        end="\n" if skipped else "",
+    for test in sorted(outcome.skipped):
+        print(f"skipped, and proves nothing here: {test}")
+    for name, figure in figures.items():
+        print(f"measured: {name}: {figure}")
+    holding = {name for name, claim in article_map.claims.items() if holds(claim, article_map.proofs[name], outcome)}
+    for name in sorted(article_map.claims.keys() - holding):
+        print(f"does not hold: {name}: {article_map.claims[name].says}")
+    complete = len(holding) == len(article_map.claims) and not outcome.failures
+    if write and complete:
+        write_figures(figures, ROOT / FIGURES)
+    print(count_line(article_map, holding))
+    return 0 if complete and not article_map.problems else 1
+
+
+def holds(claim: Claim, proofs: Proofs, outcome: Outcome) -> bool:
+    """Whether a row is what its state says: nothing that it names failed, and a test ran where one must."""
+    ran = {*map(str, proofs.tests)} - outcome.skipped
+    shown = {claim.name, *ran, *proofs.pages, *map(str, proofs.commands)}
+    return not shown & outcome.failures.keys() and (bool(ran) or claim.state not in ("proved", "shown"))
+
+
+def count_line(article_map: Map, holding: set[str]) -> str:
+    """Return the line that ends the output: how many rows there are, and how many hold in each state."""
+    numbers, errors = article_map.count_states(holding), article_map.errors
+    rows = ", ".join(f"{numbers[state]} {state}" for state in STATES)
+    shown, convention = ERROR_STATES
+    return (
+        f"articles: {len(article_map.claims) - len(errors)} rows: {rows}; "
+        f"{len(errors)} errors: {numbers[shown]} {shown}, {numbers[convention]} {convention}s"
     )
-    proved = {name for name, row_proofs in article_map.proofs.items() if is_proved(row_proofs, failures, skipped)}
-    for name in sorted(set(article_map.proofs) - proved):
-        print(f"not true: {name}: {article_map.claims[name].says}")
-    errors = {name for name, claim in article_map.claims.items() if claim.article == "X"}
-    rows = set(article_map.claims) - errors
-    print(f"articles: {len(proved & rows)} of {len(rows)} rows, {len(proved & errors)} of {len(errors)} errors")
-    return 0 if proved == set(article_map.claims) and not failures and not article_map.problems else 1
 
 
-def is_proved(proofs: Proofs, failures: Failures, skipped: set[str]) -> bool:
-    """Whether a row is true: something was tried that shows it, and nothing that was tried failed."""
-    tried = {*proofs.pages, *map(str, proofs.tests), *map(str, proofs.commands)} - skipped
-    return bool(tried) and not tried & failures.keys()
-
-
-def collect_failures(name: str, steps: Iterator[Step]) -> Failures:
-    """Collect the failures of one kind; print how many there were and how long it took."""
-    began, failures, tried = time.monotonic(), {}, 0
-    for step in steps:
-        if isinstance(step, int):
-            tried += step
-        else:
-            failures[step[0]] = step[1]
-    seconds = time.monotonic() - began
-    print(f"{name}: {tried} run, {len(failures)} failed, {seconds:.0f} s", flush=True)
-    return failures
+def run_step(name: str, outcome: Outcome, work: Callable[[], int]) -> None:
+    """Run one kind of proofs; print how many there were, how many failed, and how long it took."""
+    began, before = time.monotonic(), len(outcome.failures)
+    tried = work()
+    failed, seconds = len(outcome.failures) - before, time.monotonic() - began
+    print(f"{name}: {tried} run, {failed} failed, {seconds:.0f} s", flush=True)
 
 
 def ensure_demo() -> None:
@@ -88,11 +105,8 @@ def program_path() -> str:
     return str(Path(sys.executable).with_name("pellucid"))
 
 
-def run_tests(test_names: set[str], skipped: set[str]) -> Iterator[Step]:
-    """Run pytest once over all marked tests; a test fails if one of its cases does, or if it never ran.
-
-    Tests that were skipped (for lack of a browser, say) are added to `skipped`.
-    """
+def run_tests(test_names: set[str], outcome: Outcome) -> int:
+    """Run pytest once over all marked tests; a test fails if one of its cases does, or if it never ran."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = ["-q", "-m", " and ".join(["article", *(f"not {mark}" for mark in NOT_RUN)]), "--junitxml", str(report)]
@@ -103,19 +117,17 @@ def run_tests(test_names: set[str], skipped: set[str]) -> Iterator[Step]:
         )
         # pytest writes the report last: without one, it was killed or refused its arguments.
         if not report.exists():
-            yield from (
-                (name, f"pytest ended early: {last_line(process.stdout + process.stderr)}") for name in test_names
-            )
-            return
-        reported, failed, skipped_tests = read_report(report.read_text(encoding="utf-8"))
-    skipped |= skipped_tests
-    yield len((reported - skipped_tests) & test_names)
-    yield from failed.items()
+            reason = f"pytest ended early: {last_line(process.stdout + process.stderr)}"
+            outcome.failures |= dict.fromkeys(test_names, reason)
+            return 0
+        reported, failed, skipped = read_report(report.read_text(encoding="utf-8"))
+    outcome.skipped |= skipped
     # A test that is named but was never reported has vanished or was deselected.
-    yield from ((name, "it did not run") for name in sorted(test_names - reported))
+    outcome.failures |= failed | dict.fromkeys(test_names - reported, "it did not run")
+    return len((reported - skipped) & test_names)
 
 
-def read_report(report: str) -> tuple[set[str], Failures, set[str]]:
+def read_report(report: str) -> tuple[set[str], dict[str, str], set[str]]:
     """Read pytest's JUnit report: the tests in it, why some failed, and those of which every case was skipped."""
     reported, ran, failed = set(), set(), {}
     for case in ElementTree.fromstring(report).iter("testcase"):
@@ -131,18 +143,18 @@ def read_report(report: str) -> tuple[set[str], Failures, set[str]]:
     return reported, failed, reported - ran
 
 
-def run_commands(expected: list[Command]) -> Iterator[Step]:
+def run_commands(commands: set[Command], outcome: Outcome) -> int:
     """Run each command on the demo's model and check its exit code and output; a line of several rows runs once."""
-    lines = sorted({command.line for command in expected})
+    lines = sorted({command.line for command in commands})
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as threads:
         # Each command draws into a file of its own, since two of them run at a time.
         figures = [str(Path(folder) / f"{number}.png") for number in range(len(lines))]
         results = dict(zip(lines, threads.map(run_command, lines, figures), strict=True))
-    for command in expected:
-        text, reason = results[command.line]
-        yield 1
-        if reason := reason or missing_pattern(command, text):
-            yield str(command), reason
+    for command in commands:
+        outcome.texts[command.line], reason = results[command.line]
+        if reason := reason or missing_pattern(command, outcome.texts[command.line]):
+            outcome.failures[str(command)] = reason
+    return len(commands)
 
 
 def run_command(line: str, figure: str) -> tuple[str, str | None]:
@@ -175,7 +187,7 @@ def missing_pattern(command: Command, text: str) -> str | None:
     return next((f"nothing in what it printed is {pattern!r}" for pattern in absent), None)
 
 
-def build_book(page_names: set[str]) -> Iterator[Step]:
+def build_book(page_names: set[str], outcome: Outcome) -> int:
     """Build the whole book; a page fails by any warning about it, or by not being there afterwards."""
     began = time.time()
     with tempfile.TemporaryDirectory() as folder:
@@ -189,17 +201,28 @@ def build_book(page_names: set[str]) -> Iterator[Step]:
     for page in sorted(page_names):
         html_path = (BUILD / "html" / page).with_suffix(".html")
         # An old page may remain from an earlier build, hence the time of change.
-        if page not in failed and (not html_path.exists() or html_path.stat().st_mtime < began):
-            failed[page] = "it was not built"
+        if html_path.exists() and html_path.stat().st_mtime >= began:
+            outcome.texts[page] = page_text(html_path.read_text(encoding="utf-8"))
+        else:
+            failed.setdefault(page, "it was not built")
     if process.returncode != 0:
         failed["the book"] = f"sphinx ended with {process.returncode}: {last_line(process.stderr)}"
-    yield len(page_names)
-    yield from failed.items()
+    outcome.failures |= failed
+    return len(page_names)
 
 
-def read_warnings(text: str) -> Failures:
+def page_text(page: str) -> str:
+    """Return the text of a built page without its markup.
+
+    >>> page_text("<p>4 &lt; <b>5</b></p>")
+    '4 < 5'
+    """
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def read_warnings(text: str) -> dict[str, str]:
     """Return the first warning about each page; those about no page are about the book."""
-    failed: Failures = {}
+    failed: dict[str, str] = {}
     for line in text.splitlines():
         match = LOCATED.match(line)
         if match and (path := Path(match["path"])).is_relative_to(DOCS):
@@ -211,13 +234,57 @@ def read_warnings(text: str) -> Failures:
     return failed
 
 
-def run_notebook() -> Iterator[Step]:
+def run_notebook(outcome: Outcome) -> int:
     """Run part 2 of the book as one notebook, from top to bottom."""
-    yield 1
     words = [ROOT / "tools" / "book_notebook.py", BUILD / "html" / "transformer.ipynb"]
     process = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     if process.returncode != 0:
-        yield "the notebook", last_line(process.stderr)
+        outcome.failures["the notebook"] = last_line(process.stderr)
+    return 1
+
+
+def find_figures(article_map: Map, outcome: Outcome) -> dict[str, str]:
+    """Find the figure of each measured row, in what its commands printed or else in its pages; a row without one fails.
+
+    A pattern that is found several times has several figures, with a semicolon between them.
+    """
+    figures = {}
+    for name, claim in article_map.claims.items():
+        if claim.state != "measured" or not claim.figure:
+            continue
+        proofs = article_map.proofs[name]
+        for source in (*(command.line for command in proofs.commands), *proofs.pages):
+            found = re.finditer(claim.figure, outcome.texts.get(source, ""), re.MULTILINE)
+            texts = [" ".join(match.expand(claim.figure_text).split()) for match in found]
+            if texts:
+                figures[name] = "; ".join(dict.fromkeys(texts))
+                break
+        else:
+            outcome.failures[name] = f"no command and no page shows its figure, {claim.figure!r}"
+    return figures
+
+
+def write_figures(figures: dict[str, str], path: Path) -> None:
+    """Write the figures of the measured rows as a page with a table."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.quality import machine
+
+    lines = [
+        "# What the articles say of trained models",
+        "",
+        "    make articles ARGS=--write",
+        "",
+        f"{machine()}; {datetime.date.today()}.",
+        "",
+        "Each figure is what a command or a cell of the book printed for the model of `pellucid demo`; those about",
+        "recurrent networks are of [recurrent.md](recurrent.md). What the rows say, and the commands, are on",
+        "[the page of the rows](../../docs/reference/articles.md).",
+        "",
+        "| row | figure |",
+        "|---|---|",
+        *(f"| {name} | {figure.replace('|', '/')} |" for name, figure in figures.items()),
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def first_line(text: str) -> str:

@@ -110,6 +110,9 @@ def directive_markdown(block: re.Match[str], page: Path) -> str:
         return re.sub(r"^#", f"{deeper}#", included, flags=re.MULTILINE).rstrip()
     if name == "toctree":
         return ""
+    # What the book folds away, such as the answer to a question, is folded in a notebook too.
+    if "collapsible" in options:
+        return f"<details><summary>{argument or name.title()}</summary>\n\n{body}\n\n</details>"
     if name in ("note", "tip", "warning", "important", "admonition", "hint", "dropdown"):
         return "\n".join(f"> {line}" for line in [f"**{argument or name.title()}**", "", *body.splitlines()])
     return block[0]

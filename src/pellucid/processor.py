@@ -6,7 +6,9 @@ import platform
 import struct
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 BUSY_SHARE = 0.85
@@ -57,6 +59,15 @@ def hold_team(release: threading.Event) -> None:
     # A product that is large enough to be shared makes the team; its threads end with this thread.
     torch.ones(2**21).add_(1)
     release.wait()
+
+
+@cache
+def thread_pool(threads: int, inside: int) -> ThreadPoolExecutor:
+    """Return the pool of so many threads that share an update, each with `inside` threads for its own products."""
+    import torch
+
+    # Cached: the libraries below torch set up a good deal for every new thread.
+    return ThreadPoolExecutor(threads, "update", initializer=torch.set_num_threads, initargs=(inside,))
 
 
 class PoliteThreads:

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.inspect.importance import list_heads
 from pellucid.inspect.positions import doubled_exponent_table, paper_table, wavelengths
+from pellucid.inspect.roles import QueryShare, positional_badges
 from pellucid.inspect.words import Embeddings, parse_question, solve_analogy
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend, masked_softmax
@@ -16,6 +18,7 @@ from pellucid.model.cache import Cache
 from pellucid.model.layers import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, Residual
 from pellucid.model.masks import causal_mask
 from pellucid.model.positions import Positions, sinusoids
+from pellucid.model.transformer import Memory
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig, read_run
 from pellucid.train.loss import smoothed_cross_entropy
@@ -467,3 +470,95 @@ def test_layers_have_one_form_and_each_its_own_weights():
         assert len(stack) == 6
         assert all(layer_shapes == shapes[0] for layer_shapes in shapes)
         assert len({id(p) for layer in stack for p in layer.parameters()}) == 6 * len(shapes[0])
+
+
+@pytest.mark.article("X31")
+def test_a_role_is_a_kind_of_head_that_any_number_of_heads_may_have():
+    """The paper that is cited looks for three roles in the 48 heads of an encoder of six layers of eight."""
+    base = ModelConfig(11, 11, **PRESETS["base"])
+    assert sum(head.attention.startswith("encoder") for head in list_heads(base)) == 48
+    shares = [0.97, 0.95, 0.93, 0.91, 0.90, 0.89, 0.5, 0.1]
+    roles = [positional_badges({"piece": {-1: QueryShare(share, 100)}}) for share in shares]
+    assert [[badge.mark for badge in badges] for badges in roles] == [["-1"]] * 5 + [[]] * 3
+
+
+@pytest.mark.article("X32", "C15")
+def test_later_layers_reach_earlier_ones_by_gradients_only():
+    model = small_model(encoder_layers=3, dropout=0.0)
+    before, after = Record("encoder.*"), Record("encoder.*")
+    source = sentences([5])
+    model.encode(source, before)
+    with torch.no_grad():
+        for parameter in model.get_submodule("encoder.2").parameters():
+            parameter.add_(torch.randn_like(parameter))
+    states = model.encode(source, after).states
+    early = [name for name in before if name.startswith(("encoder.0.", "encoder.1."))]
+    assert all(torch.equal(before[name], after[name]) for name in early)
+    assert not torch.allclose(before["encoder.2.ffn_residual.sum"], after["encoder.2.ffn_residual.sum"], atol=0.1)
+    (states * torch.randn_like(states)).sum().backward()
+    gradient = model.get_parameter("encoder.0.ffn.outer.weight").grad
+    assert gradient is not None
+    assert gradient.abs().max() > 1e-3
+
+
+@pytest.mark.article("X33", "C27")
+def test_the_decoder_is_given_vectors_and_no_attention_matrix():
+    """The same vectors with no encoder behind them give the same translation."""
+    model, source, target = small_model(), sentences([5]), sentences([4])
+    record = Record()
+    memory = model.encode(source, record)
+    assert memory.states.shape == (1, 5, 30)
+    assert record["encoder.0.self.pattern"].shape == (1, 3, 5, 5)
+    vectors_alone = Memory(memory.states.clone(), torch.ones(1, 5, dtype=torch.bool))
+    torch.testing.assert_close(model.decode(target, vectors_alone), model.decode(target, memory))
+    other_vectors = Memory(-memory.states, vectors_alone.mask)
+    assert not torch.allclose(model.decode(target, other_vectors), model.decode(target, memory), atol=1e-2)
+
+
+@pytest.mark.article("X34", "A29")
+@pytest.mark.parametrize("kind", ["pre", "post"])
+def test_each_sublayer_has_a_residual_of_its_own(kind):
+    """With one sum around both, a feed-forward that gives nothing would leave nothing of what attention found."""
+    layer = add_noise(EncoderLayer(small_config(norm=kind)).double().eval())
+    with torch.no_grad():
+        layer.ffn.outer.weight.zero_()
+        layer.ffn.outer.bias.zero_()
+    x, record = torch.randn(1, 5, 30).double(), Record()
+    output = layer(x, everyone(1, 1, 1, 5), torch.arange(5), Positions(), watch=record)
+    after_attention = x + record["self.output"]
+    if kind == "post":
+        after_attention = layer.ffn_residual.norm(layer.self_residual.norm(after_attention))
+    torch.testing.assert_close(output, after_attention)
+    assert not torch.allclose(output, x if kind == "pre" else layer.ffn_residual.norm(x), atol=1e-2)
+
+
+@pytest.mark.article("X35", "E6")
+def test_every_head_reads_every_dimension_of_the_embedding():
+    """Queries, keys and values are split after the projection; a head has its own columns, and no section of x."""
+    layer = add_noise(SelfAttention(24, 4, 0.0).double())
+    for part in range(3):
+        section_of_weights = layer.qkv.weight[24 * part : 24 * part + 24].view(4, 6, 24)  # head, its width, embedding
+        assert (section_of_weights.abs().amax(dim=1) > 0).all()
+    x, at = torch.randn(1, 5, 24).double(), torch.arange(5)
+    before, after = Record(), Record()
+    layer(x, everyone(1, 1, 5, 5), at, Positions(), watch=before)
+    changed = x.clone()
+    changed[..., 0] += 1.0
+    layer(changed, everyone(1, 1, 5, 5), at, Positions(), watch=after)
+    for name in "qkv":
+        moved = (after[name] - before[name]).abs().amax(dim=(0, 2, 3))
+        assert moved.shape == (4,)
+        assert (moved > 1e-2).all()
+
+
+@pytest.mark.article("X36", "E8")
+def test_scores_are_made_before_the_values_come_in_and_z_of_them():
+    torch.manual_seed(1)
+    q, k, v, other_v = torch.randn(4, 1, 2, 5, 7, dtype=torch.float64)
+    first, second = Record(), Record()
+    z = attend(q, k, v, everyone(1, 1, 5, 5), watch=first)
+    other_z = attend(q, k, other_v, everyone(1, 1, 5, 5), watch=second)
+    assert torch.equal(first["scores"], second["scores"])
+    assert first["scores"].shape == (1, 2, 5, 5)
+    assert not torch.allclose(z, other_z, atol=0.1)
+    assert z.shape == (1, 2, 5, 7)

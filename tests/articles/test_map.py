@@ -9,24 +9,45 @@ import pytest
 
 from tools import articles, articles_run
 
-TABLE = """
+TABLE = r"""
 [A]
 title = "First"
 rows = 3
 
 [A.claims]
-A1 = { at = "Start", says = "One" }
-A2-3 = { state = "told", at = "Middle", says = "Two and three" }
-A4 = { at = "End", says = "Four", command = ["pellucid inspect model {model}"], expect = [["parameters"]] }
+A1 = { state = "told", at = "Start", says = "One" }
+A2-3 = { at = "Middle", says = "Two and three" }
+A4 = { state = "measured", at = "End", says = "Four", figure = ["of (.*) go", '\1'], command = [
+    "pellucid inspect model {model}",
+], expect = [["parameters"]] }
 
 [X]
 title = "Wrong"
-rows = 1
+rows = 2
 
 [X.claims]
 X1 = { at = "A", says = "No | yes" }
+X2 = { state = "convention", at = "A", says = "Half" }
 """
-PAGE = "---\nfile_format: mystnb\n---\n\n# A page\n\n:::{rows} A1 A3\n:::\n\nText.\n"
+PAGE = """\
+---
+file_format: mystnb
+---
+
+# A page
+
+```{code-cell}
+# no heading
+```
+
+## A part
+
+:::{rows} A1 A3 X2
+:::
+
+Text.
+"""
+FIGURES = "# Figures\n\n| row | figure |\n|---|---|\n| A4 | 3 of 4 do |\n"
 TESTS = """
 import pytest
 
@@ -41,7 +62,8 @@ Change = Callable[..., list[str]]
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    for name, text in (("docs/articles.toml", TABLE), ("docs/part/page.md", PAGE), ("tests/test_it.py", TESTS)):
+    files = {"docs/articles.toml": TABLE, "docs/part/page.md": PAGE, "tests/test_it.py": TESTS}
+    for name, text in (files | {str(articles.FIGURES): FIGURES}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
@@ -63,29 +85,56 @@ def problems(project) -> Change:
 def test_the_map_of_this_project_is_counted_as_the_articles_are():
     article_map = articles.collect_map()
     numbers = {letter: sum(claim.article == letter for claim in article_map.claims.values()) for letter in "ABCDEX"}
-    assert numbers == {"A": 38, "B": 37, "C": 32, "D": 10, "E": 12, "X": 30}
+    assert numbers == {"A": 38, "B": 37, "C": 32, "D": 10, "E": 12, "X": 36}
     assert sum(numbers.values()) - numbers["X"] == 129
 
 
 def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
     article_map = articles.collect_map(project)
     assert article_map.problems == []
-    assert article_map.proofs["A2-3"].pages == ["part/page.md"]
+    assert article_map.proofs["A2-3"].pages == {"part/page.md": "A part"}
     assert article_map.proofs["A2-3"].tests == [articles.Test("tests/test_it.py", "test_that_it_is_so")]
     text = articles.map_text(article_map, project)
-    assert '<a id="a1"></a>A1 | Start | One | proved | [A page](../part/page.md#row-a1) |' in text
-    assert '<a id="x1"></a>X1 | A | No \\| yes | proved | [that it is so](../../tests/test_it.py) |' in text
-    assert "`pellucid inspect model runs/demo/best`" in text
-    assert "Of the\n3 rows 2 are proved. 0 speak of" in text
-    assert "1 are told in words alone." in text
+    assert '<a id="a1"></a>A1 | Start | One | told | [A page (A part)](../part/page.md#row-a1) |' in text
+    assert '<a id="x1"></a>X1 | A | No \\| yes | shown | [that it is so](../../tests/test_it.py) |' in text
+    assert "| Four | measured: *3 of 4 do* | `pellucid inspect model runs/demo/best` |" in text
+    for words in (
+        "Of the 3 rows",
+        "1 are **proved**",
+        "1 are **measured**",
+        "1 are **told**",
+        "The 2 rows X",
+        "for 1 of",
+    ):
+        assert words in text
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "problem"),
     [
-        ("docs/part/page.md", "A1 A3", "A3", "A1 has no test, no page and no command: One"),
+        ("docs/part/page.md", "A1 A3", "A3", "A1: it is told, and no section of a page names it: One"),
+        ("docs/part/page.md", "## A part", "", "A1: it is told, and no section of a page names it: One"),
+        ("docs/part/page.md", " X2", "", "X2: it is convention, and no section of a page names it: Half"),
+        ("tests/test_it.py", ', "A2"', "", "A2-3: it is proved, and no test names it: Two and three"),
+        ("tests/test_it.py", '"X1", ', "", "X1: it is shown, and no test names it: No | yes"),
+        (
+            "docs/articles.toml",
+            "figure = [\"of (.*) go\", '\\1'], ",
+            "",
+            "A4: it is measured: a measured row has a `figure`, and",
+        ),
+        ("docs/articles.toml", "(.*)", ".*", r"A4: its `figure` has fewer groups than '\\1' names"),
+        ("docs/articles.toml", '"of (.*) go"', '"("', "A4: its `figure` '(' is not a regular expression"),
+        ("docs/articles.toml", 'state = "told"', 'figure = "a"', "A1: it is proved, and no test names it"),
+        (
+            "docs/articles.toml",
+            "Two and three",
+            'Two", figure = "2',
+            "A2-3: it is proved: a measured row has a `figure`",
+        ),
+        ("benchmarks/results/articles.md", "| A4 ", "| A5 ", "A4: benchmarks/results/articles.md has no figure of it"),
         ("docs/part/page.md", "A1 A3", "A1 A9", "part/page.md names A9, which is no row of docs/articles.toml"),
-        ("tests/test_it.py", '"X1"', '"X2"', "tests/test_it.py::test_that_it_is_so names X2, which is no row"),
+        ("tests/test_it.py", '"X1"', '"X3"', "tests/test_it.py::test_that_it_is_so names X3, which is no row"),
         ("tests/test_it.py", "def test_that", "def tset_that", "to prove X1, and pytest does not collect it"),
         (
             "tests/test_it.py",
@@ -95,7 +144,7 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
         ),
         ("tests/test_it.py", "import pytest\n", "import pytest\npytestmark = [pytest.mark.gpu]\n", "is marked gpu"),
         ("docs/articles.toml", "rows = 3", "rows = 4", "article A has 3 rows in docs/articles.toml, and should have 4"),
-        ("docs/articles.toml", 'A1 = { at = "Start", says = "One" }\n', "", "the rows of article A are not A1, A2"),
+        ("docs/articles.toml", "A1 =", "A5 =", "the rows of article A are not A1, A2"),
         ("docs/articles.toml", "inspect model", "inspect modle", "there is no command `pellucid inspect modle`"),
         ("docs/articles.toml", "{model}", "{model} --colour", "`pellucid inspect model`: No such option"),
         ("docs/articles.toml", " {model}", "", "`pellucid inspect model`: Missing argument"),
@@ -103,8 +152,14 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
         (
             "docs/articles.toml",
             '"told"',
-            '"true"',
-            "A2-3: its state is 'true', it must be one of proved, measured, told",
+            '"shown"',
+            "A1: its state is 'shown', it must be one of proved, measured, told",
+        ),
+        (
+            "docs/articles.toml",
+            '"convention"',
+            '"told"',
+            "X2: its state is 'told', it must be one of shown, convention",
         ),
         ("docs/articles.toml", "pellucid inspect", "rm inspect", "does not begin with pellucid"),
         (
@@ -152,13 +207,16 @@ def test_one_case_that_fails_fails_its_test_and_one_that_was_skipped_does_neithe
     assert skipped == {"tests/test_it.py::test_left"}
 
 
-def test_a_skipped_test_neither_proves_nor_refutes():
+def test_a_skipped_test_proves_nothing_and_refutes_nothing():
     test = articles.Test("tests/test_it.py", "test_left")
-    test_only, test_and_page = articles.Proofs(tests=[test]), articles.Proofs(pages=["page.md"], tests=[test])
-    assert not articles_run.is_proved(test_only, {}, {str(test)})
-    assert articles_run.is_proved(test_and_page, {}, {str(test)})
-    assert not articles_run.is_proved(test_and_page, {"page.md": "it broke"}, {str(test)})
-    assert articles_run.is_proved(test_only, {}, set())
+    proofs = articles.Proofs(pages={"page.md": ""}, tests=[test])
+    skipped = articles_run.Outcome(skipped={str(test)})
+    rows = {state: articles.Claim("A1", "A", "", "", state) for state in articles.STATES}
+    assert [articles_run.holds(row, proofs, skipped) for row in rows.values()] == [False, True, True]
+    assert all(articles_run.holds(row, proofs, articles_run.Outcome()) for row in rows.values())
+    for failed in ("page.md", str(test), "A1"):
+        failing = articles_run.Outcome(failures={failed: "it broke"})
+        assert not any(articles_run.holds(row, proofs, failing) for row in rows.values())
 
 
 def test_warnings_are_those_of_their_pages():
@@ -173,32 +231,66 @@ def test_warnings_are_those_of_their_pages():
 
 
 @pytest.fixture
-def holding_proofs(monkeypatch) -> None:
-    """Proofs that all hold without a demo, commands, a book or a notebook: only their number is reported."""
+def holding_proofs(monkeypatch) -> Callable[..., None]:
+    """Everything holds without a demo, commands, a book or a notebook; a call makes one kind of proofs do more."""
+
+    def replace_step(name: str, change: Callable[[articles_run.Outcome], object]) -> None:
+        def step(*arguments) -> int:
+            change(arguments[-1])
+            return 1
+
+        monkeypatch.setattr(articles_run, name, step)
+
+    def print_figure(outcome: articles_run.Outcome) -> None:
+        outcome.texts["pellucid inspect model {model}"] = "4 parameters; of 2 go\nof 3 go\nof 2 go"
+
     monkeypatch.setattr(articles_run, "ensure_demo", lambda: None)
-    for name in ("run_tests", "run_commands", "build_book"):
-        monkeypatch.setattr(articles_run, name, lambda proofs, *arguments: iter([len(proofs)]))
-    monkeypatch.setattr(articles_run, "run_notebook", lambda: iter([1]))
+    for step in ("run_tests", "build_book", "run_notebook"):
+        replace_step(step, lambda outcome: None)
+    replace_step("run_commands", print_figure)
+    return replace_step
 
 
-@pytest.mark.usefixtures("holding_proofs")
+ALL = "articles: 3 rows: 1 proved, 1 measured, 1 told; 2 errors: 1 shown, 1 conventions"
+
+
 @pytest.mark.parametrize(
-    ("kind", "failing", "line"),
+    ("step", "failing", "line"),
     [
-        (None, "", "articles: 3 of 3 rows, 1 of 1 errors"),
-        ("run_tests", "tests/test_it.py::test_that_it_is_so", "articles: 2 of 3 rows, 0 of 1 errors"),
-        ("build_book", "part/page.md", "articles: 1 of 3 rows, 1 of 1 errors"),
-        ("run_commands", "pellucid inspect model {model} /parameters/", "articles: 2 of 3 rows, 1 of 1 errors"),
-        ("build_book", "the book", "articles: 3 of 3 rows, 1 of 1 errors"),
+        ("run_notebook", "", ALL),
+        (
+            "run_tests",
+            "tests/test_it.py::test_that_it_is_so",
+            ALL.replace("1 proved", "0 proved").replace("1 sh", "0 sh"),
+        ),
+        (
+            "build_book",
+            "part/page.md",
+            "articles: 3 rows: 0 proved, 1 measured, 0 told; 2 errors: 1 shown, 0 conventions",
+        ),
+        ("build_book", "pellucid inspect model {model} /parameters/", ALL.replace("1 measured", "0 measured")),
+        ("run_commands", "nothing printed", ALL.replace("1 measured", "0 measured")),
+        ("build_book", "the book", ALL),
     ],
 )
-def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kind, failing, line):
-    if kind:
-        monkeypatch.setattr(articles_run, kind, lambda proofs, *arguments: iter([1, (failing, "it broke")]))
-    assert articles_run.run(articles.collect_map(project)) == (1 if kind else 0)
+def test_a_row_counts_when_all_its_proofs_hold(project, holding_proofs, capsys, step, failing, line):
+    if failing:
+        holding_proofs(step, lambda outcome: outcome.failures.update({failing: "it broke"}))
+    assert articles_run.run(articles.collect_map(project)) == (1 if failing else 0)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == line
-    assert not kind or f"failed: {failing}: it broke" in lines
+    assert not failing or f"failed: {failing}: it broke" in lines
+
+
+def test_figures_are_printed_and_written_where_all_rows_hold(project, holding_proofs, monkeypatch, capsys):
+    monkeypatch.setattr(articles_run, "ROOT", project)
+    assert articles_run.run(articles.collect_map(project), write=True) == 0
+    assert "measured: A4: 2; 3" in capsys.readouterr().out.splitlines()
+    assert articles.read_figures(project) == {"A4": "2; 3"}
+    holding_proofs("run_commands", lambda outcome: outcome.texts.update(none="of 5 go"))
+    assert articles_run.run(articles.collect_map(project), write=True) == 1
+    assert "failed: A4: no command and no page shows its figure, 'of (.*) go'" in capsys.readouterr().out
+    assert articles.read_figures(project) == {"A4": "2; 3"}
 
 
 @pytest.fixture
@@ -218,13 +310,13 @@ def test_a_command_proves_its_row_by_what_it_prints():
     right = articles.Command("pellucid good", ("^of 4$", "a .able"))
     wrong = articles.Command("pellucid good", ("a table", "^of 5$"))
     broken = articles.Command("pellucid bad", ("a table",))
-    assert list(articles_run.run_commands([right, wrong, broken])) == [
-        1,
-        1,
-        ("pellucid good /a table/ /^of 5$/", "nothing in what it printed is '^of 5$'"),
-        1,
-        ("pellucid bad /a table/", "exit code 1: broken"),
-    ]
+    outcome = articles_run.Outcome()
+    assert articles_run.run_commands({right, wrong, broken}, outcome) == 3
+    assert outcome.failures == {
+        "pellucid good /a table/ /^of 5$/": "nothing in what it printed is '^of 5$'",
+        "pellucid bad /a table/": "exit code 1: broken",
+    }
+    assert outcome.texts == {"pellucid good": "a table\nof 4\n", "pellucid bad": ""}
 
 
 @pytest.mark.usefixtures("table_of_four")
@@ -233,7 +325,7 @@ def test_a_command_that_draws_nothing_is_named(tmp_path):
     assert reason == f"it drew nothing into {tmp_path}/none.png"
 
 
-def test_the_tool_takes_no_arguments():
+def test_the_tool_takes_no_other_arguments():
     process = subprocess.run(
         [sys.executable, "tools/articles.py", "now"], cwd=articles.ROOT, capture_output=True, text=True
     )

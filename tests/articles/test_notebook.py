@@ -39,6 +39,12 @@ a = 1
 ```{note}
 Mind this.
 ```
+
+:::{admonition} Answer
+:collapsible: closed
+
+It is $x$.
+:::
 """
 CODE = "class Shape:\n    @property\n    def area(self):\n        return 0\n\n    def other(self): ...\n"
 
@@ -64,6 +70,7 @@ def test_text_stays_and_directives_become_markdown(cells):
     assert "Some 0.5, a [page](transformer/other.html#there), a file, an anchor, $x^2$." in text
     assert "```python\n@property\ndef area(self):\n    return 0\n```" in text
     assert "> **Note**\n> \n> Mind this." in text
+    assert "<details><summary>Answer</summary>\n\nIt is $x$.\n\n</details>" in text
 
 
 def test_code_runs_in_one_folder(cells):

@@ -237,7 +237,7 @@ def test_the_first_step_reads_bos_and_the_third_two_words_more():
 
 @pytest.mark.article("A38")
 def test_adam_has_the_papers_numbers():
-    optimizer = make_adam(nn.Linear(2, 3), OptimConfig())
+    optimizer = make_adam(nn.Linear(2, 3).parameters(), OptimConfig())
     assert isinstance(optimizer, torch.optim.Adam)
     assert (optimizer.defaults["betas"], optimizer.defaults["eps"]) == ((0.9, 0.98), 1e-9)
 

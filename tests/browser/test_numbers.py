@@ -1,14 +1,21 @@
 """Every number on the screen is the model's own: its text and its colour are compared with numpy."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from pellucid.api import Model
+from pellucid.decode.translate import Translator
+from pellucid.model import ModelConfig, Transformer, config, positions
+from pellucid.store.directory import Bundle
 from tests.browser.colours import read_colour_tables
 from tests.browser.reading import Page, format_number, parse_number
-from tests.browser.small import SENTENCE
+from tests.browser.small import SENTENCE, SIZES, tokenizer
+from tests.browser.watched import watch_tab
 
 CELLS = 100  # in each theme
 
@@ -97,22 +104,51 @@ def test_random_cells_of_every_kind_of_tensor_have_the_text_and_colour_of_numpy(
     assert {cell: distance for cell, distance in errors.items() if distance > 1 / 255} == {}
 
 
+def assert_cells_are_recomputed(page: Page, trace: Any, names: list[str], seed: int) -> None:
+    """Open a random cell of each tensor: it shows the captured number, and one recomputed from its inputs."""
+    rng = np.random.default_rng(seed)
+    for name in names:
+        values = trace.tensor(name)
+        index = [int(rng.integers(size)) for size in values.shape]
+        if is_masked(trace, name, (index[-2], index[-1])):
+            index[-1] = 0
+        page.open_cell(name, index)
+        captured, recomputed, verdict = page.tab.locator(".cell-receipt dd").all_inner_texts()
+        value = values[tuple(index)]
+        assert captured == format_number(value), (name, index)
+        size = float(np.abs(values).max())
+        assert parse_number(recomputed) == pytest.approx(value, rel=1e-4, abs=1e-6 * size), (name, index)
+        assert verdict.endswith("✓ OK"), (name, index, verdict)
+
+
 def test_a_cell_of_every_part_is_recomputed_on_screen_from_its_inputs(page: Page, trace):
     rng = np.random.default_rng(47)
     page.open(s=SENTENCE, v="checks")
-    rows_by_part: dict[str, list[Any]] = {}
+    names_by_part: dict[str, list[str]] = {}
     for row in trace.manifest()["tensors"]:
-        rows_by_part.setdefault(re.sub(r"\d+", "N", row["name"]), []).append(row)
-    assert len(rows_by_part) > 30
-    for layers in rows_by_part.values():
-        row = layers[rng.integers(len(layers))]
-        index = [int(rng.integers(size)) for size in row["shape"]]
-        if is_masked(trace, row["name"], (index[-2], index[-1])):
-            index[-1] = 0
-        page.open_cell(row["name"], index)
-        captured, recomputed, verdict = page.tab.locator(".cell-receipt dd").all_inner_texts()
-        value = trace.tensor(row["name"])[tuple(index)]
-        assert captured == format_number(value), (row["name"], index)
-        size = float(np.abs(trace.tensor(row["name"])).max())
-        assert parse_number(recomputed) == pytest.approx(value, rel=1e-4, abs=1e-6 * size), (row["name"], index)
-        assert verdict.endswith("✓ OK"), (row["name"], index, verdict)
+        names_by_part.setdefault(re.sub(r"\d+", "N", row["name"]), []).append(row["name"])
+    assert len(names_by_part) > 30
+    assert_cells_are_recomputed(page, trace, [str(rng.choice(names)) for names in names_by_part.values()], seed=47)
+
+
+def test_the_position_encoding_of_the_contributing_page_is_recomputed_on_screen(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(class .*?)```", text, flags=re.DOTALL)
+    names = {**vars(positions), "torch": torch}
+    exec(code, names)
+    monkeypatch.setitem(positions.POSITIONS, "distance", names["Distance"])
+    monkeypatch.setitem(config._CHOICES, "positions", (*config._CHOICES["positions"], "distance"))
+    torch.manual_seed(1)
+    size = tokenizer().source_vocabulary
+    choice: Any = "distance"
+    untrained = Transformer(ModelConfig(size, size, dropout=0.0, positions=choice, **SIZES)).eval()
+    bundle = Bundle(untrained, tokenizer(), {"sha256": "", "files": {}}, tmp_path / "best")
+    trace = Model(bundle, Translator(untrained, tokenizer())).trace(SENTENCE, target="la reina")
+    trace.save_html(tmp_path / "trace.html", keep="weights")
+    with watch_tab(browser, (tmp_path / "trace.html").as_uri()) as tab:
+        page = Page(tab).open(v="checks")
+        assert_cells_are_recomputed(page, trace, ["encoder.0.self.scores", "decoder.2.self.scores"], seed=53)
+        page.go(v="head")
+        assert page.settle().pictures()

@@ -12,6 +12,7 @@ import pytest
 from pellucid.api import load
 from pellucid.cli.inspecting import pieces as tokens
 from pellucid.inspect import attention
+from pellucid.inspect.probes import read_gallery
 from pellucid.store.directory import save_bundle
 from tests.cli.test_inspect_model import is_whole_figure
 from tests.decode.models import random_model, small_tokenizer
@@ -25,7 +26,7 @@ def gallery_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a model with room for every sentence of the gallery; return its directory."""
     directory = tmp_path_factory.mktemp("runs") / "roomy" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    save_bundle(directory, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
+    save_bundle(directory, random_model(2, vocabulary, vocabulary, max_positions=199), small_tokenizer(), step=0)
     return directory
 
 
@@ -217,14 +218,15 @@ def test_tokens_are_printed_with_their_ids_and_the_text_they_decode_to(call, mod
     assert totals.stdout.splitlines()[-1] == f"3 lines, 3 words, {pieces} pieces, {pieces / 3:.2f} a word, 0 unknown"
 
 
-@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
+@pytest.mark.article("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "C30", "D8")
 def test_the_gallery_of_probes_is_judged(call, gallery_model, tmp_path):
     result = call("inspect", "probes", gallery_model)
     assert result.exit_code == 0, result.stderr
-    for article_row in ("(A18)", "(A26)", "(B17)", "(B18)", "(C11)", "(C30)", "(D8)"):
-        assert article_row in result.stdout
-    assert result.stdout.count("this model does") == 9
-    summary = {line.split()[0]: line.split() for line in result.stdout.splitlines()[-9:]}
+    for article_row in ("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "C30", "D8"):
+        assert f"({article_row})" in result.stdout
+    probes = len(read_gallery())
+    assert result.stdout.count("this model does") == probes
+    summary = {line.split()[0]: line.split() for line in result.stdout.splitlines()[-probes:]}
     for probe_result in parse_objects(call("inspect", "probes", gallery_model, "--json")):
         assert ("yes" in summary[probe_result["probe"]["name"]]) == (": more than chance" in probe_result["verdict"])
     command = ["inspect", "probes", gallery_model, "milk-drank", "they-john-paul", "--json", "--plot", "a.png"]
@@ -249,7 +251,7 @@ def test_a_probe_too_long_for_the_model_leaves_the_others_running(call, model):
     assert result.exit_code == 0
     left_out = [line for line in result.stderr.splitlines() if line.startswith("left out: probe 'they-fruits': ")]
     assert len(left_out) == 1
-    assert result.stdout.count("this model does") + result.stderr.count("left out: ") == 9
+    assert result.stdout.count("this model does") + result.stderr.count("left out: ") == len(read_gallery())
     chosen_alone = call("inspect", "probes", model, "they-fruits")
     assert (chosen_alone.exit_code, chosen_alone.stdout) == (2, "")
 

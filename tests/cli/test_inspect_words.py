@@ -10,7 +10,12 @@ def test_similar_prints_a_table_and_json(call, model, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["word", "pieces", "the", "▁the", "house"]
     assert lines[1].split()[:4] == ["the", "▁the", "1.000", "1.000"]
-    assert lines[-1].startswith("two pieces of this vocabulary: ")
+    words = lines[5].split()
+    assert words[:5] == ["two", "pieces", "of", "this", "vocabulary:"]
+    mean, deviation = float(words[5]), float(words[-1])
+    assert lines[6].startswith("the and ▁the: 1.000, ")
+    assert float(lines[6].split()[4]) == pytest.approx((1 - mean) / deviation, abs=0.1)
+    assert [line.partition(":")[0] for line in lines[7:]] == ["the and house", "▁the and house"]
     assert is_whole_figure(tmp_path / "a.png")
     [similarity] = map(json.loads, call("inspect", "similar", model, "the", "house", "--json").stdout.splitlines())
     assert similarity["cosines"][0][1] == pytest.approx(float(lines[1].split()[4]), abs=5e-4)

@@ -21,7 +21,7 @@ from pellucid.trace import Trace
 from tests.trace.traced import small_traced
 
 CATS = Probe("cats", "The cat and the dog drank.", word="dog", order=(("cat", "drank"), ("and",)))
-MODEL = small_traced()
+MODEL = small_traced(max_positions=199)
 
 
 def make_trace(sentence: str, target: str, keep: list[str]) -> Trace:
@@ -49,7 +49,7 @@ def planted_traces(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
     return make_planted_trace
 
 
-@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "D8")
+@pytest.mark.article("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "D8")
 def test_planted_attention_is_judged_as_planted():
     result = run_probe(CATS, planted_traces({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
     weights, _ = result.judged
@@ -172,17 +172,19 @@ def test_norms_by_hand():
     assert head.shares[0] == pytest.approx((by_word / by_word.sum()).tolist(), rel=1e-5)
 
 
-@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
+@pytest.mark.article("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "C30", "D8")
 def test_the_gallery_runs_on_any_model():
     gallery = read_gallery()
-    assert {row for probe in gallery for row in probe.article} == {"A18", "A26", "B17", "B18", "C11", "C30", "D8"}
+    assert {row for probe in gallery for row in probe.article} == {
+        *("A18", "A21", "A26", "B8", "B17", "B18", "B22", "C11", "C30", "D8")
+    }
     for probe in gallery:
         result = run_probe(probe, make_trace, MODEL.bundle.model.config)
         heads = 9 if probe.where == "cross" else 6
         assert len(result.judged[0].heads) == heads
         assert f" of {heads} heads do, {result.chance * heads:.1f} would by chance" in result.verdict
         assert result.notes  # a vocabulary of 307 pieces cuts some word of each
-    assert max(len(probe.sentence) for probe in gallery) < 100
+    assert max(len(probe.sentence) for probe in gallery) < 130
 
 
 def test_a_word_that_no_piece_covers_is_noted():

@@ -14,7 +14,7 @@ from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.store.directory import save_bundle
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import compile_layers, make_adam, update_weights
+from pellucid.train.update import compile_layers, make_optimizer, update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytestmark = pytest.mark.gpu
@@ -42,7 +42,7 @@ def train_model(
     model = Transformer(SIZES).train().to(device)
     if fused:
         compile_layers(model)
-    optimizer = make_adam(model, c)
+    optimizer = make_optimizer(model, c)
     losses = [update_weights(model, optimizer, [make_batch(n % 4)], 1e-3, c, precision).loss for n in range(12)]
     return losses, [parameter.detach().cpu() for parameter in model.parameters()]
 

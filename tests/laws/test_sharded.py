@@ -18,7 +18,7 @@ from pellucid.train.checkpoint import TrainState, list_checkpoints, reset_weight
 from pellucid.train.config import OptimConfig, RunConfig
 from pellucid.train.distributed import Workers, empty_batch, gather_tensor, place_model
 from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import batch_loss, make_adam
+from pellucid.train.update import batch_loss, make_optimizer
 from tests.laws.runs import read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.train.corpora import small_run
@@ -107,7 +107,7 @@ def first_of_two() -> Iterator[Workers]:
 def test_each_of_two_workers_keeps_half_of_weights_gradients_and_adam(first_of_two):
     total = sum(parameter.numel() for parameter in Transformer(CONFIG).parameters())
     model = place_model(Transformer(CONFIG), first_of_two, shard=True)
-    optimizer = make_adam(model, OptimConfig())
+    optimizer = make_optimizer(model, OptimConfig())
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -122,7 +122,7 @@ def test_each_of_two_workers_keeps_half_of_weights_gradients_and_adam(first_of_t
 def test_going_back_gives_each_worker_its_part_of_the_saved_weights(first_of_two, tmp_path):
     model, saved = place_model(Transformer(CONFIG), first_of_two, shard=True), Transformer(CONFIG)
     save_file({}, tmp_path / "training.safetensors")
-    reset_weights(TrainState(model, make_adam(model, OptimConfig()), stream=None), saved, tmp_path)  # pyright: ignore[reportArgumentType]
+    reset_weights(TrainState(model, make_optimizer(model, OptimConfig()), stream=None), saved, tmp_path)  # pyright: ignore[reportArgumentType]
     for shard, whole in zip(model.parameters(), saved.parameters(), strict=True):
         assert torch.equal(shard.to_local(), whole.chunk(2)[0])  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -135,7 +135,7 @@ def test_a_batch_that_does_not_fit_stops_a_sharded_run_and_says_what_to_do(first
     monkeypatch.setattr(updating, "batch_loss", raise_out_of_memory)
     with pytest.raises(MemoryError, match="cannot split its batch; resume with more workers"):
         update_within_memory(
-            model, make_adam(model, OptimConfig()), [empty_batch(1)], 0.1, OptimConfig(), "float32", first_of_two
+            model, make_optimizer(model, OptimConfig()), [empty_batch(1)], 0.1, OptimConfig(), "float32", first_of_two
         )
 
 

@@ -56,34 +56,36 @@ def train_by_hand(
     `rollback` is (a, b): after a updates, weights and optimiser become what they were after b, and the rate is halved.
     """
     _, train_state = loop.begin_run(run, out, NoOutput())
-    model, adam, factor = train_state.model, train_state.optimizer, 1.0
+    model, optimizer, factor = train_state.model, train_state.optimizer, 1.0
     before: dict[nn.Parameter, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
     for step in range(run.train.steps):
         batch = next(train_state.stream)
         if step not in skipped:
-            adam.param_groups[0]["lr"] = factor * learning_rate(step, step / run.train.steps, run.optim)
-            adam.zero_grad()
+            for group in optimizer.param_groups:
+                group["lr"] = factor * learning_rate(step, step / run.train.steps, run.optim)
+            optimizer.zero_grad()
             batch_loss(model, batch, run.optim.label_smoothing).backward()
             gradients = [p.grad for p in model.parameters() if p.grad is not None]
             norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
             clipped = (run.optim.clip / (norm / batch.target_tokens + 1e-6)).clamp(max=1.0)
             for gradient in gradients:
                 gradient *= clipped / batch.target_tokens
-            adam.step()
+            optimizer.step()
         if step + 1 == rollback[1]:
             for p in model.parameters():
-                before[p] = p.detach().clone(), {key: value.clone() for key, value in adam.state[p].items()}
+                before[p] = p.detach().clone(), {key: value.clone() for key, value in optimizer.state[p].items()}
         if step + 1 == rollback[0]:
             factor = 0.5
             with torch.no_grad():
                 for p, (weight, moments) in before.items():
                     p.copy_(weight)
-                    adam.state[p] = moments
+                    optimizer.state[p] = moments
     return {name: p.detach() for name, p in model.named_parameters()}
 
 
-def test_a_run_with_infinite_gradients_is_the_run_without_those_batches(tmp_path, monkeypatch):
-    run, skipped = small_run(tmp_path / "data", model={"dropout": 0.0}), {0, 3, 4, 9}
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_a_run_with_infinite_gradients_is_the_run_without_those_batches(kind, tmp_path, monkeypatch):
+    run, skipped = small_run(tmp_path / "data", model={"dropout": 0.0}, optim={"kind": kind}), {0, 3, 4, 9}
     monkeypatch.setattr(log, "REPORT_EVERY", 1)
     with poison_gradients(skipped, monkeypatch):
         train_run(run, tmp_path / "out")
@@ -98,11 +100,12 @@ def test_a_run_with_infinite_gradients_is_the_run_without_those_batches(tmp_path
 STREAK = {"steps": 31, "evaluate_every": 31, "save_every": 4, "dev_sentences": 1}
 
 
+@pytest.mark.parametrize("kind", ["adam", "muon"])
 def test_twenty_infinite_gradients_in_a_row_take_the_run_back_to_the_last_good_checkpoint_at_half_the_rate(
-    tmp_path, monkeypatch, capsys
+    kind, tmp_path, monkeypatch, capsys
 ):
     """Updates 6 to 25 are skipped; then the weights are those after 4, and 26 to 30 are made at half the rate."""
-    run = small_run(tmp_path / "data", model={"dropout": 0.0}, train=STREAK)
+    run = small_run(tmp_path / "data", model={"dropout": 0.0}, train=STREAK, optim={"kind": kind})
     monkeypatch.setattr(log, "REPORT_EVERY", 1)
     at_26 = {}
 

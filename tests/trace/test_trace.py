@@ -12,6 +12,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.config import SearchConfig
+from pellucid.decode.lines import LengthLimits
 from pellucid.decode.translate import Translator
 from pellucid.model.glossary import glossary
 from pellucid.trace import Record
@@ -266,6 +267,17 @@ def test_long_sentences_keep_their_patterns_and_longer_ones_are_refused():
         model.trace("The ball is blue and the cat is black. " * 15)
     with pytest.raises(ValueError, match=r"have 3 and 26\d pieces; a trace takes 256 a side"):
         model.trace("?", target="?" * 260)
+
+
+def test_a_pair_longer_than_those_of_training_is_read_whole():
+    model = small_traced()
+    model.translator.lengths = LengthLimits(20, 97)
+    with pytest.raises(ValueError, match="translated in 2 parts"):
+        model.trace("The ball is blue. The cat is black.")
+    trace = model.trace("The ball is blue. The cat is black.", target="Sí.")
+    assert trace.source.text == "The ball is blue. The cat is black."
+    pieces = len(trace.source.ids)
+    assert f"the sentence has {pieces} pieces, the longest source of training had 20" in trace.notes
 
 
 def test_a_trace_that_needs_too_much_memory_is_refused_with_the_numbers(monkeypatch):

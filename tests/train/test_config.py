@@ -24,7 +24,7 @@ def test_every_key_but_data_and_length_has_a_default():
 
 def test_a_typo_names_the_nearest_key():
     with pytest.raises(
-        ValueError, match=r"unknown key 'optim.warm_up'; did you mean 'warmup'\? \(known: peak, warmup, "
+        ValueError, match=r"unknown key 'optim.warm_up'; did you mean 'warmup'\? \(known: kind, peak, warmup, "
     ):
         make_small_run(optim={"warm_up": 3})
     with pytest.raises(ValueError, match="unknown key 'modle'; did you mean 'model'"):

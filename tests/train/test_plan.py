@@ -28,7 +28,8 @@ from pellucid.plan.estimate import (
 )
 from pellucid.plan.trial import EpochBatches
 from pellucid.train import update
-from pellucid.train.update import batch_loss
+from pellucid.train.config import OptimConfig
+from pellucid.train.update import batch_loss, make_optimizer
 from tests.train.corpora import small_run
 
 
@@ -85,10 +86,16 @@ def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm):
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     measured = sum(size for pointer, size in saved_bytes.items() if pointer not in weights)
     learned = sum(parameter.numel() for parameter in model.parameters())
-    estimate = estimate_memory(model.config, learned, rows, s, t)
+    parameters = count_parameters(model.config)
+    estimate = estimate_memory(model.config, parameters, "adam", rows, s, t)
     assert loss.isfinite()
     assert measured < estimate.activations < 1.5 * measured
-    assert (estimate.weights, estimate.gradients, estimate.adam) == (4 * learned, 4 * learned, 8 * learned)
+    assert (estimate.weights, estimate.gradients, estimate.optimizer) == (4 * learned, 4 * learned, 8 * learned)
+    optimizer = make_optimizer(model, OptimConfig(kind="muon"))
+    loss.backward()
+    optimizer.step()
+    kept = sum(mean.nbytes for state in optimizer.state.values() for mean in state.values() if mean.dim())
+    assert estimate_memory(model.config, parameters, "muon", rows, s, t).optimizer == kept < estimate.optimizer
 
 
 @pytest.mark.parametrize("corpora", [(), (CorpusShare("a", 40, 2.5), CorpusShare("b", 171, 0.5))])

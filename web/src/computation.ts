@@ -105,7 +105,7 @@ async function computeCell(numbers: TraceNumbers, row: TensorRow, index: number[
     case "mix":
       return computeProduct(numbers, op, index);
     case "scale":
-      return computeScaled(op.divisor, await readCell(numbers, op.inputs[0], index));
+      return computeScaled(op.divisor, await Promise.all(op.inputs.map((name) => readCell(numbers, name, index))));
     case "present":
       return makeConstant("1, because there is a piece here: a single sentence has no padding", 1);
     case "causal":
@@ -120,6 +120,8 @@ async function computeCell(numbers: TraceNumbers, row: TensorRow, index: number[
     }
     case "same":
       return copyNumber("the same number", await readCell(numbers, op.inputs[0], index));
+    case "given":
+      return copyNumber("given by a part of the model that the page has no formula of", await readCell(numbers, row.name, index));
   }
 }
 
@@ -156,13 +158,15 @@ function computeSum(operands: Operand[]): Computation {
   return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(terms) };
 }
 
-function computeScaled(divisor: number, x: Operand): Computation {
-  const value = x.value / divisor;
+function computeScaled(divisor: number, [x, addend]: Operand[]): Computation {
+  if (!x) throw new Error("nothing to scale");
+  const scaled = x.value / divisor;
   const steps: ComputationStep[] = [
     { text: "before", value: x.value, operands: [x] },
-    { text: `divided by ${formatRoot(divisor)}`, value },
+    { text: `divided by ${formatRoot(divisor)}`, value: scaled },
   ];
-  return listSteps(steps, Math.abs(value));
+  if (addend) steps.push({ text: "plus", value: scaled + addend.value, operands: [addend] });
+  return listSteps(steps, Math.abs(scaled) + Math.abs(addend?.value ?? 0));
 }
 
 function computeCausal(numbers: TraceNumbers, row: TensorRow, index: number[]): Computation {

@@ -61,7 +61,13 @@ export function makeFormula(op: Op): JSX.Element {
     case "dot":
       return display(line("s_{q,k} =", over("∑", "e"), "q_{q,e} k_{k,e}"));
     case "scale":
-      return display(line("s_{q,k} =", fraction(makeShortName(op.inputs[0]), makeRootOrNumber(op.divisor))));
+      return display(
+        line(
+          "s_{q,k} =",
+          fraction(makeShortName(op.inputs[0]), makeRootOrNumber(op.divisor)),
+          op.inputs[1] ? `+ ${makeShortName(op.inputs[1])}` : "",
+        ),
+      );
     case "present":
       return display('a_k = 1 "for every piece"');
     case "causal":
@@ -76,6 +82,8 @@ export function makeFormula(op: Op): JSX.Element {
       return display(ACTIVATIONS[op.function]);
     case "same":
       return display("y = x");
+    case "given":
+      return display('"given by the model"');
   }
 }
 

@@ -43,8 +43,8 @@ export type Op =
     }
   /** out[h,q,k] = sum_e a[h,q,e] b[h,k,e] */
   | { kind: "dot"; inputs: [string, string] }
-  /** out = x / divisor */
-  | { kind: "scale"; inputs: [string]; divisor: number }
+  /** out = x / divisor, plus the second input where there is one */
+  | { kind: "scale"; inputs: [string] | [string, string]; divisor: number }
   /** out[k] = 1 where a piece stands: without padding, everywhere */
   | { kind: "present" }
   /** out[q,k] = 1 where k <= q */
@@ -55,7 +55,9 @@ export type Op =
   | { kind: "mix"; inputs: [string, string] }
   | { kind: "activation"; inputs: [string]; function: "relu" | "gelu" | "silu" | "swiglu" }
   /** out is its input */
-  | { kind: "same"; inputs: [string] };
+  | { kind: "same"; inputs: [string] }
+  /** out is what a part of the model gave that the page has no formula of, such as a position encoding of one's own */
+  | { kind: "given" };
 
 export interface TensorRow {
   /** The name everywhere: "decoder.3.cross.pattern". */

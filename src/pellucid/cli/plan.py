@@ -76,7 +76,12 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
         "flop_per_update": plan.flops,
         "flop_per_second": plan.flops / plan.trial.seconds if plan.trial else None,
         "trial": asdict(plan.trial) if plan.trial else None,
-        "memory": {**asdict(plan.memory), "total": plan.memory.total, "free": plan.free_memory},
+        "memory": {
+            **asdict(plan.memory),
+            "adam": plan.memory.optimizer,  # the key's name before there was another optimizer
+            "total": plan.memory.total,
+            "free": plan.free_memory,
+        },
         "disk": {
             "checkpoints": plan.checkpoints,
             "checkpoint": plan.checkpoint_bytes,
@@ -148,8 +153,8 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
     )
     yield (
         f"memory      about {format_bytes(m.total)}: weights {format_bytes(m.weights)}, gradients "
-        f"{format_bytes(m.gradients)}, "
-        f"Adam {format_bytes(m.adam)}, activations of the largest batch {format_bytes(m.activations)}{trial_memory}"
+        f"{format_bytes(m.gradients)}, optimizer {format_bytes(m.optimizer)}, "
+        f"activations of the largest batch {format_bytes(m.activations)}{trial_memory}"
     )
     if plan.run.train.shard_model:  # activations are not sharded: each worker has its own batch
         yield (

@@ -310,7 +310,7 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
             [f"{name}.{tensor}" for name in names for tensor in ("pattern", "allowed", "v")],
         )
 
-        queries, keys = attention_axes(trace, names[0], "input" if probe.where == "decoder" else "output")
+        queries, keys = attention_axes(trace, names[0])
         readers = [queries.find(word) for word in probe.readers]
         ranks = [[keys.find(word) for word in rank] for rank in probe.order]
     except ValueError as error:

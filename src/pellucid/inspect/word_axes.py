@@ -151,7 +151,8 @@ def decoder_input_axis(trace: Trace) -> WordAxis:
 def attention_axes(trace: Trace, attention: str, side: str = "output") -> tuple[WordAxis, WordAxis]:
     """Return the axis that reads in an attention ("decoder.1.cross"), and the axis that is read.
 
-    Raises ValueError for another side than `SIDES`.
+    `side` is for cross-attention alone, whose rows may be named by the word they write or by the word they read; rows
+    of self-attention have the words they read. Raises ValueError for another side than `SIDES`.
     """
     if side not in SIDES:
         raise ValueError(

@@ -33,7 +33,7 @@ def attend(
         allowed = torch.ones(1, 1, q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
     products = watch("products", q @ k.transpose(-1, -2))
     scaled = products / q.shape[-1] ** 0.5
-    scores = watch("scores", scaled if bias is None else scaled + bias)
+    scores = watch("scores", scaled if bias is None else scaled + watch("position_bias", bias))
     pattern = watch("pattern", masked_softmax(scores, watch("allowed", allowed)))
     # The pattern is float32 at least; the values are bfloat16 where the weights are.
     return watch("head_output", (pattern if dropout is None else dropout(pattern)).to(v.dtype) @ v)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pellucid.model.config import ModelConfig
+from pellucid.model.positions import adds_bias
 
 LEGEND = {
     "B": "sentences; where a beam has several rows a sentence, the decoder's rows",
@@ -103,6 +104,7 @@ def _attention_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Itera
     y, key = ("memory", "S") if cross else (x, position)
     # Cross-attention is never rotated: source and target positions have no distance to each other.
     rotated = ", turned by position" if c.positions == "rotary" and not cross else ""
+    biased = not cross and adds_bias(c.positions)
     if prefix.startswith("encoder") or cross:
         allowed = TensorRow(
             "allowed", "B 1 1 S", "which source positions hold a piece, not padding", "source pieces != padding"
@@ -118,11 +120,15 @@ def _attention_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Itera
         ),
         TensorRow("v", f"B H {key} E", "what each position gives when it is read", f"{y} Wv + bv, split into heads"),
         TensorRow("products", f"B H {position} {key}", "how well each query fits each key", "q k^T"),
+        *(
+            [TensorRow("position_bias", f"1 H {position} {key}", "what positions add to the scores", "by position")]
+            * biased
+        ),
         TensorRow(
             "scores",
             f"B H {position} {key}",
             "the products at a scale that keeps the softmax soft",
-            "products / sqrt(E)",
+            "products / sqrt(E) + position_bias" if biased else "products / sqrt(E)",
         ),
         allowed,
         TensorRow(

@@ -95,6 +95,11 @@ POSITIONS: dict[str, type[Positions]] = {
 }
 
 
+def adds_bias(positions: str) -> bool:
+    """Whether the position encoding of this name adds numbers to the scores of self-attention."""
+    return POSITIONS[positions].bias is not Positions.bias
+
+
 def sinusoids(positions: int, d_model: int) -> Float[Tensor, "P D"]:
     """Return the table of sines and cosines of section 3.5 of the paper, one row for each position.
 

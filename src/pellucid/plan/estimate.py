@@ -8,6 +8,7 @@ from itertools import islice
 from math import ceil
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from pellucid.train.distributed import ALONE
 from pellucid.train.evaluate import EVALUATIONS
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.loss import CHUNK
+from pellucid.train.muon import matrix_blocks
 
 _TRIAL_SECONDS = 5.0
 """Seconds that the trial of a plan takes."""
@@ -46,6 +48,8 @@ class ParameterCounts:
     embeddings: int
     encoder: int
     decoder: int
+    matrices: int
+    """Those of the two stacks that are in matrices, which Muon changes."""
 
     @property
     def total(self) -> int:
@@ -59,14 +63,15 @@ class MemoryEstimate:
 
     weights: int
     gradients: int
-    adam: int
+    optimizer: int
+    """Running means of Adam, or of Muon and Adam."""
     activations: int
     """Estimate for the largest batch, with logits and the gradient of the loss."""
 
     @property
     def shared(self) -> int:
         """Bytes that train.shard_model divides among the workers."""
-        return self.weights + self.gradients + self.adam
+        return self.weights + self.gradients + self.optimizer
 
     @property
     def total(self) -> int:
@@ -144,8 +149,8 @@ class RunPlan:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Bytes of a checkpoint: the model and Adam's two means."""
-        return 3 * self.model_bytes
+        """Bytes of a checkpoint: the model and the optimizer's running means."""
+        return self.model_bytes + self.memory.optimizer
 
     @property
     def disk(self) -> int:
@@ -175,7 +180,7 @@ def plan_run(
         model = run.model.config(vocabulary, vocabulary, joint)
     parameters = count_parameters(model)
     rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
-    memory, free = estimate_memory(model, parameters.total, rows, sources, targets), free_memory(ALONE.device)
+    memory, free = estimate_memory(model, parameters, run.optim.kind, rows, sources, targets), free_memory(ALONE.device)
     trial = None
     # Trying what cannot fit would swap, or end the process, before any MemoryError.
     if free is None or memory.total < free:
@@ -251,7 +256,7 @@ def count_pieces(ids: NDArray[np.integer], vocabulary: int, block: int = 2**22) 
 
 
 _FLOAT_BYTES = 4
-"""Bytes of a weight, of its gradient and of each of Adam's two means, in every precision."""
+"""Bytes of a weight, of its gradient and of each of its running means, in every precision."""
 
 
 def training_flops(c: ModelConfig, s: int, t: int) -> float:
@@ -287,10 +292,12 @@ def count_parameters(c: ModelConfig) -> ParameterCounts:
         # Whatever belongs to neither stack are embeddings, the output bias among them.
         group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
         counts[group] += parameter.numel()
-    return ParameterCounts(**counts)
+    return ParameterCounts(**counts, matrices=sum(matrix.numel() for matrix in matrix_blocks(model)))
 
 
-def estimate_memory(c: ModelConfig, parameters: int, rows: int, s: int, t: int) -> MemoryEstimate:
+def estimate_memory(
+    c: ModelConfig, parameters: ParameterCounts, optimizer: Literal["adam", "muon"], rows: int, s: int, t: int
+) -> MemoryEstimate:
     """Estimate the memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
 
     The backward pass needs each sublayer's input, its normalised input, its dropout mask and the operands of its
@@ -305,9 +312,10 @@ def estimate_memory(c: ModelConfig, parameters: int, rows: int, s: int, t: int) 
     # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
     return MemoryEstimate(
-        _FLOAT_BYTES * parameters,
-        _FLOAT_BYTES * parameters,
-        2 * _FLOAT_BYTES * parameters,
+        _FLOAT_BYTES * parameters.total,
+        _FLOAT_BYTES * parameters.total,
+        # Adam keeps two means of each parameter, Muon one.
+        _FLOAT_BYTES * (2 * parameters.total - (parameters.matrices if optimizer == "muon" else 0)),
         _FLOAT_BYTES * (encoder + decoder + memory_keys_and_values + logits),
     )
 

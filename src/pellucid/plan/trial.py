@@ -20,7 +20,7 @@ from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
 from pellucid.train.process import tune_memory
 from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import compile_layers, learning_rate, make_adam
+from pellucid.train.update import compile_layers, learning_rate, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def try_updates(
     model = Transformer(model_config).train().to(ALONE.device)
     if run.train.compile:
         compile_layers(model)
-    optimizer = make_adam(model, run.optim)
+    optimizer = make_optimizer(model, run.optim)
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pellucid.model import ModelConfig
 from pellucid.model.layers import EPSILON
+from pellucid.model.positions import adds_bias
 
 Kind = Literal[
     "lookup",
@@ -25,8 +26,12 @@ Kind = Literal[
     "mix",
     "activation",
     "same",
+    "given",
 ]
-"""Kinds of operations; `recompute` has a formula for each, and `Op` of web/src/types.ts says it in words."""
+"""Kinds of operations; `recompute` has a formula for each but "given", which is what only the model itself can make.
+
+`Op` of web/src/types.ts says each in words.
+"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ _FIELDS: dict[Kind, str] = {
     "mix": "inputs",
     "activation": "inputs function",
     "same": "inputs",
+    "given": "",
 }
 
 _NamedOperation = tuple[str, Operation]
@@ -146,8 +152,9 @@ def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_Name
     y = "memory" if cross else x
     # Queries and keys of cross-attention stand in different sentences: their distance means nothing.
     turned = c.positions == "rotary" and not cross
-    q, k, v, products, scores, allowed, pattern, head_output = (
-        f"{inside}.{last}" for last in ("q", "k", "v", "products", "scores", "allowed", "pattern", "head_output")
+    q, k, v, products, position_bias, scores, allowed, pattern, head_output = (
+        f"{inside}.{last}"
+        for last in ("q", "k", "v", "products", "position_bias", "scores", "allowed", "pattern", "head_output")
     )
     # One weight holds the three projections: rows of all queries, then of all keys, then of all values.
     weight, bias = f"{inside}.qkv.weight", f"{inside}.qkv.bias"
@@ -156,7 +163,11 @@ def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[_Name
     yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * c.d_model, split=True)
     yield products, Operation("dot", (q, k))
     # The divisor is sqrt(d_k), the width of one head (Vaswani et al. 2017, 3.2.1).
-    yield scores, Operation("scale", (products,), divisor=c.head_width**0.5)
+    if adds_bias(c.positions) and not cross:
+        yield position_bias, Operation("given")
+        yield scores, Operation("scale", (products, position_bias), divisor=c.head_width**0.5)
+    else:
+        yield scores, Operation("scale", (products,), divisor=c.head_width**0.5)
     yield allowed, Operation("present" if cross or inside.startswith("encoder") else "causal")
     yield pattern, Operation("softmax", (scores, allowed))
     yield head_output, Operation("mix", (pattern, v))
@@ -218,7 +229,7 @@ def recompute(
         case "dot":
             result = x[0] @ x[1].swapaxes(1, 2)
         case "scale":
-            result = x[0] / operation.divisor
+            result = sum(x[1:], x[0] / operation.divisor)
         case "present":
             # A trace is of one sentence, which has no padding.
             result = np.ones(shape)
@@ -232,6 +243,8 @@ def recompute(
             result = ACTIVATIONS[operation.function](x[0])
         case "same":
             result = x[0]
+        case "given":
+            raise ValueError("a tensor that is given has no formula to recompute it by")
     return result.reshape(shape)
 
 

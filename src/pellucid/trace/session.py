@@ -214,7 +214,8 @@ def trace_sentence(
     _refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
         raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
-    segment = only_segment(translator, sentence, config)
+    # A pair that is given is read as it is; only a search would split a line longer than those of training.
+    segment = only_segment(translator, sentence, config if target is None else replace(config, too_long="refuse"))
     if prefix_ids and segment.request.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
@@ -289,6 +290,9 @@ def _refuse_untraceable_model(translator: Translator) -> None:
 def _trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
     """Return remarks that a reader of the trace should know."""
     notes = []
+    if len(source.ids) > translator.lengths.longest_trained:
+        longest = translator.lengths.longest_trained
+        notes.append(f"the sentence has {len(source.ids)} pieces, the longest source of training had {longest}")
     if source.text != sentence.strip():
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:

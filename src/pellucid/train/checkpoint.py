@@ -60,7 +60,7 @@ class TrainState:
     """
 
     model: Transformer
-    optimizer: torch.optim.Adam
+    optimizer: torch.optim.Optimizer
     stream: Stream
     counts: RunCounts = field(default_factory=RunCounts)
     prefetcher: Prefetcher = field(default_factory=Prefetcher)
@@ -87,7 +87,7 @@ def gather_state(state: TrainState, workers: Workers) -> TrainState:
     if workers.is_first:
         with workers.device:
             model = Transformer(state.model.config).train()  # its random weights are overwritten
-        copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))
+        copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))  # holds the states only
     for parameter, copied in zip(state.model.parameters(), copy.model.parameters(), strict=True):
         weight, averages = gather_tensor(parameter.detach()), state.optimizer.state.get(parameter, {})
         # Every worker takes part in each gather, also those that keep nothing of it.
@@ -142,10 +142,10 @@ def reset_weights(state: TrainState, model: Transformer, directory: Path) -> Non
 
 
 def _load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
-    """Restore Adam's averages and step counts of every parameter from the names they are saved under."""
+    """Restore the running means and step counts of every parameter from the names they are saved under."""
     by_parameter: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is Adam's, the rest the parameter's name.
+        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is the optimizer's, the rest the parameter's.
         kind, _, name = key.partition(".")
         by_parameter.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():

@@ -156,12 +156,17 @@ class TrainConfig:
     minutes: Annotated[float | None, "or minutes to train, evaluations and saving included"] = None
     batch_tokens: Annotated[int, "target positions in a batch, padding counted"] = 4096
     accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
+    initial_embeddings: Annotated[
+        Literal["random", "text"],
+        "embeddings that a new model begins with: random vectors, or from the training pairs, so that a word and its "
+        "translation begin as neighbours (where both languages share one table)",
+    ] = "random"
     precision: Annotated[
         Literal["float32", "bfloat16"],
         "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",
     ] = "float32"
     shard_model: Annotated[
-        bool, "each worker keeps only a part of the weights, gradients and Adam's memory: for a model too large for one"
+        bool, "each worker keeps only a part of the weights, gradients and running means: for a model too large for one"
     ] = False
     compile: Annotated[bool, "fuse the layers with torch.compile: takes minutes at the start, is faster on a GPU"] = (
         False
@@ -200,8 +205,12 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """Adam and its learning rate (paper, 5.3)."""
+    """The optimizer and its learning rate (paper, 5.3)."""
 
+    kind: Annotated[
+        Literal["adam", "muon"],
+        "Adam for all weights, as in the paper, or Muon for the matrices inside the layers and Adam for the others",
+    ] = "adam"
     peak: Annotated[float, "learning rate at the end of the warm-up"] = 1e-3
     warmup: Annotated[int, "updates until the learning rate is at its peak"] = 1000
     schedule: Annotated[

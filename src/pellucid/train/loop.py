@@ -30,10 +30,11 @@ from pellucid.train.checkpoint import (
     write_text_whole,
 )
 from pellucid.train.config import RunConfig
-from pellucid.train.data import CorpusAccount, read_data
+from pellucid.train.data import CorpusAccount, TrainingData, read_data
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
-from pellucid.train.initial_model import ancestry_notes, open_initial_model
+from pellucid.train.initial_embeddings import fill_embeddings_from_text
+from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
 from pellucid.train.log import NoOutput, ProgressOutput, RunLog, choose_output
 from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
@@ -52,7 +53,7 @@ from pellucid.train.update import (
     explain_float32,
     is_out_of_memory,
     learning_rate,
-    make_adam,
+    make_optimizer,
 )
 
 _RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
@@ -261,8 +262,9 @@ def begin_run(
     # Before the weights are drawn, so that they are the same on every worker.
     torch.manual_seed(run.seed)
     model = Transformer(run.model_config(data.tokenizer))
-    model = place_model((initial.fill(model) if initial else model).train(), workers, run.train.shard_model)
-    state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
+    origin = _initialise_weights(model, run, data, initial, workers)
+    model = place_model(model.train(), workers, run.train.shard_model)
+    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
@@ -272,7 +274,6 @@ def begin_run(
         f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
-    origin = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"] if initial else []
     for note in (*origin, *data.notes, *setup.dev.notes, summary):
         output.say(note)
     if workers.world_size > 1:
@@ -290,6 +291,28 @@ def begin_run(
         write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
+
+
+def _initialise_weights(
+    model: Transformer, run: RunConfig, data: TrainingData, initial: InitialModel | None, workers: Workers
+) -> list[str]:
+    """Change the weights of a new model to those of the initial model, or its embeddings; return notes about them."""
+    from_text = run.train.initial_embeddings == "text"
+    if initial:
+        initial.fill(model)
+        notes = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"]
+        if from_text:
+            notes.append("train.initial_embeddings = text is for new models; this one keeps the embeddings it has")
+        return notes
+    if not from_text:
+        return []
+    if model.config.tie != "all":
+        return [
+            "train.initial_embeddings = text needs one table of embeddings for both languages (model.tie = all, "
+            "tokenizer.joint = true); the tables of this model begin at random"
+        ]
+    fill_embeddings_from_text(model, data.encoded, run.seed, workers)
+    return []
 
 
 def _describe_pair_counts(read: int, trained: int) -> str:
@@ -316,7 +339,7 @@ def resume_run(
     data = read_data(run, saved.tokenizer)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
     model = place_model(saved.model.train(), workers, run.train.shard_model)
-    state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
+    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     # Optimiser, position in the data and counts; the weights came with the bundle.
     restore_state(state, checkpoint)
     output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
@@ -383,7 +406,7 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
     state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         return
-    with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and Adam's two means
+    with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and two running means
         if not checkpoint.exists():
             manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}

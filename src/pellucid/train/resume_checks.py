@@ -25,7 +25,8 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
     whether the model is sharded may change.
     """
     began = read_run(out / "run.toml", began=out)
-    fixed = [("", "seed"), *(("train", key) for key in ("batch_tokens", "accumulate", "precision"))]
+    fixed_train = ("batch_tokens", "accumulate", "initial_embeddings", "precision")
+    fixed = [("", "seed"), *(("train", key) for key in fixed_train)]
     fixed += [
         (section, setting.name)
         for section in ("data", "tokenizer", "model", "optim")

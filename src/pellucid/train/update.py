@@ -1,15 +1,13 @@
-"""One update of the weights, from the forward pass to Adam's step, and the learning rate that it is made with.
+"""One update of the weights, from the forward pass to the optimizer's step, and the learning rate that it is made with.
 
 Losses are summed over all batches and workers and divided once, by all target tokens, so that accumulation and data
 parallelism do not change the result.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from math import isfinite
 
 import torch
@@ -20,9 +18,11 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 from pellucid.model.dropout import seeded_dropout
+from pellucid.processor import thread_pool
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_of_rows, loss_sum
+from pellucid.train.muon import Muon, matrix_blocks
 
 POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
 """Target positions for which another thread pays off, as every batch has a cost that does not depend on its length.
@@ -137,7 +137,7 @@ def update_weights(
         loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
         result = UpdateResult(loss_value / tokens, tokens, norm_value, rate, halved, tuple(left_out), pairs_left_out)
 
-        # Step, unless a number is not finite: Adam's averages would keep a NaN for ever, so it must not see one.
+        # Step, unless a number is not finite: running means would keep a NaN for ever, so they must not see one.
         if not result.skipped:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -193,7 +193,7 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
         return 1
     worth = max(batch.target_in.numel() for batch in batches) // POSITIONS_PER_THREAD[precision]
     room = GRADIENT_BYTES // sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    # The processor's other threads work inside of each of these: see `_pool`.
+    # The processor's other threads work inside of each of these: see `processor.thread_pool`.
     return max(1, min(torch.get_num_threads(), worth, room, *(len(batch.source) for batch in batches)))
 
 
@@ -221,7 +221,7 @@ def _backward_on_threads(
             gradients = _add_tensors(gradients, list(gradients_of_batch)) if gradients else list(gradients_of_batch)
         return total, gradients
 
-    results = list(_pool(threads, max(1, torch.get_num_threads() // threads)).map(backward_share, range(threads)))
+    results = list(thread_pool(threads, max(1, torch.get_num_threads() // threads)).map(backward_share, range(threads)))
     if too_large := [index for index in results if isinstance(index, int)]:
         raise BatchTooLarge(min(too_large))
     # Reduced in the order of the threads, whoever was first: floating-point sums depend on the order.
@@ -260,13 +260,6 @@ def _step_threads(model: Transformer) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-@cache
-def _pool(threads: int, inside: int) -> ThreadPoolExecutor:
-    # Cached: the libraries below torch set up a good deal for every new thread. With more threads here, each gets fewer
-    # for its own products.
-    return ThreadPoolExecutor(threads, "update", initializer=torch.set_num_threads, initargs=(inside,))
-
-
 def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer:
     """Compile the layers that training runs through, and the loss, with torch.compile; batches may have any shape.
 
@@ -285,10 +278,18 @@ def explain_float32(precision: str, device: torch.device) -> str | None:
     return f"train.precision = bfloat16, which {describe_missing_bfloat16(device)}: products are made in float32"
 
 
-def make_adam(model: nn.Module, c: OptimConfig) -> torch.optim.Adam:
-    """Return Adam over all parameters of the model."""
+def make_optimizer(model: Transformer, c: OptimConfig) -> torch.optim.Optimizer:
+    """Return the optimizer of a run, which changes all parameters of the model."""
+    if c.kind == "adam":
+        return make_adam(model.parameters(), c)
+    grids = matrix_blocks(model)
+    return Muon(grids, make_adam((p for p in model.parameters() if p not in grids), c))
+
+
+def make_adam(parameters: Iterable[nn.Parameter], c: OptimConfig) -> torch.optim.Adam:
+    """Return Adam over these parameters (paper, 5.3)."""
     # lr is set before each step from `learning_rate`; fused updates all parameters in one pass over them.
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(c.beta1, c.beta2), eps=c.epsilon, fused=True)
+    return torch.optim.Adam(parameters, lr=0.0, betas=(c.beta1, c.beta2), eps=c.epsilon, fused=True)
 
 
 def learning_rate(step: int, progress: float, c: OptimConfig) -> float:

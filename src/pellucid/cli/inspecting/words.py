@@ -1,6 +1,7 @@
 """`pellucid inspect similar`, `neighbours`, `analogy` and `project`: words as vectors."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,8 @@ def show_similarity(
     """Measure how similar the vectors of words are.
 
     Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
-    vectors. Compare with the last line: the cosine of two pieces of this vocabulary on average.
+    vectors. Compare with the last lines: the cosine of two pieces of this vocabulary on average, and how far above or
+    below it each pair of up to five words is.
     """
     from pellucid.inspect.words import embedding_table
     from pellucid.store.directory import load_bundle
@@ -70,6 +72,11 @@ def show_similarity(
     ]
     write_table([["word", "pieces", *(word.text for word in spelled_words)], *rows], "ll" + "r" * len(spelled_words))
     write_lines(["", f"two pieces of this vocabulary: {chance.mean:.3f} on average, deviation {chance.deviation:.3f}"])
+    # Of more words there would be more lines than anybody reads.
+    for a, b in combinations(range(len(words)), 2) if len(words) <= 5 else ():
+        above = (cosines[a, b] - chance.mean) / max(chance.deviation, 1e-12)
+        place = f"{abs(above):.1f} deviations {'above' if above >= 0 else 'below'} the average"
+        write_lines([f"{words[a]} and {words[b]}: {cosines[a, b]:.3f}, {place}"])
 
 
 NEIGHBOURS_EXAMPLES = """\

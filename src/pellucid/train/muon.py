@@ -1,0 +1,195 @@
+"""Muon, an optimizer whose step is equally strong in every direction of a weight matrix (Jordan et al. 2024)."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pellucid.model import Transformer
+from pellucid.model.bfloat16 import has_native_bfloat16
+from pellucid.processor import thread_pool
+from pellucid.train.distributed import gather_tensor, shard_like
+
+MOMENTUM = 0.95
+"""Share of the running mean of the gradients that an update keeps (Jordan et al. 2024)."""
+
+STEP_SIZE = 0.2
+"""Root mean square of the numbers of a step at a learning rate of 1, which is about that of Adam's steps.
+
+One learning rate then suits both optimizers (Liu et al. 2025, section 2.2).
+"""
+
+ITERATIONS = 3
+"""Polynomials applied to each matrix, one after the other; each takes three products of matrices."""
+
+SMALLEST_SINGULAR_VALUE = 0.02
+"""Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller."""
+
+
+_REMEZ_ROUNDS = 20
+"""Rounds of Remez' algorithm, whose error squares in each: far more than float64 has digits for."""
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for the matrices inside the layers and Adam for all other weights, both at one learning rate.
+
+    Muon keeps a running mean of each matrix's gradients, as Adam does, and replaces it by the nearest matrix that has
+    only singular values of 1. A gradient is large in a few directions, and so are Adam's steps; Muon's are equally
+    large in all, so that rare directions are learned as fast as common ones.
+    """
+
+    def __init__(self, grids: Mapping[nn.Parameter, tuple[int, int]], adam: torch.optim.Adam) -> None:
+        """Take the matrices, each with the rows and columns of blocks that it consists of, and Adam over the rest."""
+        super().__init__(list(grids), {"lr": 0.0})
+        self._grids, self._adam = dict(grids), adam
+        # Now, for the caller may use fewer during a step.
+        self._threads = torch.get_num_threads()
+        # Shared, not copied: callers set learning rates and save states without knowing that there are two optimizers.
+        self.param_groups += adam.param_groups
+        self.state = adam.state
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Change all weights once, by their gradients; `closure` is not used."""
+        self._adam.step()
+        rate = self.param_groups[0]["lr"]
+        # A sharded matrix is gathered first: its singular values are those of the whole.
+        blocks = [cut_blocks(gather_tensor(self._add_gradient(m)), *grid) for m, grid in self._grids.items()]
+        directions = orthogonalize_all(blocks, self._threads)
+        for (matrix, grid), direction in zip(self._grids.items(), directions, strict=True):
+            # The r rows of a block, r <= c, have squares that sum up to r, over r * c numbers.
+            size = STEP_SIZE * max(direction.shape[1:]) ** 0.5
+            matrix.sub_(shard_like(join_blocks(direction, *grid), matrix), alpha=rate * size)
+
+    def _add_gradient(self, matrix: nn.Parameter) -> Tensor:
+        """Add the gradient of a matrix to its running mean, and return the mean with the gradient added once more."""
+        state, gradient = self.state[matrix], matrix.grad
+        assert gradient is not None
+        if not state:
+            state["momentum"] = torch.zeros_like(matrix)
+        momentum = state["momentum"].mul_(MOMENTUM).add_(gradient, alpha=1 - MOMENTUM)
+        # Nesterov's momentum: the mean as it will be if the next gradient is like this one.
+        return (gradient * (1 - MOMENTUM)).add_(momentum, alpha=MOMENTUM)
+
+
+def matrix_blocks(model: Transformer) -> dict[nn.Parameter, tuple[int, int]]:
+    """Return the matrices of the model's layers, each with the rows and columns of blocks that it consists of.
+
+    Each head has projections of its own to queries, keys and values, and from its output (paper, 3.2.2); the model
+    keeps those of all heads in one matrix. Embeddings, norms and biases are not among them: Muon does not suit them.
+    """
+    heads, grids = model.config.heads, {}
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2 and name.startswith(("encoder.", "decoder.")):
+            if name.endswith("qkv.weight"):
+                grid = 3 * heads, 1
+            elif name.endswith("output.weight"):
+                grid = 1, heads
+            elif name.endswith("inner.weight") and model.config.activation == "swiglu":
+                grid = 2, 1
+            else:
+                grid = 1, 1
+            grids[parameter] = grid
+    return grids
+
+
+def cut_blocks(matrix: Float[Tensor, "R C"], rows: int, columns: int) -> Float[Tensor, "n r c"]:
+    """Cut a matrix into a grid of equal blocks, listed row by row.
+
+    >>> cut_blocks(torch.tensor([[1, 2], [3, 4]]), 2, 1).tolist()
+    [[[1, 2]], [[3, 4]]]
+    """
+    return matrix.unflatten(1, (columns, -1)).unflatten(0, (rows, -1)).transpose(1, 2).flatten(0, 1)
+
+
+def join_blocks(blocks: Float[Tensor, "n r c"], rows: int, columns: int) -> Float[Tensor, "R C"]:
+    """Put the blocks of `cut_blocks` together again."""
+    return blocks.unflatten(0, (rows, columns)).transpose(1, 2).flatten(2, 3).flatten(0, 1)
+
+
+def orthogonalize_all(stacks: Sequence[Float[Tensor, "n r c"]], threads: int) -> list[Float[Tensor, "n r c"]]:
+    """Return `orthogonalize` of matrices of any shapes; those of one shape are made together.
+
+    On a CPU, `threads` threads share the matrices: a single product is too small to be shared.
+    """
+    by_shape: dict[tuple[int, ...], list[int]] = {}
+    for index, stack in enumerate(stacks):
+        by_shape.setdefault(tuple(sorted(stack.shape[1:])), []).append(index)
+    if stacks[0].device.type != "cpu":
+        threads = 1
+    # A list of shares for each shape.
+    shares = [torch.cat([_lay_flat(stacks[i]) for i in indices]).chunk(threads) for indices in by_shape.values()]
+    done = thread_pool(threads, 1).map(orthogonalize, chain.from_iterable(shares))
+    directions = list(stacks)
+    for indices, shares_of_shape in zip(by_shape.values(), shares, strict=True):
+        whole = torch.cat([next(done) for _ in shares_of_shape])
+        for i, direction in zip(indices, whole.split([len(stacks[i]) for i in indices]), strict=True):
+            directions[i] = direction if direction.shape == stacks[i].shape else direction.mT
+    return directions
+
+
+def _lay_flat(stack: Float[Tensor, "n r c"]) -> Tensor:
+    """Transpose matrices that have more rows than columns."""
+    return stack if stack.shape[1] <= stack.shape[2] else stack.mT
+
+
+@torch.no_grad()
+def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
+    """Return, for each matrix, about the nearest one whose singular values are all 1; r is at most c.
+
+    If M = U S V^T, that is U V^T. An odd polynomial p applied to M gives U p(S) V^T, and needs no U and no V:
+    p(M) = a M + b (M M^T) M + c (M M^T)^2 M. The polynomials are those of Polar Express (Amsel et al. 2025). Directions
+    that are much weaker than the others (SMALLEST_SINGULAR_VALUE) and a matrix of zeros stay below 1.
+    """
+    dtype = matrices.dtype
+    # Only as a share of the norm, for gradients may be so small that their squares vanish.
+    x = matrices / matrices.abs().amax((-2, -1), keepdim=True).clamp(min=torch.finfo(dtype).tiny)
+    if has_native_bfloat16(x.device):
+        x = x.bfloat16()
+    gram = x @ x.mT
+    # Rows are scaled so that no singular value is above 1, and most are not far below ("almost orthogonal", Prach and
+    # Lampert 2022; before Muon's polynomials: Boissin et al. 2025). It saves two polynomials of five.
+    scale = gram.abs().sum(-1, keepdim=True).clamp(min=torch.finfo(dtype).tiny).rsqrt()
+    x, gram = scale * x, scale * gram * scale.mT
+    for number, (a, b, c) in enumerate(polar_polynomials(ITERATIONS, SMALLEST_SINGULAR_VALUE)):
+        if number > 0:
+            gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.to(dtype)
+
+
+@cache
+def polar_polynomials(count: int, smallest: float) -> tuple[tuple[float, float, float], ...]:
+    """Return the polynomials a x + b x^3 + c x^5 that, one after the other, bring [smallest, 1] nearest to 1.
+
+    The best of each step is also the best of all together (Amsel et al. 2025, theorem 4.1).
+    """
+    low, high, polynomials = smallest, 1.0, []
+    for _ in range(count):
+        polynomial, error = fit_polynomial(low, high)
+        polynomials.append(polynomial)
+        low, high = 1 - error, 1 + error
+    return tuple(polynomials)
+
+
+def fit_polynomial(low: float, high: float) -> tuple[tuple[float, float, float], float]:
+    """Return the odd polynomial of degree 5 that is nearest to 1 on [low, high], and its largest error there.
+
+    Its error is equally large, with changing sign, at four points (Chebyshev): both ends and the two extremes between
+    them. Remez' algorithm solves for the polynomial, moves the two points to its extremes, and starts again.
+    """
+    points, solution = np.linspace(low, high, 4), np.zeros(4)
+    for _ in range(_REMEZ_ROUNDS):
+        # Four equations for the three coefficients and the error.
+        equations = np.stack([points, points**3, points**5, [1, -1, 1, -1]], axis=1)
+        solution = np.linalg.solve(equations, np.ones(4))
+        a, b, c, _ = solution
+        # The derivative is a + 3 b x^2 + 5 c x^4.
+        points[1:3] = np.sort(np.sqrt(np.roots([5 * c, 3 * b, a]).real))
+    a, b, c, error = map(float, solution)
+    return (a, b, c), error
