@@ -115,7 +115,7 @@ def page_lines(
     shares: dict[tuple[str, str, str], dict[int, float]],
 ) -> Iterator[str]:
     """Yield the lines of the page."""
-    yield "# The same answer every time\n"
+    yield "# The same translations in different batches and orders\n"
     yield f"    {' '.join(['python -m benchmarks.invariance', *sys.argv[1:]])}\n"
     yield f"{machine()}, {time.strftime('%Y-%m-%d')}; {options.model}, {sentences:,} sentences, {tenth:,} where a share"
     yield "is measured and nothing promised.\n"

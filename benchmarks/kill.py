@@ -214,7 +214,7 @@ def make_page(campaign_rows: Rows, seed: int) -> str:
         "seconds": round(campaign_rows.sum(lambda row: row["seconds"])),
     }
     table = "\n".join(f"| {label} | {number:,} |" for label, number in rows.items())
-    return f"""# Killed at any moment
+    return f"""# Training killed at random moments and resumed
 
 Made by `python -m benchmarks.kill --kills {kills} --seed {seed}` on {machine()}.
 

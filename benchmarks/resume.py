@@ -178,7 +178,7 @@ def make_page(rows: list[dict[str, Any]], command: str) -> str:
     ]
     head = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
     table, epochs = "\n".join(lines), 1 + max(row["epoch"] for row in rows)
-    return f"""# Gone on with from many places
+    return f"""# Training resumed from many places
 
 Made by `{command}` on {machine()}.
 

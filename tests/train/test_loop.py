@@ -168,7 +168,9 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     files = {"source": "a.en", "target": "a.es"}
     choice = choose_settings(files, pairs)
     assert choice.tables["model"]["size"] == size
-    assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch}
+    embeddings = {"initial_embeddings": "text"} if size == "tiny" else {}
+    assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch, **embeddings}
+    assert make_run(choice.tables).optim.kind == ("muon" if size == "tiny" else "adam")
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
     overridden = choose_settings(files, pairs, size="base", steps=9)
