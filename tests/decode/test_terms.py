@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
-from pellucid.decode.terms.glossary import Terms, TermSpan, protected_span, term_spellings
+from pellucid.decode.terms.glossary import (
+    Terms,
+    TermSpan,
+    protected_span,
+    target_spellings,
+    term_spellings,
+    unwritable_texts,
+)
 from pellucid.decode.terms.word_edges import EDGE, edge_positions
 from tests.decode.models import LINES, small_tokenizer
 from tests.growth import assert_linear
@@ -139,12 +146,37 @@ def test_a_mapping_is_read_as_its_pairs_and_never_by_its_letters():
         Terms.from_pairs([("is", 5)])  # pyright: ignore[reportArgumentType]
 
 
+def draw_text(generator: random.Random, most: int) -> str:
+    words = ["a", "b", "A", "ab", "AB", "-", "."]
+    return " ".join("".join(generator.choices(words, k=generator.randint(1, 2))) for _ in range(most))
+
+
+def draw_terms(generator: random.Random, most: int) -> dict[str, str]:
+    return {draw_text(generator, generator.randint(1, 5)): draw_text(generator, 1) for _ in range(most)}
+
+
 def test_terms_of_a_request_go_before_those_of_the_server():
-    server_terms, request_terms = (
-        Terms.from_pairs([("dog", "Hund"), ("cat", "Katze")]),
-        Terms.from_pairs({"dog": "Köter"}),
-    )
-    assert server_terms.with_others(request_terms) == Terms.from_pairs([("dog", "Köter"), ("cat", "Katze")])
+    combined = Terms.from_pairs([("dog", "Hund"), ("cat", "Katze")]).with_others(Terms.from_pairs({"dog": "Köter"}))
+    assert matched_targets("a cat and a dog", combined) == [("Katze",), ("Köter",)]
+    generator = random.Random(7)
+    for _ in range(500):
+        server, request = (draw_terms(generator, generator.randint(0, 12)) for _ in range(2))
+        text = draw_text(generator, generator.randint(0, 20))
+        combined = Terms.from_pairs(server).with_others(Terms.from_pairs(request))
+        assert combined.matches(text) == Terms.from_pairs({**server, **request}).matches(text)
+
+
+def test_nothing_of_the_terms_of_the_server_is_made_again(monkeypatch):
+    server_terms = Terms.from_pairs({f"w{i}": "bola" for i in range(500)})
+    server_terms.prepare(small_tokenizer())
+    monkeypatch.setattr(Terms, "from_rows", None)  # whatever makes terms of pairs
+    with_own = [server_terms.with_others(Terms({"dog": ("casa",)}, {"dog": ("dog",)})) for _ in range(2)]
+    monkeypatch.setattr(Tokenizer, "encode_target", lambda self, lines: [[5, EOS] for _ in lines if lines == ["casa"]])
+    monkeypatch.setattr(Tokenizer, "decode_targets", lambda self, rows: ["casa" for _ in rows])
+    for terms in with_own:
+        terms.prepare(small_tokenizer())
+        assert matched_targets("dog w7", terms) == [("casa",), ("bola",)]
+        assert terms.base is server_terms
 
 
 def test_pairs_with_an_empty_side_are_named():
@@ -160,23 +192,41 @@ def test_a_sentence_asks_for_its_targets_in_pieces():
     tokenizer = small_tokenizer()
     bola, casa, gato = (term_spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
     terms = Terms.from_pairs([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
-    spellings = [match.pieces(tokenizer) for match in terms.matches("The house, the ball, the house. A cat.")]
+    matches = terms.matches("The house, the ball, the house. A cat.")
+    spellings = [target_spellings(tokenizer, match.targets) for match in matches]
     assert spellings == [casa, bola, casa, (*gato, *casa)]
 
 
-def test_targets_without_pieces_are_named(monkeypatch):
+def test_targets_without_pieces_are_named_after_one_call_of_the_tokenizer(monkeypatch):
     tokenizer = small_tokenizer()
     TERMS.refuse_unwritable(tokenizer)
-    encode = Tokenizer.encode_target
+    encode, calls = Tokenizer.encode_target, []
 
     def encode_with_unknown(self: Tokenizer, lines: list[str]) -> list[list[int]]:
+        calls.append(lines)
         return [[UNK, EOS] if "ö" in line else ids for line, ids in zip(lines, encode(self, lines), strict=True)]
 
     monkeypatch.setattr(Tokenizer, "encode_target", encode_with_unknown)
-    decode = Tokenizer.decode_target  # of an imported tokenizer it is a text that may be asked for
-    monkeypatch.setattr(Tokenizer, "decode_target", lambda self, ids: "Köter" if UNK in ids else decode(self, ids))
+    decode = Tokenizer.decode_targets  # of an imported tokenizer it is a text that may be asked for
+    monkeypatch.setattr(
+        Tokenizer,
+        "decode_targets",
+        lambda self, rows: ["Köter" if UNK in ids else decode(self, [ids])[0] for ids in rows],
+    )
     with pytest.raises(ValueError, match=r"^the term 'Köter' cannot be written by this model$"):
-        TERMS.refuse_unwritable(tokenizer)
+        Terms(TERMS.exact).refuse_unwritable(tokenizer)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a  b", " a", "a ", "", "bola", "犬", "(", "Köter"])
+def test_all_texts_that_cannot_be_written_are_found_at_once(text):
+    for tokenizer in (small_tokenizer(), lowercase_tokenizer()):
+        try:
+            term_spellings(tokenizer, text)
+        except ValueError:
+            assert unwritable_texts(tokenizer, ["casa", text, "bola"]) == [text]
+        else:
+            assert unwritable_texts(tokenizer, ["casa", text, "bola"]) == []
 
 
 TEXT = st.lists(st.sampled_from(["la", "bola", "{", "}", "x", "1", ".", "é", "犬", "(", "a", " b"]), min_size=1)
@@ -252,14 +302,9 @@ def choose_plainly(terms: Terms, text: str) -> list[str]:
 
 def test_the_terms_found_are_the_longest_and_of_equally_long_ones_the_first():
     generator = random.Random(3)
-    words = ["a", "b", "A", "ab", "AB", "-", "."]
-
-    def draw_text(most: int) -> str:
-        return " ".join("".join(generator.choices(words, k=generator.randint(1, 2))) for _ in range(most))
-
     for _ in range(500):
-        terms = Terms.from_pairs({draw_text(generator.randint(1, 5)): "x" for _ in range(generator.randint(1, 12))})
-        text = draw_text(generator.randint(0, 20))
+        terms = Terms.from_pairs(dict.fromkeys(draw_terms(generator, generator.randint(1, 12)), "x"))
+        text = draw_text(generator, generator.randint(0, 20))
         assert [match.source for match in terms.matches(text)] == choose_plainly(terms, text)
 
 

@@ -9,17 +9,20 @@ import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
+from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import FORBIDDEN, forbidden_rule, prefix_rule
 from pellucid.decode.terms.constrained import constrained_search
-from pellucid.decode.terms.glossary import term_spellings
+from pellucid.decode.terms.glossary import Terms, term_spellings
 from pellucid.decode.terms.required import pieces_needed
 from pellucid.decode.terms.word_edges import WordEdges, prefix_pieces
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
+from pellucid.decode.translate import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
+from tests.growth import assert_linear_work, count_lines
 from tests.laws.test_search import VOCABULARY, every_sentence, same_hypotheses
 
 A, B, C = 4, 5, 6
@@ -223,3 +226,52 @@ def test_hypotheses_of_a_model_have_their_terms_as_words_and_the_log_probabiliti
                 assert len(re.findall(rf"(?<![^\W_]){term}(?![^\W_])", text)) >= sum(term in word for word in words), (
                     text
                 )
+
+
+def terms_translator() -> Translator:
+    tokenizer = small_tokenizer()
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 499}
+    return Translator(random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary, **sizes), tokenizer)
+
+
+GROWING = {
+    "terms of one sentence": lambda n: ({f"w{i}": f"{i}" for i in range(n)}, " ".join(f"w{i}" for i in range(n))),
+    "one term in each sentence": lambda n: (
+        {f"w{i}": f"{i}" for i in range(n)},
+        ". ".join(f"w{i} a" for i in range(n)),
+    ),
+    "a term again and again": lambda n: ({"a": "x"}, " ".join(["a"] * n)),
+    "length of a term": lambda n: ({"a": " ".join(["x"] * n)}, " ".join(["a", *["b"] * n])),
+}
+
+
+@pytest.mark.parametrize("growing", GROWING)
+def test_twice_the_terms_are_at_most_three_times_the_work(growing):
+    translator = terms_translator()
+
+    def translate(size: int) -> None:
+        pairs, text = GROWING[growing](size)
+        [translation] = translator.translate(
+            [text], SearchConfig(beam=2, max_extra=5 * size), terms=Terms.from_pairs(pairs)
+        )
+        assert translation.stop in ("eos", "length"), translation.notes
+
+    translate(1)  # whatever is made once is made now
+    assert_linear_work(translate, 5, "/pellucid/decode/")
+
+
+def test_terms_that_are_not_in_the_text_are_no_work():
+    translator, own = terms_translator(), {"dog": "azul"}
+
+    def count_work(size: int) -> int:
+        glossary = Terms.from_pairs({"ball": "bola", **{f"w{i}": "leche" for i in range(size)}})
+        glossary.prepare(translator.tokenizer)
+
+        def translate() -> None:
+            terms = glossary.with_others(Terms.from_pairs(own))
+            translator.translate(["The ball and the dog."], SearchConfig(beam=2, max_extra=5), terms=terms)
+
+        translate()
+        return count_lines(translate, "/pellucid/")
+
+    assert count_work(400) == count_work(7)

@@ -10,7 +10,7 @@ from typing import Literal
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.request import Hypothesis, SearchRequest, continue_always
-from pellucid.decode.terms.glossary import Terms, TermSpan, protected_span, term_spellings
+from pellucid.decode.terms.glossary import Terms, TermSpan, protected_span, target_spellings, term_spellings
 from pellucid.decode.terms.required import Term
 from pellucid.decode.terms.word_edges import Links, joins_word, prefix_pieces
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
@@ -152,7 +152,9 @@ class RequiredTexts:
         self.tokenizer, self.terms, self.keep_protected, self.sampling = tokenizer, terms, keep_protected, sampling
         if terms is not None:
             terms.refuse_unwritable(tokenizer)
-        self.spell = cache(partial(term_spellings, tokenizer))  # one placeholder may stand in many lines
+        # One term, or one placeholder, may stand in many lines.
+        self.spell = cache(partial(term_spellings, tokenizer))
+        self.spell_targets = cache(partial(target_spellings, tokenizer))
 
     def find_in(self, text: str) -> tuple[dict[TermSpan, Term], list[str]]:
         """Return the terms by their source spans, and a note for each protected text that may not be kept."""
@@ -171,7 +173,7 @@ class RequiredTexts:
         matches = [
             term_match for term_match in matches if not any(term_match.span.overlaps(span) for span in protected)
         ]
-        terms_by_span = {term_match.span: term_match.pieces(self.tokenizer) for term_match in matches}
+        terms_by_span = {term_match.span: self.spell_targets(term_match.targets) for term_match in matches}
         problems = []
         for span, match in protected.items():
             if self.sampling:

@@ -41,8 +41,9 @@ def create_app(
     """Make the server of one model.
 
     `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
-    all. `terms` apply to every translation, beside those of a request. With `keys`, every request must carry one,
-    except those for the server's health, its languages and its settings.
+    all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
+    model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages
+    and its settings.
     """
     service = Service(
         model, limits or Limits(), languages or Languages.from_manifest(model.manifest), terms, keys or ApiKeys()

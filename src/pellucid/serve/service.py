@@ -38,6 +38,9 @@ class Service:
     def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None, keys: ApiKeys):
         self.model = model
         self.terms = terms
+        if terms is not None:
+            # Before the first request: it would wait for them, and wrong ones would make every request fail.
+            terms.prepare(model.translator.tokenizer)
         self.keys = keys
         self.limits = limits
         self.languages = languages

@@ -232,6 +232,7 @@ class TermProgress:
         self.numbers: dict[tuple[int, Readings, bool], int] = {}
         self.lacks: list[int] = []
         """Least number of tokens until every term is there, of each state."""
+        self.lacks_table = torch.empty(0, dtype=torch.int64, device=device)
         self.after_term_token: dict[int, dict[int, int]] = {}
         """State after each term token of a state."""
         self.after_kind: dict[int, list[int]] = {}
@@ -247,7 +248,10 @@ class TermProgress:
 
     def pieces_lacking(self, states: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
         """Return the least number of tokens from each state until every term is there."""
-        return torch.tensor(self.lacks, dtype=torch.int64, device=self.device)[states]
+        new = self.lacks[len(self.lacks_table) :]
+        if new:
+            self.lacks_table = torch.cat([self.lacks_table, self.lacks_table.new_tensor(new)])
+        return self.lacks_table[states]
 
     def advance(
         self, states: Int[Tensor, " R"], pieces: Int[Tensor, "R K"]

@@ -4,11 +4,12 @@ import unicodedata
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
+from weakref import WeakSet
 
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
@@ -41,12 +42,6 @@ class TermMatch:
     targets: tuple[str, ...]
     span: TermSpan
 
-    def pieces(self, tokenizer: Tokenizer) -> Term:
-        """Return the spellings of all targets, as token ids."""
-        return tuple(
-            spelling for target in self.targets for spelling in term_spellings(tokenizer, target, capital=True)
-        )
-
 
 @dataclass(frozen=True)
 class Terms:
@@ -60,7 +55,13 @@ class Terms:
     """
 
     exact: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Targets of each source term."""
     any_case: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Source terms that differ in case only, by what they have in common."""
+    base: "Terms | None" = None
+    """Terms that these were added to: they stay as they are, however many there are."""
+    checked_for: "WeakSet[Tokenizer]" = field(default_factory=WeakSet, compare=False, repr=False)
+    """Tokenizers that are known to write all targets."""
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> "Terms":
@@ -115,47 +116,73 @@ class Terms:
             more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError("; ".join(problems[:5]) + more)
         any_case: dict[str, tuple[str, ...]] = {}
-        for source, targets in exact.items():
+        for source in exact:
             # "US" in any case would match every "us".
             if not is_acronym(source):
                 key = source.casefold()
-                any_case[key] = tuple(dict.fromkeys((*any_case.get(key, ()), *targets)))
+                any_case[key] = (*any_case.get(key, ()), source)
         return cls(exact, any_case)
 
     def with_others(self, others: "Terms") -> "Terms":
-        """Return these terms and others; where both have a source term, its targets are those of the others."""
-        exact = {**self.exact, **others.exact}
-        return Terms.from_pairs((source, target) for source, targets in exact.items() for target in targets)
+        """Return these terms and others; where both have a source term, its targets are those of the others.
+
+        It takes as long as the others are many, and nothing of these terms is made again.
+        """
+        assert others.base is None, "only terms of one source can be added to others"
+        return replace(others, base=self)
 
     @cached_property
     def trie(self) -> "TermTrie":
-        """All source terms, as a trie that finds them in a text; made when the first text is searched."""
+        """Source terms without those of `base`, as a trie that finds them in a text; made for the first text."""
         return TermTrie(split_at_edges(source, edge_positions(source)) for source in self.exact)
+
+    def prepare(self, tokenizer: Tokenizer) -> None:
+        """Do at once what the first text would wait for; ValueError for targets that the model has no pieces for."""
+        self.refuse_unwritable(tokenizer)
+        _ = self.trie
 
     def matches(self, text: str) -> list[TermMatch]:
         """Return the terms of one source sentence, in order; their spans count in the `normalize_text` of it."""
         text = normalize_text(text)
         edges = edge_positions(text)
-        # A term begins and ends at an edge. The trie knows no case: "us" is no "US", and only `targets` says so.
-        spans = self.trie.choose_terms(
-            split_at_edges(text, edges), edges, lambda start, end: bool(self.targets(text[start:end]))
+        tries, terms = [self.trie], self
+        while terms.base is not None:
+            terms = terms.base
+            tries.append(terms.trie)
+        # A term begins and ends at an edge. A trie knows no case: "us" is no "US", and only `targets` says so.
+        spans = choose_terms(
+            tries, split_at_edges(text, edges), edges, lambda start, end: bool(self.targets(text[start:end]))
         )
         return [TermMatch(text[start:end], self.targets(text[start:end]), TermSpan(start, end)) for start, end in spans]
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Return the targets of a text in the form of `normalize_text`; () when it is no term."""
-        return self.exact.get(source) or self.any_case.get(source.casefold(), ())
+        return self.exact_targets(source) or tuple(
+            dict.fromkeys(
+                target for term in self.terms_in_any_case(source.casefold()) for target in self.exact_targets(term)
+            )
+        )
+
+    def exact_targets(self, source: str) -> tuple[str, ...]:
+        """Return the targets of a source term that is written exactly so; () when there is none."""
+        return self.exact.get(source) or (self.base.exact_targets(source) if self.base is not None else ())
+
+    def terms_in_any_case(self, key: str) -> tuple[str, ...]:
+        """Return the source terms with this `casefold`, those of `base` first."""
+        own = self.any_case.get(key, ())
+        return own if self.base is None else tuple(dict.fromkeys((*self.base.terms_in_any_case(key), *own)))
 
     def refuse_unwritable(self, tokenizer: Tokenizer) -> None:
-        """Raise ValueError, naming them, for targets that the model has no pieces for."""
-        problems = []
-        for target in dict.fromkeys(target for targets in self.exact.values() for target in targets):
-            try:
-                term_spellings(tokenizer, target, capital=True)
-            except ValueError as error:
-                problems.append(str(error))
+        """Raise ValueError, naming them, for targets that the model has no pieces for; checked once for a tokenizer."""
+        if self.base is not None:
+            self.base.refuse_unwritable(tokenizer)
+        if tokenizer in self.checked_for:
+            return
+        targets = [*dict.fromkeys(target for targets in self.exact.values() for target in targets)]
+        problems = [explain_unwritable(target) for target in unwritable_texts(tokenizer, targets)]
         if problems:
             raise ValueError("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
+        self.checked_for.add(tokenizer)
 
 
 def term_columns(pair: object, number: int) -> list[str]:
@@ -210,9 +237,8 @@ def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, c
     with spaces at its ends, or with characters the model does not have.
     """
     spellings = encode_spellings(tokenizer, text)
-    expected = text.lower() if tokenizer.lowercase else text
-    if not spellings or tokenizer.decode_target(spellings[0]) != expected:
-        raise ValueError(f"the term {text!r:.60} cannot be written by this model")
+    if not spellings or tokenizer.decode_target(spellings[0]) != written_text(tokenizer, text):
+        raise ValueError(explain_unwritable(text))
     if capital and text.split(" ")[0].isalpha():
         capitalized = encode_spellings(tokenizer, text[0].upper() + text[1:])
         # The search may insist on the shortest spelling; that must never be the one with a capital.
@@ -220,6 +246,31 @@ def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, c
             spellings += capitalized
     edge = () if touching else (EDGE,)
     return tuple(dict.fromkeys((*edge, *ids, *edge) for ids in spellings))
+
+
+def target_spellings(tokenizer: Tokenizer, targets: Iterable[str]) -> Term:
+    """Return the spellings of all targets of a term, as token ids; ValueError for a target that no tokens write."""
+    return tuple(spelling for target in targets for spelling in term_spellings(tokenizer, target, capital=True))
+
+
+def unwritable_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
+    """Return the texts that `term_spellings` refuses, with two calls of the tokenizer for all."""
+    rows = [ids[:-1] for ids in tokenizer.encode_target(texts)]  # without EOS
+    return [
+        text
+        for text, ids, written in zip(texts, rows, tokenizer.decode_targets(rows), strict=True)
+        if not ids or UNK in ids or written != written_text(tokenizer, text)
+    ]
+
+
+def written_text(tokenizer: Tokenizer, text: str) -> str:
+    """Return a text as its tokens must write it."""
+    return text.lower() if tokenizer.lowercase else text
+
+
+def explain_unwritable(text: str) -> str:
+    """Return the sentence for a text that no tokens write."""
+    return f"the term {text!r:.60} cannot be written by this model"
 
 
 def encode_spellings(tokenizer: Tokenizer, text: str) -> list[Spelling]:
@@ -289,35 +340,43 @@ class TermTrie:
             nodes[i] = node if self.sizes[node] else self.shorter[node]
         return nodes
 
-    def choose_terms(
-        self, words: Sequence[str], edges: Sequence[int], is_term: Callable[[int, int], bool]
-    ) -> list[tuple[int, int]]:
-        """Return the spans of the terms in a text, in order and without overlap: the longest first, then the first.
 
-        `edges` has the characters where the words begin, and the end of the last; `is_term` may refuse a span of them.
-        """
-        starts: list[int] = []
-        ends: list[int] = []
+def choose_terms(
+    tries: Sequence[TermTrie], words: Sequence[str], edges: Sequence[int], is_term: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Return the spans of the terms in a text, in order and without overlap: the longest first, then the first.
 
-        def fit_term(i: int, node: int, room: int) -> int:
-            # The longest term at a word that has no more words than there is room for.
-            while node and not (self.sizes[node] <= room and is_term(edges[i], edges[i + self.sizes[node]])):
-                node = self.shorter[node]
-            return node
+    `edges` has the characters where the words begin, and the end of the last; `is_term` may refuse a span of them.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    nodes = [trie.longest_terms(words) for trie in tries]
 
-        fitting = [(i, fit_term(i, node, len(words) - i)) for i, node in enumerate(self.longest_terms(words)) if node]
-        queue = [(edges[i] - edges[i + self.sizes[node]], i, node) for i, node in fitting if node]
-        heapify(queue)
-        while queue:
-            _, i, node = heappop(queue)
-            place = bisect_right(starts, i)
-            if place and ends[place - 1] > i:
-                continue
-            room = starts[place] - i if place < len(starts) else len(words) - i
-            shorter = fit_term(i, node, room)
-            if shorter == node:
-                starts.insert(place, i)
-                ends.insert(place, i + self.sizes[node])
-            elif shorter:
-                heappush(queue, (edges[i] - edges[i + self.sizes[shorter]], i, shorter))
-        return [(edges[start], edges[end]) for start, end in zip(starts, ends, strict=True)]
+    def fit_term(i: int, room: int) -> int:
+        # The words of the longest term at a word that has no more words than there is room for; 0 if none has.
+        size = 0
+        for trie, trie_nodes in zip(tries, nodes, strict=True):
+            node = trie_nodes[i]
+            while node and not (trie.sizes[node] <= room and is_term(edges[i], edges[i + trie.sizes[node]])):
+                node = trie.shorter[node]
+            # Kept, since there is never more room at a word than there was before.
+            trie_nodes[i] = node
+            size = max(size, trie.sizes[node])
+        return size
+
+    fitting = [(i, fit_term(i, len(words) - i)) for i in range(len(words)) if any(row[i] for row in nodes)]
+    queue = [(edges[i] - edges[i + size], i, size) for i, size in fitting if size]
+    heapify(queue)
+    while queue:
+        _, i, size = heappop(queue)
+        place = bisect_right(starts, i)
+        if place and ends[place - 1] > i:
+            continue
+        room = starts[place] - i if place < len(starts) else len(words) - i
+        shorter = fit_term(i, room)
+        if shorter == size:
+            starts.insert(place, i)
+            ends.insert(place, i + size)
+        elif shorter:
+            heappush(queue, (edges[i] - edges[i + shorter], i, shorter))
+    return [(edges[start], edges[end]) for start, end in zip(starts, ends, strict=True)]

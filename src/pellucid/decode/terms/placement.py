@@ -1,8 +1,9 @@
 """Places terms where they belong: in place of the words that translate their sources."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import (
@@ -15,7 +16,14 @@ from pellucid.decode.alignment import (
 from pellucid.decode.lines import Segment
 from pellucid.decode.request import Hypothesis, SearchRequest
 from pellucid.decode.terms.glossary import normalize_text
-from pellucid.decode.terms.required import Spelling, Term, can_follow_any_piece, pieces_needed, without_edges
+from pellucid.decode.terms.required import (
+    Spelling,
+    Term,
+    can_follow_any_piece,
+    find_spellings,
+    missing_terms,
+    without_edges,
+)
 from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.model import Transformer
 
@@ -227,40 +235,22 @@ def skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges:
     return PlacementAttempt((*prefix, behind[size]))
 
 
-def missing_terms(tokens: Sequence[int], terms: Sequence[Term], word_edges: WordEdges) -> list[int]:
-    """Return the indices of the terms that a text lacks."""
-    numbers = [n for n, term in enumerate(terms) if find_term(tokens, term)]
-    # Mostly all that stand somewhere are there; only where two may share pieces are they counted one by one.
-    if pieces_needed(tokens, [terms[n] for n in numbers], word_edges) > len(tokens):
-        present: list[int] = []
-        for n in numbers:
-            if pieces_needed(tokens, [terms[k] for k in (*present, n)], word_edges) == len(tokens):
-                present.append(n)
-        numbers = present
-    return [n for n in range(len(terms)) if n not in numbers]
-
-
 def terms_in_place(tokens: list[int], segment: Segment, alignment: TermAlignment) -> bool:
     """Return whether each term stands where its source is aligned to, and no other such word right behind it."""
-    for term, numbers in zip(segment.request.terms, alignment.words_of_terms, strict=True):
+    terms = segment.request.terms
+    spans: dict[Spelling, list[range]] = defaultdict(list)
+    for span, spelling in find_spellings(tokens, (spelling for term in terms for spelling in term)):
+        spans[spelling].append(span)
+    for term, numbers in zip(terms, alignment.words_of_terms, strict=True):
         words_of_occurrences = [
             {n for n, word in enumerate(alignment.words) if word.start < span.stop and span.start < word.stop}
-            for span in find_term(tokens, term)
+            for spelling in term
+            for span in spans[spelling]
         ]
         # An aligned word right behind the term is its source translated a second time.
         if not any(words & {*numbers} and max(words) + 1 not in numbers for words in words_of_occurrences):
             return False
     return True
-
-
-def find_term(tokens: Sequence[int], term: Term) -> list[range]:
-    """Return the ranges of tokens where a spelling of a term stands."""
-    return [
-        range(i, i + len(spelling))
-        for spelling in map(without_edges, term)
-        for i in range(len(tokens))
-        if tuple(tokens[i : i + len(spelling)]) == spelling
-    ]
 
 
 def align_terms(
@@ -290,11 +280,6 @@ def cut_at_terms(segment: Segment) -> tuple[str, list[range]]:
     text = normalize_text(segment.marked.text)
     # So a term in the middle of a word, as a placeholder may be, becomes a word of its own.
     cuts = sorted({0, len(text), *(position for span in segment.term_spans for position in (span.start, span.end))})
-    stretches = {start: text[start:end] for start, end in pairwise(cuts)}
-
-    def words_before(position: int) -> int:
-        return sum(len(stretch.split()) for start, stretch in stretches.items() if start < position)
-
-    return " ".join(stretches.values()), [
-        range(words_before(span.start), words_before(span.end)) for span in segment.term_spans
-    ]
+    stretches = [text[start:end] for start, end in pairwise(cuts)]
+    words_before = dict(zip(cuts, accumulate((len(stretch.split()) for stretch in stretches), initial=0), strict=True))
+    return " ".join(stretches), [range(words_before[span.start], words_before[span.end]) for span in segment.term_spans]
