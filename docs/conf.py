@@ -32,7 +32,7 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # a generated page may begin where it likes
 
 nb_execution_mode = "force"  # a number that is in the book came out of this build
-nb_execution_timeout = 300
+nb_execution_timeout = 900  # seconds for a cell: only a cell that hangs takes so long, even on a busy machine
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 nb_code_prompt_show = "Show the code"
