@@ -5,9 +5,9 @@ import os
 import platform
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +68,19 @@ def thread_pool(threads: int, inside: int) -> ThreadPoolExecutor:
 
     # Cached: the libraries below torch set up a good deal for every new thread.
     return ThreadPoolExecutor(threads, "update", initializer=torch.set_num_threads, initargs=(inside,))
+
+
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Let so many threads share an operation of torch until the block ends, and as many as before after it."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class PoliteThreads:

@@ -1,7 +1,6 @@
 """Initial embeddings from the training text: pieces that occur in the same pairs begin with similar vectors."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from pellucid.data.batching import EncodedPairs
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
+from pellucid.processor import limit_threads
 from pellucid.train.distributed import Workers
 
 SAMPLE_TOKENS = 8_000_000
@@ -57,7 +57,8 @@ def embeddings_from_text(table: Float[Tensor, "V D"], encoded: EncodedPairs, see
     """
     vocabulary, d_model = table.shape
     generator = torch.Generator().manual_seed(seed)
-    with _one_thread():
+    # How many threads share a product decides how its sums are rounded.
+    with limit_threads(1):
         matrices, frequencies, pairs = _count_pieces(encoded, vocabulary)
         vectors = _dominant_vectors(matrices, vocabulary, min(d_model, vocabulary), generator)
         rotation = nn.init.orthogonal_(torch.empty(d_model, d_model), generator=generator)
@@ -120,14 +121,3 @@ def _dominant_vectors(
     squares, turn = torch.linalg.eigh(basis.T @ multiply(basis))
     # The eigenvalues, smallest first, are squares of the singular values.
     return (basis @ (turn * squares.clamp(min=0.0) ** 0.25))[:, -count:]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute on one thread: how many share a product decides how its sums are rounded."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -5,8 +5,8 @@ parallelism do not change the result.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -18,7 +18,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 from pellucid.model.dropout import seeded_dropout
-from pellucid.processor import thread_pool
+from pellucid.processor import limit_threads, thread_pool
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_of_rows, loss_sum
@@ -245,19 +245,14 @@ def _add_tensors(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
     return list(torch._foreach_add(first, second))  # pyright: ignore[reportPrivateImportUsage]
 
 
-@contextmanager
-def _step_threads(model: Transformer) -> Iterator[None]:
+def _step_threads(model: Transformer) -> AbstractContextManager[None]:
     """Use no more threads than adding, clipping and applying the model's gradients is worth.
 
     Threads that share an operation wait for each other at its end, hundreds of times in an update. Beside busy programs
     each wait may cost a turn of the processor: a small model's update took three times as long (results/busy.md).
     """
-    threads, numbers = torch.get_num_threads(), sum(parameter.numel() for parameter in model.parameters())
-    torch.set_num_threads(max(1, min(threads, numbers // NUMBERS_PER_THREAD)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    return limit_threads(max(1, min(torch.get_num_threads(), numbers // NUMBERS_PER_THREAD)))
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer:
