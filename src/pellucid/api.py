@@ -8,10 +8,10 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from pellucid.decode.config import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.lines import NotTranslated, Translation
+from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Score, Translator
 from pellucid.store.directory import Bundle, load_bundle

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.tokenizer import EOS
+from pellucid.data.tokenizer import EOS, FORBIDDEN
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import FORBIDDEN, forbidden_rule, prefix_rule
+from pellucid.decode.search import forbidden_rule, prefix_rule
 from pellucid.decode.terms.constrained import constrained_search
 from pellucid.decode.terms.glossary import Terms, term_spellings
 from pellucid.decode.terms.required import pieces_needed

@@ -10,8 +10,7 @@ from torch import nn
 
 from pellucid.api import Model, load
 from pellucid.cli.explain import walk_lines
-from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import SearchRequest
+from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.translate import Translator
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2

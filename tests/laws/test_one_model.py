@@ -11,9 +11,8 @@ from torch import nn
 import pellucid
 from pellucid.api import Model
 from pellucid.decode import packed_model
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.packed_model import LARGE, ModelPacker, PackedWeight, can_pack
-from pellucid.decode.request import SearchRequest
+from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.torch_engine import ModelState, TorchEngine, model_step, pad_sentences
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention

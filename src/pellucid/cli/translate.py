@@ -110,7 +110,7 @@ def run(
         "scores": json or n_best > 1,  # a greedy search is faster where nobody reads them
     }
     from pellucid.api import load
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
     from pellucid.decode.terms.glossary import Terms
 
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded

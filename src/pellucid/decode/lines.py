@@ -8,8 +8,7 @@ from math import fsum, nan
 from typing import Literal
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import Hypothesis, SearchRequest, continue_always
+from pellucid.decode.request import Hypothesis, SearchConfig, SearchRequest, continue_always
 from pellucid.decode.terms.glossary import Terms, TermSpan, protected_span, target_spellings, term_spellings
 from pellucid.decode.terms.required import Term
 from pellucid.decode.terms.word_edges import Links, joins_word, prefix_pieces

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pellucid.decode.request import FORBIDDEN, Hypothesis, length_divisor
+from pellucid.data.tokenizer import FORBIDDEN
+from pellucid.decode.request import Hypothesis, length_divisor
 from pellucid.decode.terms.word_edges import EDGE, NEW_WORD, WordEdges
 
 

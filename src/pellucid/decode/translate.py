@@ -9,8 +9,7 @@ from itertools import islice
 from math import fsum, isfinite
 from typing import TYPE_CHECKING, TypeVar
 
-from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.config import SearchConfig
+from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.lines import (
     LengthLimits,
     PreparedLine,
@@ -22,10 +21,10 @@ from pellucid.decode.lines import (
     refuse_long_lines,
 )
 from pellucid.decode.request import (
-    FORBIDDEN,
     Engine,
     Hypothesis,
     SearchBounds,
+    SearchConfig,
     SearchRequest,
     continue_always,
     require_finite,
