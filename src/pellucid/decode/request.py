@@ -188,6 +188,10 @@ class Hypothesis:
     margin: float = field(default=inf, compare=False)
 
 
+Links = list[tuple[int, int]]
+"""Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
+
+
 def length_divisor(length: Any, alpha: float) -> Any:
     """Return ((5 + n) / 6) ^ alpha, which divides a log-probability (Wu et al. 2016, equation 14; paper, 6.1).
 
