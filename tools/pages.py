@@ -47,7 +47,7 @@ def map_page() -> str:
     )
     loose = folder_table("", [path for path in floors if path.is_file()])
     folders = [folder_table(path.name, sorted(path.rglob("*.py"))) for path in floors if path.is_dir()]
-    introduction = "This page lists every module with the first sentence of its source file. Folders on which others build come first."
+    introduction = "Every module with the first sentence of its source file. Folders on which others build come first."
     return f"# The map\n\n{introduction}\n\n" + "\n".join([loose, *folders])
 
 
