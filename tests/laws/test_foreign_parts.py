@@ -188,7 +188,9 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = load(tmp_path / "best", engine="auto")
-        assert [translation.text for translation in model.translate(LINES)] == [translation.text for translation in torchs]
+        assert [translation.text for translation in model.translate(LINES)] == [
+            translation.text for translation in torchs
+        ]
     assert [str(warning.message).partition(":")[0] for warning in caught] == [
         "translating with torch, because CTranslate2 cannot hold this model"
     ]
