@@ -163,7 +163,7 @@ def make_lines(number: int, seed: int) -> EncodedPairs:
 
 
 def make_line(random: np.random.Generator, length: int) -> list[int]:
-    """Return a line of random pieces with its end mark."""
+    """Return a line of random pieces with its end token."""
     return [*random.integers(FIRST_SYMBOL, FIRST_SYMBOL + SYMBOLS, length).tolist(), EOS]
 
 
@@ -245,7 +245,7 @@ def dev_loss(model: Any, dev: EncodedPairs) -> float:
 
 
 def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], at_once: int = 64) -> list[list[int]]:
-    """Return the output of greedy search without the end mark, at most so many pieces for each source."""
+    """Return the output of greedy search without the end token, at most so many pieces for each source."""
     outputs: list[list[int]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
     with inference_only(model):
@@ -256,8 +256,8 @@ def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], 
                 start = model_step(model), ModelState(memory)
             else:
                 start = model.search_step, memory
-            found = greedy_search(*start, torch.tensor([limits[n] for n in indices]), length_penalty=0.0)
-            for n, [best] in zip(indices, found, strict=True):
+            hypotheses = greedy_search(*start, torch.tensor([limits[n] for n in indices]), length_penalty=0.0)
+            for n, [best] in zip(indices, hypotheses, strict=True):
                 outputs[n] = best.tokens
     return outputs
 
@@ -331,7 +331,7 @@ class Recurrent(nn.Module):
         self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Int[Tensor, "B S"]) -> Memory:
-        """Read the source, whose rows end with the end mark and are filled with padding."""
+        """Read the source, whose rows end with the end token and are filled with padding."""
         present = source != PAD
         lengths = present.sum(dim=1)
         x = self.embed(source)

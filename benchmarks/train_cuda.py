@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def make_pairs(number: int) -> EncodedPairs:
-    """Make pairs of random pieces; the two sides of a pair have similar lengths, and the end mark comes last."""
+    """Make pairs of random pieces; the two sides of a pair have similar lengths, and the end token comes last."""
     random = np.random.default_rng(1)
     shared, independent = random.standard_normal(number), random.standard_normal((2, number))
     sides = []
@@ -93,7 +93,7 @@ def make_pairs(number: int) -> EncodedPairs:
         lengths = np.clip(np.exp(logs).round().astype(np.int64), 2, LONGEST)
         starts = np.concatenate([[0], lengths.cumsum()])
         ids = random.integers(4, VOCABULARY, size=starts[-1], dtype=np.int32)
-        # 3 is the end mark, and ids below 4 are special tokens.
+        # 3 is the end token, and ids below 4 are special tokens.
         ids[starts[1:] - 1] = 3
         sides.append(PackedSentences(ids, starts))
     return EncodedPairs(*sides)

@@ -271,7 +271,7 @@ def eole_settings(task: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def read_pairs(task: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Read sources and targets as ids, end mark last."""
+    """Read sources and targets as ids, end token last."""
     with np.load(task["pairs"]) as arrays:
         sources, targets = (np.split(arrays[side], arrays[f"{side}_starts"][1:-1]) for side in ("source", "target"))
     return sources, targets
@@ -305,7 +305,7 @@ def pad(rows: list[np.ndarray], value: int = PADDING) -> np.ndarray:
 
 
 def shift_right(target: Tensor) -> Tensor:
-    """Return the decoder's input: the start mark, then all but the last piece."""
+    """Return the decoder's input: the start token, then all but the last piece."""
     return torch.cat([torch.full((len(target), 1), BEGIN), target[:, :-1]], dim=1)
 
 

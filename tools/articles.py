@@ -46,18 +46,19 @@ EXAMPLE_VALUES = {
 INTRODUCTION = """\
 # The articles, row by row
 
-Five articles explain the Transformer. This page lists what they say, claim by claim, and what stands for each claim
-here. Of the {rows} rows
+Five articles explain the Transformer. This page lists what they say, claim by claim, and where this project shows each
+claim: in tests, in chapters of this book, and with commands. Of the {rows} rows
 
 - {proved} are **proved**: a test fails if the row is no longer true;
-- {measured} are **measured**: they speak of what training leads to, and need not be true of a model. The figure is what
-  a command or a cell of this book printed for the demo's model
-  ([how it was measured](../../benchmarks/results/articles.md)); the command tells you the same of yours;
-- {told} are **told**: an explanation in words, with nothing to prove.
+- {measured} are **measured**: they are about the result of a training, and need not be true of every model. The table
+  shows the figure that a command or a cell of this book printed for the demo's model
+  ([how it was measured](../../benchmarks/results/articles.md)); run the command to get the figure of your model;
+- {told} are **told**: they are explanations in words, with nothing to prove.
 
-The {errors} rows X are [places where an article is wrong](../errors/index.md): for {shown} of them a test shows what is
-true instead, and {convention} turned out to be conventions, another way to count or to print. `make articles` runs
-everything that this page points to, and ends with the number of rows in each state for which all of it succeeded.
+The {errors} rows X are [places where an article is wrong](../errors/index.md). For {shown} of them a test shows what is
+true instead. The other {convention} turned out to be no errors: there the article only counts or prints in another way.
+`make articles` runs everything that this page points to, and then prints how many rows of each state succeeded
+completely.
 """
 
 

@@ -47,9 +47,8 @@ def map_page() -> str:
     )
     loose = folder_table("", [path for path in floors if path.is_file()])
     folders = [folder_table(path.name, sorted(path.rglob("*.py"))) for path in floors if path.is_dir()]
-    return "# The map\n\nEvery module and the sentence it starts with; lower floors first.\n\n" + "\n".join(
-        [loose, *folders]
-    )
+    introduction = "Every module with the first sentence of its source file. Folders on which others build come first."
+    return f"# The map\n\n{introduction}\n\n" + "\n".join([loose, *folders])
 
 
 def folder_table(folder: str, paths: list[Path]) -> str:
@@ -91,7 +90,7 @@ def commands_page() -> str:
         if result.exit_code != 0:
             raise SystemExit(f"pages: {' '.join([PACKAGE, *words])} --help failed:\n{result.output}")
         texts.append(f"## {' '.join([PACKAGE, *words])}\n\n```\n{strip_lines(result.output)}\n```\n")
-    return "# The commands\n\nWhat each of them says of itself with `--help`.\n\n" + "\n".join(texts)
+    return "# The commands\n\nThis is what each command prints with `--help`.\n\n" + "\n".join(texts)
 
 
 def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -123,17 +122,19 @@ def settings_page() -> str:
     corpus = next(kind for name, kind in list_sections(run) if name == "data.corpus")
     texts = [
         "# The settings",
-        "A run file is TOML: a key before the first table, then one table for each section. Every key has a default "
-        "but the data and the length of the run, `--set section.key=value` overrides any, and `run.toml` in the "
-        "directory of a run holds them all as they were resolved. An unknown key is refused, with the nearest known "
-        "one. How to name data is told in [Your data](../training/data.md); the files behind "
+        "A run file describes a training. It is written in TOML: first the key that belongs to no section, then one "
+        "table for each section. Every key has a default, except for the data and the length of the run. The option "
+        "`--set section.key=value` overrides any key, and `run.toml` in the directory of a run shows the values of all "
+        "keys with which it was made. An unknown key is refused, and the error names the nearest known one. "
+        "[Your data](../training/data.md) explains how to name the data; the files behind "
         "[Recipes](../training/recipes.md) are examples.",
         f"## Of the run\n\n{keys_table(run)}",
         *(f"## [{name}]\n\n{section_purpose(kind)}\n\n{keys_table(kind)}" for name, kind in sections.items()),
-        f"## [[data.corpus]]\n\n{section_purpose(corpus)} A table for each.\n\n{keys_table(corpus)}",
-        "## Of a search\n\nOptions of `pellucid translate`, with `-` for `_`, and names for `Model.translate`: "
-        f"`model.translate(lines, beam=1)`.\n\n{keys_table(search)}",
-        "## Of a server\n\nLimits on what `pellucid serve` accepts; `--set` changes one: `--set characters=2000`.\n\n"
+        f"## [[data.corpus]]\n\n{section_purpose(corpus)} Write one table for each corpus.\n\n{keys_table(corpus)}",
+        "## Of a search\n\nThese are options of `pellucid translate`, where `-` takes the place of `_`, and arguments "
+        f"of `Model.translate`, as in `model.translate(lines, beam=1)`.\n\n{keys_table(search)}",
+        "## Of a server\n\nThese are the limits on what `pellucid serve` accepts. `--set` changes one, for example "
+        "`--set characters=2000`.\n\n"
         f"{keys_table(limits)}",
     ]
     return "\n\n".join(texts) + "\n"
@@ -207,11 +208,11 @@ def glossary_page() -> str:
     usual_rows = model.glossary(config(8000, 8000, **sizes))
     texts = [
         "# The glossary of tensors",
-        "Every tensor of a translation that can be looked at, in the order in which it is computed. One name for each, "
-        'everywhere: in a trace (`trace["decoder.3.cross.pattern"]`), in an edit, in the page, in an exported file. '
-        "`N` is the number of a layer, 0 the first. A name in the last column that has no dot stands beside the "
-        "tensor: `scores` in the row of `decoder.N.cross.pattern` is `decoder.N.cross.scores`.",
-        "The letters are sizes; in a trace of one sentence B is left out.",
+        "This page lists every tensor of a translation that you can look at, in the order of computation. Each has the "
+        'same name everywhere: in a trace (`trace["decoder.3.cross.pattern"]`), in an edit, on the page and in an '
+        "exported file. `N` is the number of a layer, counted from 0. In the last column, a name without a dot belongs "
+        "to the same part of the model: `scores` in the row of `decoder.N.cross.pattern` is `decoder.N.cross.scores`.",
+        "The letters stand for sizes. A trace has only one sentence, so B is left out there.",
         "\n".join(
             ["| letter | size |", "|---|---|", *(f"| {k} | {escape_cell(v)} |" for k, v in model.LEGEND.items())]
         ),
@@ -224,8 +225,8 @@ def glossary_page() -> str:
         rows = [row for row in usual_rows if row.name.partition(".")[0] in prefixes.split()]
         texts.append(f"## {heading}\n\n{tensor_table(rows)}")
     texts.append(
-        "## What options change\n\nAbove are the defaults: norms before each sublayer, sinusoidal positions, ReLU. "
-        "With other settings these rows differ:"
+        "## What options change\n\nThe tables above are for the defaults: norms before each sublayer, sinusoidal "
+        "positions and ReLU. With other settings the following rows differ:"
     )
     for options in ({"norm": "post"}, {"positions": "learned"}, {"positions": "rotary"}, {"activation": "swiglu"}):
         [(key, value)] = options.items()
@@ -250,8 +251,8 @@ def laws_page() -> str:
     """List every test of tests/laws as the sentence that it proves, file by file."""
     texts = [
         "# The laws",
-        "What holds whatever the options, the data and the machine. Each sentence is the name of a test that proves "
-        "it; a change keeps them all, and a new promise comes with a new law. `make test` runs them.",
+        "These sentences are true for all options, all data and all machines. Each is the name of a test that proves "
+        "it. A change of the code must keep them all, and a new promise needs a new law. `make test` runs the tests.",
     ]
     for path in sorted((SOURCE.parent / "tests" / "laws").glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -104,7 +104,7 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
         "1 are **measured**",
         "1 are **told**",
         "The 2 rows X",
-        "for 1 of",
+        "For 1 of",
     ):
         assert words in text
 

@@ -15,7 +15,7 @@ from pellucid.phrasebook.chunk import Phrase
 from pellucid.store.directory import save_bundle
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."
-"""Two sentences: 8 pieces against 9, and 9 against 8, the end marks counted."""
+"""Two sentences: 8 pieces against 9, and 9 against 8, the end tokens counted."""
 
 LINES = 31
 SIZES: dict[str, Any] = {
@@ -50,7 +50,7 @@ def tokenizer() -> Tokenizer:
 
 @cache
 def trained_model() -> Transformer:
-    """A model that writes the translation of each line it has learned, then the end mark."""
+    """A model that writes the translation of each line it has learned, then the end token."""
     torch.manual_seed(1)
     vocabulary = tokenizer().source_vocabulary
     model = Transformer(ModelConfig(vocabulary, vocabulary, dropout=0.0, **SIZES))

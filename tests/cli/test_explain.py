@@ -86,7 +86,7 @@ def test_each_step_shows_its_input_its_choice_and_how_likely_that_is(walk_text, 
 @pytest.mark.parametrize("stop", ["eos", "length"])
 def test_the_walk_says_why_it_stopped(walk_text, stop: str):
     text = walk_text(stop=stop)
-    assert ("wrote its end mark" in text) == (stop == "eos")
+    assert ("wrote EOS, the end token" in text) == (stop == "eos")
     assert ("as long as the search allows" in text) == (stop == "length")
 
 
@@ -176,7 +176,7 @@ def test_a_failed_check_says_what_it_means(walk_text):
     unmade = {"name": "same as fused", "passed": True, "value": None, "limit": None, "means": "An edit is in force."}
     text = walk_text(checks=[failed, unmade])
     assert "  FAILED    rows sum to 1  0.5, limit 1e-06\n            They should.\n" in text
-    assert "  not made  same as fused\n            An edit is in force.\n" in text
+    assert "  not run   same as fused\n            An edit is in force.\n" in text
 
 
 def test_control_characters_are_escaped(call, model):

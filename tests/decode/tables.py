@@ -27,7 +27,7 @@ class Prefixes:
             assert [sentence for sentence, _ in self.rows] == [s for s in self.sentences for _ in range(width)]
 
     def grow(self, ids: list[int]) -> list[tuple[int, Prefix]]:
-        """Return the rows with one more piece each; the first piece, the start mark, is left out."""
+        """Return the rows with one more piece each; the first piece, the start token, is left out."""
         if self.rows is None:
             width = len(ids) // len(self.sentences)
             self.rows = [(sentence, ()) for sentence in self.sentences for _ in range(width)]
@@ -49,7 +49,7 @@ LETTERS = {".": EOS, "a": 4, "b": 5, "c": 6}
 def step_from_table(table: Mapping[str, Mapping[str, float]]) -> Callable[[Tensor, Prefixes], Tensor]:
     """Return a step with these probabilities of the next letter after each text.
 
-    "." is the end mark, and certain after every text that the table does not have.
+    "." is the end token, and certain after every text that the table does not have.
     """
 
     def logits(_: int, prefix: Prefix) -> Tensor:

@@ -17,7 +17,7 @@ def test_each_piece_is_the_likeliest_and_a_tie_goes_to_the_lower_id():
     assert (words(hypothesis.tokens), hypothesis.stop) == ("a", "eos")  # "." is id 3, "b" is id 5
     assert hypothesis.log_probs == pytest.approx(torch.tensor([0.75, 0.5]).log().tolist())
     assert hypothesis.log_prob == pytest.approx(sum(hypothesis.log_probs))
-    assert hypothesis.score == pytest.approx(hypothesis.log_prob / (7 / 6))  # two pieces, the end mark counted
+    assert hypothesis.score == pytest.approx(hypothesis.log_prob / (7 / 6))  # two pieces, the end token counted
 
 
 @pytest.mark.article("A31", "B4")

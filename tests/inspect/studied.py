@@ -18,7 +18,7 @@ def small_pairs(config: ModelConfig) -> StudyPairs:
 
 
 def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> BatchSide:
-    """Random pieces from 4 on, the end mark last, then padding; each piece a word.
+    """Random pieces from 4 on, the end token last, then padding; each piece a word.
 
     Piece i stands i times in the text, and none is common.
     """
@@ -36,7 +36,7 @@ def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> Bat
 
 
 def target_side(lengths: list[int]) -> BatchSide:
-    """Random pieces after a start mark, as a decoder reads them."""
+    """Random pieces after a start token, as a decoder reads them."""
     source = source_side(lengths)
     ids, words = torch.roll(source.ids, 1, dims=1), torch.roll(source.words, 1, dims=1)
     ids[ids == EOS] = PAD
@@ -56,7 +56,7 @@ def random_pattern(queries: BatchSide, keys: BatchSide, heads: int, causal: bool
 
 
 def shifted_pattern(side: BatchSide, offset: int) -> Tensor:
-    """A head that reads the piece at an offset; the end mark where there is no such piece."""
+    """A head that reads the piece at an offset; the end token where there is no such piece."""
     length = side.ids.shape[1]
     pattern = torch.zeros(len(side.ids), 1, length, length, dtype=torch.float64)
     for row, is_piece in zip(pattern[:, 0], side.not_special.tolist(), strict=True):

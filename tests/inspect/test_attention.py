@@ -163,7 +163,7 @@ def test_distances_by_hand():
 
 def test_heads_that_read_a_neighbour_are_one_piece_away():
     trace = ball()
-    length = len(trace.source.ids) - 1  # the end mark reads and is read, and does not count
+    length = len(trace.source.ids) - 1  # the end token reads and is read, and does not count
     pattern = np.zeros((3, length + 1, length + 1))
     pattern[0, :, -1] = 1.0
     pattern[1, range(length), range(length)] = 1.0

@@ -244,5 +244,5 @@ def test_heads_that_read_alike_are_alike():
     assert similarities[0, 1] == pytest.approx(1.0)
     by_hand = (same * other).sqrt().sum(dim=-1)[:, 0][side.not_special].mean()
     assert similarities[0, 2] == pytest.approx(float(by_hand))
-    # the two shifts meet at the end mark alone, from the last piece of each sentence
+    # the two shifts meet at the end token alone, from the last piece of each sentence
     assert similarities[2, 3] == pytest.approx(2 / 10)

@@ -64,7 +64,7 @@ def write_marian_model(
     end: float = 0.0,
     **settings: Any,
 ) -> Path:
-    """Write a directory as transformers would, `noise` on every weight, and `end` the bias of the end mark."""
+    """Write a directory as transformers would, `noise` on every weight, and `end` the bias of the end token."""
     directory.mkdir(parents=True)
     source, target = train_sentencepiece("source", 61), train_sentencepiece("target", 71)
     vocabularies = (

@@ -56,7 +56,7 @@ corpora = st.lists(st.tuples(sides, sides), min_size=1, max_size=12)
 
 
 def test_two_iterations_come_out_as_by_hand():
-    # 5 is written 7, twice; 6 is written 8; the end mark (3) is the empty word. First all are shared in halves, so
+    # 5 is written 7, twice; 6 is written 8; the end token (3) is the empty word. First all are shared in halves, so
     # p(7|3) = 2/3 and p(8|3) = 1/3. Then 7 is shared as 1 : 2/3 and 8 as 1 : 1/3, so the empty word gets
     # 2 * 2/5 = 4/5 of 7 and 1/4 of 8: p(7|3) = 16/21 and p(8|3) = 5/21.
     table = make_dict(train_lexicon([[5, 3], [6, 3], [5, 3]], [[7, 3], [8, 3], [7, 3]], iterations=2))

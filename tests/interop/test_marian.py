@@ -50,7 +50,7 @@ foreign_models = pytest.mark.parametrize("settings", FOREIGN.values(), ids=list(
 
 
 def marian_ids(directory: Path, imported: Bundle) -> tuple[list[int], list[int]]:
-    """Return Marian's id of each of our pieces, found by its name; our start mark is the piece theirs begin with."""
+    """Return Marian's id of each of our pieces, found by its name; our start token is the piece theirs begin with."""
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     files = ["vocab.json", "target_vocab.json" if (directory / "target_vocab.json").exists() else "vocab.json"]
     tables = [json.loads((directory / name).read_text(encoding="utf-8")) for name in files]
@@ -238,7 +238,7 @@ def test_an_exported_model_has_its_logits_and_its_pieces_in_transformers(tmp_pat
 def assert_same_probabilities(
     ours: Transformer, theirs: Any, source: list[int], target: list[int], source_ids: Any, decoder_ids: Any
 ):
-    """Compare probabilities of all pieces but padding and the start mark, with norms before also the logits."""
+    """Compare probabilities of all pieces but padding and the start token, with norms before also the logits."""
     pieces = [i for i in range(len(target)) if i not in (PAD, BOS)]
     ids, mask = pad_rows(source_ids, PAD)
     decoder_rows, _ = pad_rows(decoder_ids, UNK)

@@ -1,4 +1,4 @@
-"""The number of threads that share an update changes its time, and nothing else."""
+"""The number of threads that share an update changes its time, its rounding and its dropout masks, and nothing else."""
 
 import random
 import time

@@ -153,7 +153,7 @@ def test_entropy_and_largest_weight_of_every_head_are_those_of_numpy(tab: Any, t
 
 
 def test_hiding_a_word_shows_both_runs_side_by_side(tab: Any, trace: Trace):
-    go_to(tab, "Verdict")
+    go_to(tab, "Debug")
     tab.get_by_label("Hide the word").select_option("1")
     tab.locator("section[aria-label='Change the run']").get_by_role("button", name="Add", exact=True).first.click()
     tab.get_by_role("button", name="Run with this change").click()

@@ -88,7 +88,7 @@ def test_no_position_attends_to_a_hidden_word(word):
 
 
 def test_hiding_the_last_word_equals_a_shorter_sentence():
-    """Without positions, a word before the end mark can be hidden as if it were not there."""
+    """Without positions, a word before the end token can be hidden as if it were not there."""
     model = small_traced(positions="none", max_positions=37)
     longer, shorter = (model.trace(text, target="La bola.") for text in ("Yes. The ball is blue.", "Yes. The ball is"))
     hidden = longer.edited(Hide(4))

@@ -48,7 +48,7 @@ def finding_kinds(verdict):
 
 
 def table_model(table: dict[str, dict[str, float]]) -> Model:
-    """A model that writes words with these probabilities after each word; "" is the beginning, "." the end mark.
+    """A model that writes words with these probabilities after each word; "" is the beginning, "." the end token.
 
     Each piece is embedded as a vector with a single one; attention and feed-forward add nothing; the last norm gives
     that vector back; and the output embedding holds the logarithms.
@@ -143,7 +143,7 @@ def test_the_better_score_decides(options):
 
 
 def test_the_tree_says_where_a_search_dropped_the_reference():
-    """In a search of width 1, piece 5 is kept, 6 is second and 7 is no candidate; under 5 the end mark comes first."""
+    """In a search of width 1, piece 5 is kept, 6 is second and 7 is no candidate; under 5 the end token comes first."""
     tree = SearchTree(
         1,
         0.6,

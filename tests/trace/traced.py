@@ -27,7 +27,7 @@ SENTENCES = [
 
 
 def small_traced(seed: int = 1, *, double: bool = False, ends: float = 6.0, **options) -> Model:
-    """A model that ends sooner or later: `ends` is added to the logit of the end mark."""
+    """A model that ends sooner or later: `ends` is added to the logit of the end token."""
     torch.manual_seed(seed)
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"d_model": 12, "d_ff": 11, "heads": 3, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 97}

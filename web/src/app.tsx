@@ -151,7 +151,7 @@ const TABS: [View, string][] = [
   ["align", "Alignment"],
   ["compare", "Compare"],
   ["claims", "Claims"],
-  ["debug", "Verdict"],
+  ["debug", "Debug"],
   ["checks", "Checks"],
   ["export", "Export"],
 ];

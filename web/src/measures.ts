@@ -56,7 +56,7 @@ export function computeEntropy(weights: ArrayLike<number>): number {
   return sum;
 }
 
-/** Finds the keys that are special tokens: in the source those without a word, in the target the start mark. */
+/** Finds the keys that are special tokens: in the source those without a word, in the target the start token. */
 export function findSpecialTokens(manifest: Manifest, dim: string): Set<number> {
   if (dim !== "S") return new Set([0]);
   return new Set(manifest.source.words.flatMap((word, i) => (word === null ? [i] : [])));

@@ -200,7 +200,8 @@ export function PieceColumn(props: { manifest: Manifest }) {
   return (
     <aside class="side" aria-label="Pieces">
       <Pieces title="Source" dim="S" pieces={source.pieces} unknown={source.unknown} />
-      <Pieces title="Decoder reads" dim="T" pieces={inputs.pieces} current={app.step.value} />
+      <Pieces title="Input of the decoder" dim="T" pieces={inputs.pieces} current={app.step.value} />
+      <p class="quiet hint">The decoder reads BOS, the start token, and then the pieces already written.</p>
       <p class="quiet hint">Click a piece to follow it through every picture; press Esc to stop.</p>
     </aside>
   );

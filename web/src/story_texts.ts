@@ -135,7 +135,7 @@ export const STORY_TEXTS = {
     if (!cross) return NO_SUCH_PART;
     const { mean, best } = await averageRow(manifest, cross, reader);
     const input = manifest.inputs.pieces[reader.step];
-    const opening = reader.step === 0 ? `Before anything is written the decoder reads its start mark ${quotePiece(input)}` : `At this step the decoder reads ${quotePiece(input)}, the piece written last`;
+    const opening = reader.step === 0 ? `Before anything is written, the decoder reads BOS, the start token, shown as ${quotePiece(input)}` : `At this step the decoder reads ${quotePiece(input)}, the piece written last`;
     return richText`${opening}. Its queries are compared with the keys of the source: on average over the ${formatQuantity(cross.heads, "head")} of the last layer it attends most to ${{ guess: quotePiece(manifest.source.pieces[best]) }}, with weight ${mean[best] ?? NaN}.`;
   },
 

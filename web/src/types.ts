@@ -96,12 +96,12 @@ export interface Code {
 export interface Side {
   text: string;
   normalised: string;
-  /** Pieces as they are written, end mark last; spaces shown as U+2581. */
+  /** Pieces as they are written, end token last; spaces shown as U+2581. */
   pieces: string[];
   ids: number[];
-  /** For each piece the number of its word (white-space words of `text`), null for marks. */
+  /** For each piece the number of its word (white-space words of `text`), null for special tokens. */
   words: (number | null)[];
-  /** Which pieces are the unknown mark or bytes of a character that no piece covers. */
+  /** Which pieces are UNK or bytes of a character that no piece covers. */
   unknown: boolean[];
 }
 
@@ -116,7 +116,7 @@ export interface Candidate {
 /** One step of decoding: what the model saw up to here, and what it could have written next. */
 export interface Step {
   step: number; // 0 first: row of every T dimension
-  input: string; // the piece read at this position: the start mark first
+  input: string; // the piece read at this position: the start token first
   chosen: Candidate;
   rank: number; // of the chosen piece among all, 1 first
   top: Candidate[]; // most likely first
@@ -218,7 +218,7 @@ export interface Manifest {
   sentence: string; // as it was given
   source: Side; // what was read of it
   target: Side; // what was written
-  inputs: { pieces: string[]; ids: number[] }; // what the decoder read: start mark, then target without its last
+  inputs: { pieces: string[]; ids: number[] }; // what the decoder read: start token, then target without its last
   forced: boolean; // the target was given, not found
   stop: "eos" | "length";
   log_prob: number;

@@ -271,6 +271,6 @@ test("a file answers what it holds, and nothing else", () => {
 test("a head is told with its roles and what its silence costs", () => {
   const head = { attention: "decoder.0.cross", head: 1, badges: [{ mark: "A", says: "aligns", share: 0.9, beside: 0.5 }], silent: 0.3149, error: 0.01, gradient: 1 };
   const studied = { study: { pairs: 5, loss: 1, rules: {}, heads: [head] }, says: null };
-  assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 1)), ["role: A (aligns)", "loss if removed +0.315"]);
+  assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 1)), ["role: A (aligns)", "change of the loss without it: +0.315"]);
   assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 0)), []);
 });

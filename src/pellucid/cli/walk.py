@@ -176,9 +176,12 @@ def _show_steps(manifest: Manifest, with_bars: bool) -> Iterator[RenderableType]
         yield Text("Then the translation that was given ends.")
     elif manifest["stop"] == "eos":
         last = _format_probability(manifest["steps"][-1]["chosen"]["prob"])
-        yield Text(f"It stops here: the model wrote its end mark, with probability {last}.")
+        yield Text(f"It stops here: the model wrote EOS, the end token, with probability {last}.")
     else:
-        yield Text("It stops here: a translation as long as the search allows has no end mark.")
+        yield Text(
+            "It stops here: the translation is as long as the search allows, and the model has not written EOS, the "
+            "end token."
+        )
 
 
 def _format_probability(probability: float) -> str:
@@ -355,7 +358,7 @@ def _show_checks(manifest: Manifest, width: int) -> Iterator[RenderableType]:
         value, limit = check["value"], check["limit"]
         numbers = "" if value is None or limit is None else f"  {value:.2g}, limit {limit:.2g}"
         was_made = value is not None or not check["passed"]
-        mark = ("FAILED", "bold red") if not check["passed"] else ("passed", "green") if was_made else ("not made", "")
+        mark = ("FAILED", "bold red") if not check["passed"] else ("passed", "green") if was_made else ("not run", "")
         # Where there is room, the numbers of all checks begin in one column.
         shown_name = pad_right(name, wide if wide + 40 <= width else 0)
         table.add_row(Text(pad_right(mark[0], 8), mark[1]), Text.assemble(shown_name, (numbers, "dim")))

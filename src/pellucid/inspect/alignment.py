@@ -111,7 +111,7 @@ def encode_alignment_pairs(
         EncodedPair(
             source,
             target,
-            # the end mark of either side is no part of a word
+            # the end token of either side is no part of a word
             words_without_punctuation(tokenizer.source_pieces(source[:-1]), source_text),
             words_without_punctuation(tokenizer.target_pieces(target[:-1]), target_text),
         )
@@ -142,7 +142,7 @@ def measure_readings(
     norms, entries = torch.zeros(layers, dtype=torch.float64), 0
     for numbers, measured in measure_cross_attention(model, pairs):
         for n, values in zip(numbers, measured, strict=True):
-            # channel 0 is the norm of the whole layer; the last row and column are the end marks
+            # channel 0 is the norm of the whole layer; the last row and column are the end tokens
             norms += values[:, 0, :-1, :-1].double().sum(dim=(1, 2))
             entries += (values.shape[2] - 1) * (values.shape[3] - 1)
             pair = pairs[n]
@@ -211,7 +211,7 @@ def reading_exists(reading: Reading, config: ModelConfig) -> bool:
 def measure_cross_attention(
     model: Transformer, pairs: Sequence[EncodedPair]
 ) -> Iterator[tuple[list[int], list[Float[Tensor, "L C T S"]]]]:
-    """Yield the numbers of pairs of like length, and what `measure_every_kind` says of each, end marks included."""
+    """Yield the numbers of pairs of like length, and what `measure_every_kind` says of each, end tokens included."""
     lengths = {n: max(len(pair.source), len(pair.target)) for n, pair in enumerate(pairs)}
     with inference_only(model):
         for numbers in batch_numbers(lengths, model.config):
@@ -238,7 +238,7 @@ def measure_every_kind(
 def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Float[Tensor, "R N M"]:
     """Return how much each target word took from each source word, in each reading."""
     values = []
-    # the row before a target piece writes it, the row after reads it; the last column is the end mark
+    # the row before a target piece writes it, the row after reads it; the last column is the end token
     for rows in (slice(None, -1), slice(1, None)):
         side_values = measured[:, :, rows, :-1]
         by_word = norms_by_word(side_values.flatten(0, 1), pair.source_words, pair.target_words)
@@ -305,7 +305,7 @@ def alignment_table(model: Transformer, pair: EncodedPair) -> tuple[Float[Tensor
     if not pair.source_words or not pair.target_words:
         return torch.zeros(len(pair.target_words), len(pair.source_words)), []
     [(_, [measured])] = measure_cross_attention(model, [pair])
-    norms = measured[:, 0, :-1, :-1]  # of whole layers, without the end marks
+    norms = measured[:, 0, :-1, :-1]  # of whole layers, without the end tokens
     values = link_strengths(norms_by_word(norms, pair.source_words, pair.target_words)).sum(dim=0)
     return values, link_words(norms, pair.source_words, pair.target_words)
 

@@ -23,7 +23,7 @@ class MeasuredSentence:
 class LengthBucket:
     """Scores of the sentences whose source has `first` to `last` pieces.
 
-    `loss` is in nats a target piece, the end mark counted. `ratio` is characters written for each of the references;
+    `loss` is in nats a target piece, the end token counted. `ratio` is characters written for each of the references;
     `unseen` says whether the model was trained on no source as long, None where that is not known.
     """
 

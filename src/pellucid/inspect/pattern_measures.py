@@ -46,7 +46,7 @@ class PieceFrequencies:
 
 @dataclass(frozen=True)
 class StudyPairs:
-    """Sentence pairs as ids, the end mark last; pair i stood in line `lines[i]` of the input, counted from 0."""
+    """Sentence pairs as ids, the end token last; pair i stood in line `lines[i]` of the input, counted from 0."""
 
     sources: list[IdsAndWords]
     targets: list[IdsAndWords]
@@ -61,7 +61,7 @@ class StudyPairs:
 
     @property
     def pieces(self) -> int:
-        """Number of target pieces, end marks counted: the divisor of a sum of losses."""
+        """Number of target pieces, end tokens counted: the divisor of a sum of losses."""
         return sum(len(ids) for ids, _ in self.targets)
 
 
@@ -69,7 +69,7 @@ class StudyPairs:
 class BatchSide:
     """Positions of one side of a batch: their ids, words (-1 for none) and numbers (0 for the first piece).
 
-    The decoder reads the start mark first, at position -1.
+    The decoder reads the start token first, at position -1.
     """
 
     ids: Int[Tensor, "B Q"]
@@ -116,7 +116,7 @@ def encode_study_pairs(
         raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
     source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
     lengths = [(len(a), len(b)) for a, b in zip(source_ids, target_ids, strict=True)]
-    # an end mark alone is one id
+    # an end token alone is one id
     blank = [n for n, pair in enumerate(lengths) if min(pair) < 2]
     long = [n for n, pair in enumerate(lengths) if min(pair) > 1 and max(pair) > config.max_positions]
     # the order of the lines stays, so that gold alignments can be found by them

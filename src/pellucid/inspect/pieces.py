@@ -67,7 +67,7 @@ def make_normaliser(processor: Any, lowercase: bool) -> Callable[[str], str]:
 
 
 def cutter_of_file(path: str | Path) -> Cutter:
-    """Return a cutter that works like a SentencePiece model by itself, whoever made it: no end mark is added.
+    """Return a cutter that works like a SentencePiece model by itself, whoever made it: no end token is added.
 
     Raises ValueError for a file that is none.
     """

@@ -110,7 +110,7 @@ def axis_of_side(side: TraceSide) -> WordAxis:
         if number is not None:
             label, kind = strip_word(texts[number]), "punctuation" if words[number].punctuation else "word"
         else:
-            # no word, but before the end mark: punctuation beside a word
+            # no word, but before the end token: punctuation beside a word
             label, kind = (spell_pieces(pieces), "punctuation") if start < text_end else (pieces[0], "mark")
         groups.append(PieceGroup(label, tuple(range(start, end)), pieces, kind, any(side.unknown[start:end])))
         start = end
@@ -136,7 +136,7 @@ def spell_pieces(pieces: Sequence[str]) -> str:
 
 
 def decoder_input_axis(trace: Trace) -> WordAxis:
-    """Return the axis of the decoder's input: the start mark and the translation without its last piece."""
+    """Return the axis of the decoder's input: the start token and the translation without its last piece."""
     start = PieceGroup(trace.inputs.pieces[0], (0,), (trace.inputs.pieces[0],), "mark", unknown=False)
     length = len(trace.inputs.pieces)
     groups = [start]

@@ -13,7 +13,7 @@ from pellucid.data.tokenizer import EOS
 from pellucid.store.directory import Bundle
 
 Encode = Callable[[str], list[int]]
-"""Function from a text to the ids of its pieces, without an end mark."""
+"""Function from a text to the ids of its pieces, without an end token."""
 
 TABLE_SIDES = ("source", "target", "output")
 

@@ -63,7 +63,7 @@ class TraceRequest(BaseModel):
     # Only the first invalid id is reported: each of 500,000 errors would take a kilobyte.
     target_ids: Annotated[
         list[int] | None,
-        Field(description="the target as ids of its pieces, with or without the end mark", fail_fast=True),
+        Field(description="the target as ids of its pieces, with or without EOS, the end token", fail_fast=True),
     ] = None
     prefix_ids: Annotated[list[int] | None, Field(fail_fast=True, description="pieces the translation begins with")] = (
         None

@@ -323,7 +323,10 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
     """Find source words without which the translation would be likelier, or a source that was not translated."""
     if not case.translation.strip():
         [log_probs] = case.log_probs(case.target)
-        says = f"Nothing was written: the translation ended at once, with log p {log_probs[-1]:.2f} of the end mark."
+        says = (
+            "Nothing was written: the model ended the translation at once, with log p "
+            f"{log_probs[-1]:.2f} of EOS, the end token."
+        )
         return [Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
     findings, shares, pieces = [], _attention_by_source_word(effects), case.tokenizer.target_pieces(case.target)
     for number, (word, changes) in enumerate(zip(case.text.split(), effects.source, strict=True)):

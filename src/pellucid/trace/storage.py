@@ -154,7 +154,7 @@ def _step_problems(facts: TraceFacts, vocabulary: int) -> Iterator[str]:
     """Yield the problems of the pieces read and written, which must make one step each."""
     target, inputs = facts.target, facts.inputs
     if inputs.ids != [BOS, *target.ids[:-1]] or len(inputs.pieces) != len(inputs.ids):
-        yield "the decoder's input is not the start mark and the pieces written"
+        yield "the decoder's input is not BOS, the start token, and then the pieces written"
     if [step.step for step in facts.steps] != list(range(len(target.ids))):
         yield f"{len(facts.steps)} steps are not those of {len(target.ids)} pieces"
     if [step.chosen.id for step in facts.steps] != target.ids:

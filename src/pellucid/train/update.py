@@ -183,8 +183,9 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
     """Return how many threads are to share these batches on a CPU, each with its own rows and its own gradient.
 
     The matrices of a small model are too small for many threads to share one product, and the operations between the
-    products are shared even less; rows are shared completely (benchmarks/results/train-threads.md). The sums are those
-    of one thread, so the number of threads changes the time and nothing else.
+    products are shared even less; rows are shared completely (benchmarks/results/train-threads.md). Without dropout the
+    result is that of one thread, apart from rounding. With dropout each thread has a seed of its own (`thread_rows`),
+    so another number of threads draws other masks: the update is an equally good one, but not the same.
     """
     weight = model.output_embedding.weight
     # A GPU is busy as it is; sharded and compiled models do not run on several threads. A compiled `states` is set on

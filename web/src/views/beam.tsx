@@ -173,7 +173,7 @@ function fitText(text: string, room: number): string {
 function PickedCandidate({ app, manifest, tree, node }: { app: App; manifest: Manifest; tree: Tree; node: TreeNode }) {
   const path = findPath(tree, node.id);
   const ids = path.map((node) => node.piece_id);
-  const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end mark is the same on both sides
+  const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end token is the same on both sides
   const edits = manifest.edits.filter((edit) => edit.kind !== "prefix"); // the path begins with it
   const openTrace = async (beginning: { target_ids: number[] } | { prefix_ids: number[] }) => {
     await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));

@@ -128,7 +128,7 @@ function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: nu
       ) : null}
       <p class="quiet reading-width">
         A weight says how much is read; the length of weight · v · W<sub>O</sub> says how much of it reaches the output.
-        Much weight on an end mark usually means that there is nothing relevant to read: look at what it adds. Follow
+        Much weight on EOS, the end token, usually means that there is nothing relevant to read: look at what it adds. Follow
         another piece to see its row.
       </p>
     </section>

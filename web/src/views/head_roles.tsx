@@ -18,7 +18,7 @@ export function findStudiedHead(studied: HeadStudyAnswer | null, section: string
 export function describeRole(head: StudiedHead | undefined): string[] {
   if (!head) return [];
   const role = head.badges.map((badge) => `${badge.mark} (${badge.says})`).join(", ");
-  return [`role: ${role || "none by the rules"}`, `loss if removed ${formatSigned(head.silent)}`];
+  return [`role: ${role || "none by the rules"}`, `change of the loss without it: ${formatSigned(head.silent)}`];
 }
 
 /** Makes one colour scale for all heads: the loss without a head, symmetric about 0. */
@@ -60,11 +60,11 @@ export function HeadRole(props: { section: string; head: number }) {
             </span>
           ))
         : "none by the rules "}
-      · loss if removed{" "}
+      · change of the loss without this head:{" "}
       <b class="mono" title={String(studiedHead.silent)}>
         {app.hidden.value ? "?" : formatSigned(studiedHead.silent)}
       </b>
-      {app.hidden.value ? "" : error} <span class="quiet">nats per piece, of {formatNumber(study.loss)}, on {formatQuantity(study.pairs, "pair")}</span>
+      {app.hidden.value ? "" : error} <span class="quiet">nats per piece, measured on {formatQuantity(study.pairs, "pair")}; with all heads the loss is {formatNumber(study.loss)}</span>
     </p>
   );
 }
@@ -82,7 +82,7 @@ export function RolesLegend() {
         {formatNumber(study.loss)}. <Legend scale={makeStudyScale(study, dark)} />
       </p>
       <details>
-        <summary>The marks on it, and the rules for them</summary>
+        <summary>The marks on the bar, and the rules for them</summary>
         <dl class="facts">
           {Object.entries(study.rules).map(([mark, rule]) => (
             <>

@@ -17,8 +17,9 @@ export function TokensView() {
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
       <SidePanel app={app} side={manifest.target} title={targetTitle} dim={null} />
       <p class="quiet">
-        The decoder reads its own text one position later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
-        row 0 of every decoder picture is the start mark, and it writes {quotePiece(manifest.target.pieces[0])}.
+        The decoder reads its own text one position later, after BOS, the start token:{" "}
+        {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So row 0 of every decoder picture is the start token, and at
+        that row the model writes {quotePiece(manifest.target.pieces[0])}.
       </p>
     </div>
   );

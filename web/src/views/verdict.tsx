@@ -236,7 +236,7 @@ function Provenance({ manifest }: { manifest: Manifest }) {
     ["Traced in", `${formatNumber(run.seconds)} s`],
     ["Versions", `pellucid ${run.pellucid}, torch ${run.torch}`],
     ["Search", manifest.forced ? "none: the target was given" : formatSettings(run.search)],
-    ["Stopped", manifest.stop === "eos" ? "at the end mark" : "at the maximum length"],
+    ["Stopped", manifest.stop === "eos" ? "at EOS, the end token" : "at the maximum length"],
     ["Edits", manifest.edits.length ? manifest.edits.map((edit) => JSON.stringify(edit)).join(", ") : "none"],
     ["Config", formatSettings(model.config)],
   ];

@@ -316,7 +316,7 @@ def write_distances(trace: "Trace", stack: str, json: bool) -> None:
         mean = "-" if layer.mean is None else f"{layer.mean:.2f}"
         rows.append([layer.attention, *cells, mean, f"{layer.even:.2f}"])
     write_table(rows, "l" + "r" * (heads + 2))
-    write_lines(["", "pieces between what reads and what is read, weighted by attention; marks are left out"])
+    write_lines(["", "pieces between what reads and what is read, weighted by attention; special tokens are left out"])
 
 
 CELLS_SHOWN = 6

@@ -71,8 +71,8 @@ def run(
     and the gradient of the loss with respect to it. Then show the loss, or with --curve the BLEU, against heads kept,
     by both kinds of importance and in a random order.
 
-    The end mark of the source and the start mark of the target are left out, as queries and as keys; the weight they
-    get is shown on its own, as sink. Loss is in nats per piece, with teacher forcing.
+    EOS, the end token of the source, and BOS, the start token of the target, are left out, as queries and as keys; the
+    weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
     """
     from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
     from pellucid.inspect import heads as study

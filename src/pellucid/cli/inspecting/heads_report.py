@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 CURVE_TITLES = {"loss": "loss, nats a piece", "bleu": "BLEU"}
 
 LEGEND = (
-    "confidence: mean largest weight. entropy: of all weights, in nats. sink: share that goes to the end mark of the "
-    "source; in decoder.*.self, to the start mark. Marks are left out of the rest, as queries and as keys.",
-    "piece, word: the offset that largest weights prefer, and their share. rarest, two: largest weights on the rarest "
-    "piece, and on one of the two rarest, in sentences with a rare one; by chance in brackets.",
-    "silent: change of the loss in nats a piece with this head silent, and its standard error. gradient: E |dL/dxi|; "
-    "unit: the same, with length 1 in each attention.",
+    "confidence: mean of the largest weights. entropy: of all weights, in nats. sink: share of the weight on EOS, the "
+    "end token of the source; in decoder.*.self, on BOS, the start token. The other columns leave these tokens out, as "
+    "queries and as keys.",
+    "piece, word: the offset at which the largest weights are found most often, and how often. rarest, two: how often "
+    "the largest weight is on the rarest piece, and on one of the two rarest, in sentences that have a rare piece; in "
+    "brackets, how often by chance.",
+    "silent: change of the loss, in nats a piece, when this head is silenced, and its standard error. gradient: "
+    "E |dL/dxi|; unit: the same, scaled to length 1 in each attention.",
 )
 
 
@@ -182,7 +184,8 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
         "pairs": report.pairs,
         "loss": importance.loss,
         "spearman": importance.correlation,
-        "marks": "the end mark of the source and the start mark of the target are left out, as queries and as keys",
+        "marks": "EOS, the end token of the source, and BOS, the start token of the target, are left out, as queries "
+        "and as keys",
         "rules": RULES,
         "notes": list(report.notes),
     }
