@@ -5,7 +5,7 @@ import { useApp, useDark } from "./hooks";
 import { handleKey, KEYS } from "./keyboard";
 import { rememberPlace, zoomOut } from "./navigation";
 import { makeAddress } from "./permalink";
-import { PieceColumn, Scrubber, TopBar } from "./sentence";
+import { ExampleRow, PieceColumn, Scrubber, TopBar } from "./sentence";
 import type { View } from "./state";
 import type { Manifest } from "./types";
 import { AlignView } from "./views/align";
@@ -59,6 +59,7 @@ export function Page() {
       data-lm-suppress-shortcuts="true"
     >
       <TopBar onHelp={() => setHelp(!help)} />
+      <ExampleRow />
       <Messages />
       {manifest ? (
         <>

@@ -31,8 +31,9 @@ export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, optio
     </AppContext.Provider>,
     root,
   );
-  if (link) void openLink(app, link);
-  else void app.showTrace();
+  if (!link) void app.showTrace();
+  else if (options.host === "page" && !location.hash) void app.openExample();
+  else void openLink(app, link).then(() => app.openExample());
   return () => {
     draw(null, root);
     removeStyle();

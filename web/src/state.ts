@@ -1,7 +1,7 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
 import { findFileAnswer, TraceCache } from "./trace_cache";
-import type { Acts, HeadStudyAnswer, Manifest, TraceSource } from "./types";
+import type { Acts, Examples, HeadStudyAnswer, Manifest, TraceSource } from "./types";
 
 export type View =
   | "map"
@@ -65,6 +65,7 @@ export class App {
   readonly problem = signal<string | null>(null);
   readonly notice = signal<string | null>(null); // how the shown trace differs from what a link named, until another comes
   readonly baseline = signal<Baseline | null>(null); // a trace that is kept, to compare another with it
+  readonly examples = signal<Examples | null>(null); // of a server, before anything is typed
   trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out
   readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
   private cache: TraceCache;
@@ -104,6 +105,22 @@ export class App {
         (answer) => (this.headStudy.value = answer),
         (error) => (this.headStudy.value = { study: null, says: describeError(error) }),
       );
+  }
+
+  /** Translates the first of the server's examples, so that the page is never empty; stays empty where there is none. */
+  async openExample(): Promise<void> {
+    const examples = await this.loadExamples();
+    const first = examples?.sentences[0];
+    // What a link could not show is said, and not covered by another sentence.
+    if (first === undefined || this.manifest.value || this.busy.value || this.problem.value || this.notice.value) return;
+    await this.askSource("trace", { sentence: first });
+  }
+
+  /** Loads sentences to try; a page without them works as well. */
+  async loadExamples(): Promise<Examples | null> {
+    const examples = (await this.source.fetchExamples?.().catch(() => null)) ?? null;
+    this.examples.value = examples;
+    return examples;
   }
 
   /** Moves to a place that differs from the current one by `change`, and adds it to the history. */
