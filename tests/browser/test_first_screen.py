@@ -88,6 +88,8 @@ def test_a_model_without_the_text_of_its_run_welcomes_the_reader(page: Page):
 
 
 def test_a_damaged_link_is_said_to_be_damaged_and_not_replaced_by_an_example(first_page: Page):
+    first_page.settle()
+    first_page.tab.wait_for_load_state("networkidle")
     first_page.tab.goto("about:blank")
     first_page.tab.goto(f"{first_page.watched_tab.home}#s=Hello&b=none")
     first_page.tab.wait_for_selector(".problem")
