@@ -1,6 +1,6 @@
 # Every command of the project. Each makes .venv and installs what it needs, once.
 #   PYTHON=/path/to/python       the Python to make .venv with (otherwise the first of 3.11 to 3.14 found)
-#   TORCH_INDEX=URL              where torch comes from, for example https://download.pytorch.org/whl/cpu
+#   TORCH_INDEX=URL              where torch comes from; without it, a Linux machine without a GPU takes the build for CPUs
 #   QUIET=                       show what pip does
 #   ARGS="..."                   more arguments for demo, test, articles, reproduce, bench-translate and the campaigns
 
@@ -119,11 +119,21 @@ clean: ## remove caches and builds (.venv and runs stay)
 	$(call install,dev)
 	@touch .venv/.installed-demo $@
 
-# torch comes first and alone when it has an index of its own: that index holds few other packages, and old ones.
+# The ordinary torch for Linux brings several gigabytes for GPUs. Where there is none, and its index of builds for CPUs
+# answers within five seconds, torch comes from there (0.2 GB). It comes first and alone: that index holds few other
+# packages, and old ones.
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+REACH := import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5)
+
 define install
-	@echo "Installing Pellucid with what it needs into .venv, once. torch is large: 0.2 GB, or several GB with CUDA" \
-	  "(TORCH_INDEX=https://download.pytorch.org/whl/cpu avoids that, QUIET= shows pip at work)."
-	@$(if $(TORCH_INDEX),$(PIP) --no-deps --index-url $(TORCH_INDEX) torch)
+	@echo "Installing Pellucid with what it needs into .venv, once (QUIET= shows pip at work)."
+	@index="$(TORCH_INDEX)"; \
+	if [ "$(origin TORCH_INDEX)" = undefined ] && [ "$$(uname -s)" = Linux ] && ! [ -e /proc/driver/nvidia ] \
+	  && ! [ -e /dev/kfd ] && ! command -v nvidia-smi >/dev/null; then \
+	  if $(BIN)/python -c "$(REACH)" $(CPU_INDEX)/torch/ 2>/dev/null; then index=$(CPU_INDEX); \
+	  else echo "$(CPU_INDEX) does not answer: torch comes from the ordinary index and may bring several GB for GPUs."; fi; \
+	fi; \
+	if [ -n "$$index" ]; then $(PIP) --no-deps --index-url "$$index" torch; fi
 	@$(PIP) -e ".[$(1)]"
 endef
 

@@ -19,8 +19,7 @@ from pathlib import Path
 import pellucid
 from benchmarks.quality import RESULTS, machine
 from pellucid.data.corpus import read_lines
-from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import Engine, SearchRequest
+from pellucid.decode.request import Engine, SearchConfig, SearchRequest
 
 SIZES = (1, 2, 7, 32, 128)
 ORDERS = ("by length", "shuffled", "shuffled again")

@@ -256,8 +256,8 @@ def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], 
                 start = model_step(model), ModelState(memory)
             else:
                 start = model.search_step, memory
-            found = greedy_search(*start, torch.tensor([limits[n] for n in indices]), length_penalty=0.0)
-            for n, [best] in zip(indices, found, strict=True):
+            hypotheses = greedy_search(*start, torch.tensor([limits[n] for n in indices]), length_penalty=0.0)
+            for n, [best] in zip(indices, hypotheses, strict=True):
                 outputs[n] = best.tokens
     return outputs
 

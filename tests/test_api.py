@@ -16,7 +16,7 @@ import torch
 
 import pellucid
 from pellucid.api import Model, SimpleRunOptions
-from pellucid.decode.config import SearchConfig, SearchOptions
+from pellucid.decode.request import SearchConfig, SearchOptions
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.store.directory import Bundle, save_bundle

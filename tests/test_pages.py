@@ -7,7 +7,7 @@ from typing import get_type_hints
 
 import pytest
 
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
 from pellucid.train.config import CorpusConfig, RunConfig

@@ -254,8 +254,8 @@ def find_figures(article_map: Map, outcome: Outcome) -> dict[str, str]:
             continue
         proofs = article_map.proofs[name]
         for source in (*(command.line for command in proofs.commands), *proofs.pages):
-            found = re.finditer(claim.figure, outcome.texts.get(source, ""), re.MULTILINE)
-            texts = [" ".join(match.expand(claim.figure_text).split()) for match in found]
+            matches = re.finditer(claim.figure, outcome.texts.get(source, ""), re.MULTILINE)
+            texts = [" ".join(match.expand(claim.figure_text).split()) for match in matches]
             if texts:
                 figures[name] = "; ".join(dict.fromkeys(texts))
                 break

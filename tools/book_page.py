@@ -136,7 +136,7 @@ class Rewriter(HTMLParser):
         if name == "id" and self.page:
             return f"{page_anchor(self.page)}--{value}"
         if name in ("for", "aria-labelledby", "aria-describedby") and self.page:
-            return " ".join(f"{page_anchor(self.page)}--{each}" for each in value.split())
+            return " ".join(f"{page_anchor(self.page)}--{anchor}" for anchor in value.split())
         if name == "src" and not value.startswith("data:"):
             return self.embed(value)
         if name == "href" and tag == "a":

@@ -113,7 +113,7 @@ def settings_page() -> str:
         getattr(import_module(f"{PACKAGE}.{name}"), kind)
         for name, kind in (
             ("train.config", "RunConfig"),
-            ("decode.config", "SearchConfig"),
+            ("decode.request", "SearchConfig"),
             ("serve.settings", "Limits"),
         )
     )

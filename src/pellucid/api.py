@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from pellucid.decode.config import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.lines import NotTranslated, Translation
-from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.translate import Score, Translator
 from pellucid.store.directory import Bundle, load_bundle
 
 if TYPE_CHECKING:
+    from pellucid.decode.terms.glossary import Terms
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
     from pellucid.trace.session import ModelQueries, Trace
 
 
-TermsLike = Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None
+TermsLike: TypeAlias = "Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None"
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -377,9 +377,14 @@ def longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
     return longest if isinstance(longest, int) and longest > 1 else None
 
 
-def as_terms(terms: TermsLike) -> Terms | None:
+def as_terms(terms: TermsLike) -> "Terms | None":
     """Return terms given as a mapping or as pairs as `Terms`."""
-    return terms if terms is None or isinstance(terms, Terms) else Terms.from_pairs(terms)
+    if terms is None:
+        return None
+    # Imported here because most translations have no terms.
+    from pellucid.decode.terms.glossary import Terms
+
+    return terms if isinstance(terms, Terms) else Terms.from_pairs(terms)
 
 
 @partial(check_arguments, options=SimpleRunOptions.__annotations__)

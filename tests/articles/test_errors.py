@@ -243,8 +243,8 @@ def test_the_norm_stands_before_the_sublayer_or_after_the_sum():
     x, f = torch.randn(2, 3, 7), nn.Linear(7, 7)
     for kind in ("pre", "post"):
         residual = add_noise(Residual(7, 0.0, kind))
-        wanted = x + f(residual.norm(x)) if kind == "pre" else residual.norm(x + f(x))
-        torch.testing.assert_close(residual(x, f), wanted)
+        expected = x + f(residual.norm(x)) if kind == "pre" else residual.norm(x + f(x))
+        torch.testing.assert_close(residual(x, f), expected)
         assert not torch.allclose(residual(x, f), x + residual.norm(f(x)), atol=1e-2)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import word_indices_in_line
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.text.line_splitting import split_line
 from pellucid.text.markup import extract_tags

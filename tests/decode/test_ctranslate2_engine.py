@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
+from pellucid.data.tokenizer import BOS, EOS, FORBIDDEN, PAD, UNK
 from pellucid.decode import ctranslate2_engine
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.ctranslate2_engine import (
     CTranslate2Engine,
     CTranslate2Query,
     count_processors,
     rank_like_beam_search,
 )
-from pellucid.decode.request import FORBIDDEN, Hypothesis, SearchRequest, length_divisor
+from pellucid.decode.request import Hypothesis, SearchConfig, SearchRequest, length_divisor
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.model import Transformer

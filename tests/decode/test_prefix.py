@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS, UNK
-from pellucid.decode.search import prefix_rule
+from pellucid.decode.terms.constrained import prefix_rule
 from pellucid.decode.terms.word_edges import EDGE, NEW_WORD, WordEdges, prefix_pieces, refuse_long_prefixes
 from tests.decode.models import small_tokenizer
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import Segment
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.terms.glossary import Terms, TermSpan
 from pellucid.decode.terms.placement import (

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import Translation
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Translator, batch_by_length
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer

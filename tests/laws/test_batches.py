@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.torch_engine import CLOSE_CALL, SearchRequest, TorchEngine
 from pellucid.model import Transformer

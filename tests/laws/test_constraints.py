@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.tokenizer import EOS
+from pellucid.data.tokenizer import EOS, FORBIDDEN
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import FORBIDDEN, forbidden_rule, prefix_rule
-from pellucid.decode.terms.constrained import constrained_search
+from pellucid.decode.search import forbidden_rule
+from pellucid.decode.terms.constrained import constrained_search, prefix_rule
 from pellucid.decode.terms.glossary import Terms, term_spellings
 from pellucid.decode.terms.required import pieces_needed
 from pellucid.decode.terms.word_edges import WordEdges, prefix_pieces

@@ -9,7 +9,7 @@ import torch
 
 from pellucid.api import load
 from pellucid.data.batching import Batch
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.store.directory import save_bundle

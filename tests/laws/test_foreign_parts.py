@@ -10,8 +10,7 @@ from torch import nn
 
 from pellucid.api import Model, load
 from pellucid.cli.explain import walk_lines
-from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import SearchRequest
+from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.translate import Translator
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
@@ -83,7 +82,7 @@ FOREIGN = {
     "attention": lambda model: with_class(model.decoder[0].self, Turned),
     "embedding": lambda model: with_class(model.source_embedding, Backwards),
     "model": lambda model: with_class(model, Louder),
-    "hook": lambda model: model.decoder[0].ffn.register_forward_hook(lambda part, given, made: -made),
+    "hook": lambda model: model.decoder[0].ffn.register_forward_hook(lambda part, inputs, output: -output),
 }
 
 
@@ -98,9 +97,9 @@ def model(request) -> Transformer:
 def test_no_format_writes_a_model_with_a_part_it_does_not_know(model, tmp_path):
     with pytest.raises(ValueError, match=r"CTranslate2 cannot hold this model: .*which it does not know"):
         convert_to_ctranslate2(model, small_tokenizer(), tmp_path / "ct2", "float32")
-    found = Bundle(model, small_tokenizer(), {"sha256": ""}, tmp_path / "best")
+    bundle = Bundle(model, small_tokenizer(), {"sha256": ""}, tmp_path / "best")
     with pytest.raises(ValueError, match=r"cannot be exported for transformers: .*which neither format knows"):
-        export_marian(found, tmp_path / "marian")
+        export_marian(bundle, tmp_path / "marian")
     assert not list(tmp_path.iterdir())
 
 
@@ -108,11 +107,11 @@ def test_the_torch_engine_searches_with_the_models_own_parts(model):
     tokenizer = small_tokenizer()
     engine = TorchEngine([model], forbidden=(0, 1, 2))
     requests = [SearchRequest(ids, number) for number, ids in enumerate(tokenizer.encode_source(LINES[:4]), start=1)]
-    found = [hypotheses[0] for hypotheses in engine.search(requests, SearchConfig(beam=1))]
-    for request, hypothesis in zip(requests, found, strict=True):
+    bests = [hypotheses[0] for hypotheses in engine.search(requests, SearchConfig(beam=1))]
+    for request, hypothesis in zip(requests, bests, strict=True):
         tokens = [*hypothesis.tokens, *([3] if hypothesis.stop == "eos" else [])]
-        [given] = engine.log_probs([list(request.source)], [tokens])
-        assert given == pytest.approx(hypothesis.log_probs, abs=1e-4)
+        [log_probs] = engine.log_probs([list(request.source)], [tokens])
+        assert log_probs == pytest.approx(hypothesis.log_probs, abs=1e-4)
 
 
 def choices() -> list[tuple[str, str | bool]]:
@@ -145,8 +144,8 @@ def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value
             assert "cannot" in str(error), name  # noqa: PT017
             assert "\n" not in str(error), name  # noqa: PT017
         else:
-            found, expected = (each.translate(LINES[:3], max_extra=5, beam=beam) for each in (other, model))
-            assert [each.pieces for each in found] == [each.pieces for each in expected], name
+            translations, expected = (loaded.translate(LINES[:3], max_extra=5, beam=beam) for loaded in (other, model))
+            assert [text.pieces for text in translations] == [text.pieces for text in expected], name
 
 
 def exported(folder: Path) -> Model:
@@ -163,13 +162,13 @@ def imported(folder: Path) -> Model:
 def test_a_trace_shows_a_model_with_foreign_parts_or_refuses_it_in_a_sentence(model):
     tokenizer = small_tokenizer()
     translator = Translator(model, tokenizer)
-    found = Model(Bundle(model, tokenizer, {"sha256": "", "files": {}}, Path("best")), translator)
+    loaded = Model(Bundle(model, tokenizer, {"sha256": "", "files": {}}, Path("best")), translator)
     try:
-        trace = found.trace(LINES[0], beam=1)
+        trace = loaded.trace(LINES[0], beam=1)
     except ValueError as error:
         assert "\n" not in str(error)  # noqa: PT017
     else:
-        assert trace.translation.text == found.translate(LINES[0], beam=1).text
+        assert trace.translation.text == loaded.translate(LINES[0], beam=1).text
         assert all(isinstance(line, str) for line in walk_lines(trace))  # what `explain` prints, the verdict among it
         assert manifest_with_answers(trace)["checks"]
 
@@ -184,12 +183,14 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
     monkeypatch.setitem(transformer.POSITIONS, "none", Distance)
     monkeypatch.setattr("pellucid.interop.conversion_cache._LAYOUT_VERSION", 10**6)  # the other hash that an edit gives
     torchs = load(tmp_path / "best", engine="torch").translate(LINES)
-    assert [each.text for each in torchs] != [each.text for each in plain]
-    with warnings.catch_warnings(record=True) as said:
+    assert [translation.text for translation in torchs] != [translation.text for translation in plain]
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = load(tmp_path / "best", engine="auto")
-        assert [each.text for each in model.translate(LINES)] == [each.text for each in torchs]
-    assert [str(each.message).partition(":")[0] for each in said] == [
+        assert [translation.text for translation in model.translate(LINES)] == [
+            translation.text for translation in torchs
+        ]
+    assert [str(warning.message).partition(":")[0] for warning in caught] == [
         "translating with torch, because CTranslate2 cannot hold this model"
     ]
     with pytest.raises(ValueError, match="source_positions is Distance, which it does not know"):

@@ -147,8 +147,8 @@ def test_only_the_table_begins_otherwise_and_the_model_directory_does_not_show_i
     begun, drawn = initial_weights(run, tmp_path / "text"), initial_weights(random, tmp_path / "random")
     assert begun.keys() == drawn.keys()
     assert [name for name in begun if not torch.equal(begun[name], drawn[name])] == ["source_embedding.weight"]
-    for each, out in ((run, "trained text"), (random, "trained random")):
-        train_run(each, tmp_path / out)
+    for begun_run, out in ((run, "trained text"), (random, "trained random")):
+        train_run(begun_run, tmp_path / out)
     texts = [(tmp_path / out / "best/config.json").read_text() for out in ("trained text", "trained random")]
     assert texts[0] == texts[1]
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.text.line_splitting import split_line
 from pellucid.text.markup import TAG, list_protected

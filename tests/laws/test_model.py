@@ -130,17 +130,17 @@ def dropped(monkeypatch, **shares) -> list[str]:
     """Each module that drops, with the visible tensor it drops from (all are kept whole here, to tell them apart)."""
     model = small_model(**shares, decoder_layers=1).train()
     names = {module: name for name, module in model.named_modules()}
-    found = []
+    inputs = []
 
     def keep_whole(self, x):
         if self.active:
-            found.append((names[self], x.detach().clone()))
+            inputs.append((names[self], x.detach().clone()))
         return x
 
     monkeypatch.setattr(Dropout, "forward", keep_whole)
     record = Record()
     model(sentences([11, 5]), sentences([7, 3]), watch=record)
-    return [f"{name}: {next(n for n in record if torch.equal(record[n], x))}" for name, x in found]
+    return [f"{name}: {next(n for n in record if torch.equal(record[n], x))}" for name, x in inputs]
 
 
 def test_nothing_random_happens_in_evaluation():

@@ -1,19 +1,15 @@
 """There is one model: the code that is trained searches, scores, traces and is shown."""
 
-import sys
-import threading
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-import pellucid
 from pellucid.api import Model
 from pellucid.decode import packed_model
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.packed_model import LARGE, ModelPacker, PackedWeight, can_pack
-from pellucid.decode.request import SearchRequest
+from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.torch_engine import ModelState, TorchEngine, model_step, pad_sentences
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
@@ -21,9 +17,9 @@ from pellucid.model.cache import Cache
 from pellucid.model.positions import Positions
 from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.laws.calls import SOURCE, functions_entered
 from tests.model.models import every_option, sentences, small_model
 
-SOURCE = Path(pellucid.__file__).parent
 SOURCES = [[5, 7, 9, 11, 6, 3], [8, 3], [4, 4, 10, 3]]
 
 # Along one search: the last token of each hypothesis, then which hypotheses and which sentences stay.
@@ -138,29 +134,9 @@ def test_a_translation_a_score_a_trace_and_an_update_run_the_same_code(beam):
     for name, call in calls.items():
         functions = functions_entered(call)
         for function in ("attend", "SelfAttention.forward", "CrossAttention.forward", "Attention.merge"):
-            assert ("attention.py", function) in functions, name
+            assert ("model/attention.py", function) in functions, name
         for function in ("FeedForward.forward", "Residual.forward", "EncoderLayer.forward", "DecoderLayer.forward"):
-            assert ("layers.py", function) in functions, name
-
-
-def functions_entered(call) -> set[tuple[str, str]]:
-    """The file and the name of each function of model/ that a call runs, in any thread."""
-    functions: set[tuple[str, str]] = set()
-
-    def note(frame, event, argument):
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.parent == SOURCE / "model":
-            functions.add((path.name, frame.f_code.co_qualname))
-
-    before = sys.getprofile()
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-        threading.setprofile(None)  # pyright: ignore[reportArgumentType]
-    return functions
+            assert ("model/layers.py", function) in functions, name
 
 
 def test_attention_is_computed_in_one_file_only():

@@ -7,8 +7,8 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translate import Translator

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from pellucid.api import Model, load
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import Translation
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.app import create_app
 from pellucid.serve.connections import bind_socket, make_server

@@ -4,7 +4,7 @@ from threading import Event, Thread
 
 import pytest
 
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.serve.service import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
 
 

@@ -8,8 +8,8 @@ import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis, SearchStep, rank_hypotheses
 from pellucid.decode.torch_engine import SearchRequest
 from pellucid.trace.facts import SearchTree, TreeNode

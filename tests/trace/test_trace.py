@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import LengthLimits
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.model.glossary import glossary
 from pellucid.trace import Record

@@ -59,10 +59,10 @@ export function makeDrawing(panel: Panel): Drawing {
   });
   const headerInterval = (axis: SheetAxis) => Math.max(1, Math.ceil(14 / side)) * (axis.labels ? 1 : Math.max(1, Math.ceil(26 / side)));
   const headers: Mark[] = [];
-  for (let r = 0; r < rows.size; r += headerInterval(rows))
-    headers.push(text(left - 6, top + (r + 0.5) * side + 4, rows.labels?.[r] ?? String(r), { anchor: "end" }));
-  for (let c = 0; c < cols.size; c += headerInterval(cols))
-    headers.push(text(left + (c + 0.5) * side + 3, top - 6, cols.labels?.[c] ?? String(c), { turn: cols.labels ? -60 : 0, anchor: cols.labels ? "start" : "middle" }));
+  for (let row = 0; row < rows.size; row += headerInterval(rows))
+    headers.push(text(left - 6, top + (row + 0.5) * side + 4, rows.labels?.[row] ?? String(row), { anchor: "end" }));
+  for (let col = 0; col < cols.size; col += headerInterval(cols))
+    headers.push(text(left + (col + 0.5) * side + 3, top - 6, cols.labels?.[col] ?? String(col), { turn: cols.labels ? -60 : 0, anchor: cols.labels ? "start" : "middle" }));
   return {
     width,
     height,
@@ -96,11 +96,11 @@ function makeLegend(scale: Scale, inks: Inks, x: number, y: number, text: (x: nu
 function makeCellShapes({ panel }: Drawing, x: number, y: number, side: number): Mark[] {
   const { rows, cols, values, masked, scale, inks } = panel;
   const shapes: Mark[] = [];
-  for (let r = 0; r < rows.size; r++) {
-    for (let c = 0; c < cols.size; c++) {
-      const [left, top] = [x + c * side, y + r * side];
-      const value = values[r * cols.size + c] ?? Number.NaN;
-      const hatched = masked?.(r, c) ?? false;
+  for (let row = 0; row < rows.size; row++) {
+    for (let col = 0; col < cols.size; col++) {
+      const [left, top] = [x + col * side, y + row * side];
+      const value = values[row * cols.size + col] ?? Number.NaN;
+      const hatched = masked?.(row, col) ?? false;
       shapes.push({ kind: "rect", x: left, y: top, width: side, height: side, fill: hatched ? inks.panel : toCssColour(value, scale) });
       if (hatched) shapes.push({ kind: "line", x1: left, y1: top + side, x2: left + side, y2: top, stroke: inks.hatch });
       else if (panel.numbers && side >= 30) {

@@ -109,15 +109,15 @@ function makeZipRecord(signature: number, fields: Field[], name = new Uint8Array
 }
 
 const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
-  let c = n;
-  for (let bit = 0; bit < 8; bit++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
-  return c;
+  let remainder = n;
+  for (let bit = 0; bit < 8; bit++) remainder = remainder & 1 ? 0xedb88320 ^ (remainder >>> 1) : remainder >>> 1;
+  return remainder;
 });
 
 function computeCrc32(data: Uint8Array): number {
-  let c = 0xffffffff;
-  for (const byte of data) c = (CRC[(c ^ byte) & 0xff] ?? 0) ^ (c >>> 8);
-  return (c ^ 0xffffffff) >>> 0;
+  let remainder = 0xffffffff;
+  for (const byte of data) remainder = (CRC[(remainder ^ byte) & 0xff] ?? 0) ^ (remainder >>> 8);
+  return (remainder ^ 0xffffffff) >>> 0;
 }
 
 function toAscii(text: string): number[] {

@@ -49,8 +49,8 @@ export function Matrix(props: MatrixProps) {
   if (!row || (loaded.state === "missing" && row.captured) || !row.captured)
     return <NotCaptured label={label} reason={loaded.state === "missing" ? loaded.message : undefined} bare={props.bare} />;
   if (!picture) return props.bare ? <span class="thumbnail waiting" /> : <div class="sheet waiting">{label}</div>;
-  const openCell = (r: number, c: number) => {
-    const index = picture.index(r, c);
+  const openCell = (row: number, col: number) => {
+    const index = picture.index(row, col);
     if (props.onOpen) props.onOpen(index);
     else app.goTo({ view: "cell", tensor: props.tensor, index });
   };

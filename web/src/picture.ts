@@ -66,21 +66,21 @@ export function makePicture(
   const [down, across] = transposed ? [second, first] : [first, second];
   const rows = makeAxis(manifest, row, down);
   const cols = makeAxis(manifest, row, across);
-  const index = (r: number, c: number) => {
+  const index = (row: number, col: number) => {
     const cellIndex = [...fixed];
-    if (down !== undefined) cellIndex[down] = r;
-    if (across !== undefined) cellIndex[across] = c;
+    if (down !== undefined) cellIndex[down] = row;
+    if (across !== undefined) cellIndex[across] = col;
     return cellIndex;
   };
   const drawnValues = new Float32Array(rows.size * cols.size);
   const start = fixed.reduce((sum, at, i) => sum + at * (strides[i] as number), 0);
   const stepDown = down === undefined ? 0 : (strides[down] as number);
   const stepAcross = across === undefined ? 0 : (strides[across] as number);
-  for (let r = 0; r < rows.size; r++)
-    for (let c = 0; c < cols.size; c++)
-      drawnValues[r * cols.size + c] = values[start + r * stepDown + c * stepAcross] as number;
+  for (let row = 0; row < rows.size; row++)
+    for (let col = 0; col < cols.size; col++)
+      drawnValues[row * cols.size + col] = values[start + row * stepDown + col * stepAcross] as number;
   const masked = allowed?.values.includes(0)
-    ? (r: number, c: number) => allowed.values[findBroadcastOffset(index(r, c), allowed.row.shape)] === 0
+    ? (row: number, col: number) => allowed.values[findBroadcastOffset(index(row, col), allowed.row.shape)] === 0
     : undefined;
   return { rows, cols, values: drawnValues, masked, index, fixedNames };
 }
@@ -141,8 +141,8 @@ export function describeCell(
   ];
   if (masked?.(row, col)) return `${parts.join(", ")}, masked`;
   const value = values[row * width + col] as number;
-  const allowed = Array.from({ length: width }, (_, c) => c).filter((c) => !masked?.(row, c));
-  const larger = allowed.filter((c) => (values[row * width + c] as number) > value).length;
+  const allowed = Array.from({ length: width }, (_, col) => col).filter((col) => !masked?.(row, col));
+  const larger = allowed.filter((col) => (values[row * width + col] as number) > value).length;
   const rank = larger === 0 ? "largest" : `${formatOrdinal(larger + 1)} largest`;
   const maskedCount = width - allowed.length;
   return `${parts.join(", ")}, value ${formatExact(value)}, ${rank} of ${allowed.length}, masked ${maskedCount || "none"}`;

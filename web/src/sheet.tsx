@@ -222,20 +222,20 @@ function SheetTable(props: SheetProps) {
         <thead>
           <tr>
             <td />
-            {makeRange(colCount).map((c) => (
-              <th scope="col" key={c}>
-                {cols.labels?.[c] ?? c}
+            {makeRange(colCount).map((col) => (
+              <th scope="col" key={col}>
+                {cols.labels?.[col] ?? col}
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {makeRange(rowCount).map((r) => (
-            <tr key={r}>
-              <th scope="row">{rows.labels?.[r] ?? (rows.dim === "1" ? "" : namePosition(rows, r))}</th>
-              {makeRange(colCount).map((c) => (
-                <td key={c} class={masked?.(r, c) ? "hatched" : "mono"}>
-                  {masked?.(r, c) ? <span class="unseen">masked</span> : hidden ? "?" : formatExact(values[r * cols.size + c] as number)}
+          {makeRange(rowCount).map((row) => (
+            <tr key={row}>
+              <th scope="row">{rows.labels?.[row] ?? (rows.dim === "1" ? "" : namePosition(rows, row))}</th>
+              {makeRange(colCount).map((col) => (
+                <td key={col} class={masked?.(row, col) ? "hatched" : "mono"}>
+                  {masked?.(row, col) ? <span class="unseen">masked</span> : hidden ? "?" : formatExact(values[row * cols.size + col] as number)}
                 </td>
               ))}
             </tr>

@@ -160,9 +160,9 @@ function paintCells(
   scratch.height = rowCount;
   const small = scratch.getContext("2d") as CanvasRenderingContext2D;
   const pixels = small.createImageData(colCount, rowCount);
-  for (let r = 0; r < rowCount; r++)
-    for (let c = 0; c < colCount; c++)
-      pixels.data.set([...toRgb(values[(seen.r0 + r) * cols.size + seen.c0 + c] as number, scale), 255], (r * colCount + c) * 4);
+  for (let row = 0; row < rowCount; row++)
+    for (let col = 0; col < colCount; col++)
+      pixels.data.set([...toRgb(values[(seen.r0 + row) * cols.size + seen.c0 + col] as number, scale), 255], (row * colCount + col) * 4);
   small.putImageData(pixels, 0, 0);
   context.imageSmoothingEnabled = false; // one pixel for each cell, enlarged without blending
   context.drawImage(scratch, seen.c0 * width, seen.r0 * height, colCount * width, rowCount * height);
@@ -172,12 +172,12 @@ function paintCells(
   context.font = `${Math.round(layout.font * 0.85)}px ui-monospace, monospace`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (let r = seen.r0; r < seen.r1; r++)
-    for (let c = seen.c0; c < seen.c1; c++) {
-      if (masked?.(r, c)) continue;
-      const value = values[r * cols.size + c] as number;
+  for (let row = seen.r0; row < seen.r1; row++)
+    for (let col = seen.c0; col < seen.c1; col++) {
+      if (masked?.(row, col)) continue;
+      const value = values[row * cols.size + col] as number;
       context.fillStyle = chooseInk(toRgb(value, scale));
-      context.fillText(formatShort(value), (c + 0.5) * width, (r + 0.5) * height + 0.5);
+      context.fillText(formatShort(value), (col + 0.5) * width, (row + 0.5) * height + 0.5);
     }
 }
 
@@ -191,12 +191,12 @@ function paintMasked(
   ratio: number,
 ): void {
   context.beginPath();
-  for (let r = seen.r0; r < seen.r1; r++) {
-    for (let c = seen.c0; c < seen.c1; c++) {
-      if (!masked(r, c)) continue;
-      const from = c;
-      while (c + 1 < seen.c1 && masked(r, c + 1)) c++;
-      context.rect(from * layout.width, r * layout.height, (c + 1 - from) * layout.width, layout.height);
+  for (let row = seen.r0; row < seen.r1; row++) {
+    for (let col = seen.c0; col < seen.c1; col++) {
+      if (!masked(row, col)) continue;
+      const from = col;
+      while (col + 1 < seen.c1 && masked(row, col + 1)) col++;
+      context.rect(from * layout.width, row * layout.height, (col + 1 - from) * layout.width, layout.height);
     }
   }
   context.fillStyle = inks.panel;
@@ -226,10 +226,10 @@ function makeHatching(context: CanvasRenderingContext2D, inks: Inks, ratio: numb
 
 function paintGrid(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, inks: Inks): void {
   context.fillStyle = inks.panel;
-  for (let c = seen.c0; c <= seen.c1; c++)
-    context.fillRect(c * layout.width - 0.5, seen.r0 * layout.height, 1, (seen.r1 - seen.r0) * layout.height);
-  for (let r = seen.r0; r <= seen.r1; r++)
-    context.fillRect(seen.c0 * layout.width, r * layout.height - 0.5, (seen.c1 - seen.c0) * layout.width, 1);
+  for (let col = seen.c0; col <= seen.c1; col++)
+    context.fillRect(col * layout.width - 0.5, seen.r0 * layout.height, 1, (seen.r1 - seen.r0) * layout.height);
+  for (let row = seen.r0; row <= seen.r1; row++)
+    context.fillRect(seen.c0 * layout.width, row * layout.height - 0.5, (seen.c1 - seen.c0) * layout.width, 1);
 }
 
 /** Paints one plain area instead of values, while teach mode hides them. */
@@ -288,10 +288,10 @@ function paintHeaders(
   context.rect(0, layout.top, layout.left, viewHeight - layout.top);
   context.clip();
   context.textAlign = "right";
-  for (const r of chooseTicks(cells.rows, seen.r0, seen.r1, layout.height, layout.font * 1.4)) {
-    const y = layout.top + (r + 0.5) * layout.height - view.scrollTop;
-    const text = clipText(context, cells.rows.labels?.[r], layout.left - 14, plain) ?? String(r);
-    label(text, follow?.dim === cells.rows.dim && follow.index === r, layout.left - 8, y);
+  for (const row of chooseTicks(cells.rows, seen.r0, seen.r1, layout.height, layout.font * 1.4)) {
+    const y = layout.top + (row + 0.5) * layout.height - view.scrollTop;
+    const text = clipText(context, cells.rows.labels?.[row], layout.left - 14, plain) ?? String(row);
+    label(text, follow?.dim === cells.rows.dim && follow.index === row, layout.left - 8, y);
   }
   context.restore();
   context.save();
@@ -299,10 +299,10 @@ function paintHeaders(
   context.beginPath();
   context.rect(layout.left - 4, 0, viewWidth - layout.left + 4, layout.top);
   context.clip();
-  for (const c of chooseTicks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3)) {
-    const x = layout.left + (c + 0.5) * layout.width - view.scrollLeft;
-    const text = clipText(context, cells.cols.labels?.[c], 120, plain) ?? String(c);
-    const followed = follow?.dim === cells.cols.dim && follow.index === c;
+  for (const col of chooseTicks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3)) {
+    const x = layout.left + (col + 0.5) * layout.width - view.scrollLeft;
+    const text = clipText(context, cells.cols.labels?.[col], 120, plain) ?? String(col);
+    const followed = follow?.dim === cells.cols.dim && follow.index === col;
     context.save();
     if (layout.slanted) {
       context.translate(x, layout.top - 6);
@@ -364,14 +364,14 @@ export function paintThumbnail(canvas: HTMLCanvasElement, cells: SheetCells, sca
   const spread = last / (scale.largest - scale.least);
   const notANumber = packPixel(toRgb(Number.NaN, scale));
   const [panel, line] = [packPixel(parseHex(inks.panel)), packPixel(parseHex(inks.hatch))];
-  for (let r = 0; r < rows.size; r++) {
-    for (let c = 0; c < cols.size; c++) {
-      const value = values[r * cols.size + c] as number;
-      const hatched = masked?.(r, c) ?? false;
+  for (let row = 0; row < rows.size; row++) {
+    for (let col = 0; col < cols.size; col++) {
+      const value = values[row * cols.size + col] as number;
+      const hatched = masked?.(row, col) ?? false;
       const entry = Math.round((value - scale.least) * spread);
       const word = Number.isFinite(value) ? (table[entry < 0 ? 0 : entry > last ? last : entry] as number) : notANumber;
-      for (let y = r * side; y < (r + 1) * side; y++)
-        for (let x = c * side; x < (c + 1) * side; x++)
+      for (let y = row * side; y < (row + 1) * side; y++)
+        for (let x = col * side; x < (col + 1) * side; x++)
           words[y * width + x] = hatched ? ((x + y) % 6 === 0 ? line : panel) : word;
     }
   }

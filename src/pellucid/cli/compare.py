@@ -52,7 +52,7 @@ def run(
     that changed most. Differences are B minus A. Without --train-target, a word is rare if it occurs once in the
     references. Case counts, unless A or B is a model that writes lower case only.
     """
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.compare import compare_translations
     from pellucid.evaluate.page import comparison_as_html
     from pellucid.evaluate.report import comparison_as_text

@@ -43,7 +43,7 @@ def run(
     references, WER and TER count the edits to the nearest one, in per cent of the mean length of all.
     """
     from pellucid.api import load
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.scores import METRICS, corpus_scores
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}

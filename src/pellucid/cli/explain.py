@@ -49,7 +49,7 @@ def run(
     a network.
     """
     from pellucid.api import load
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
     from pellucid.page.html import (
         KEEP_CHOICES,
         format_size,

@@ -16,7 +16,7 @@ from pellucid.store.atomic import is_failed_write
 
 def search_option(name: str, **more: Any) -> Any:
     """Return an option whose help is the description of a field of `SearchConfig`."""
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
 
     # The description is the first metadata of the field's Annotated type.
     return typer.Option(help=get_type_hints(SearchConfig, include_extras=True)[name].__metadata__[0], **more)
@@ -24,7 +24,7 @@ def search_option(name: str, **more: Any) -> Any:
 
 def search_default(name: str) -> Any:
     """Return the default of a field of `SearchConfig`."""
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
 
     return getattr(SearchConfig, name)
 

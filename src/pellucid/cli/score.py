@@ -30,7 +30,7 @@ def run(
     for translations that the model would never write.
     """
     from pellucid.api import load
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
 
     SearchConfig(batch=batch)  # refuses an impossible batch before a file or the model is read
     sources, targets = read_file_pair(source, target)

@@ -110,12 +110,15 @@ def run(
         "scores": json or n_best > 1,  # a greedy search is faster where nobody reads them
     }
     from pellucid.api import load
-    from pellucid.decode.config import SearchConfig
-    from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.request import SearchConfig
 
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)  # the stream opens it only when the first line is asked for
-    terminology = None if terms is None else Terms.read(terms)
+    terminology = None
+    if terms is not None:
+        from pellucid.decode.terms.glossary import Terms
+
+        terminology = Terms.read(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
     # At a keyboard, each line is answered before the next is typed.
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)

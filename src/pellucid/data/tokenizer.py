@@ -18,6 +18,10 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 _SPECIAL = (PAD, UNK, BOS, EOS)
 
+# UNK is forbidden too: the byte pieces can spell any character that has no piece of its own.
+FORBIDDEN = (PAD, UNK, BOS)
+"""Token ids that no search may write."""
+
 
 class ListedPieces:
     """A SentencePiece model with a list of pieces, in which the index of a piece is its id.

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from pellucid.decode.terms.word_edges import Links
+from pellucid.decode.request import Links
 from pellucid.model import Transformer
 
 SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")

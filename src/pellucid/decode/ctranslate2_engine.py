@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchRequest, length_divisor
+from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchConfig, SearchRequest, length_divisor
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
 from pellucid.store.directory import Bundle

@@ -3,18 +3,16 @@
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from math import fsum, nan
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import Hypothesis, SearchRequest, continue_always
-from pellucid.decode.terms.glossary import Terms, TermSpan, protected_span, target_spellings, term_spellings
-from pellucid.decode.terms.required import Term
-from pellucid.decode.terms.word_edges import Links, joins_word, prefix_pieces
+from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
-from pellucid.text.markup import TAG, TaggedText, extract_tags, find_protected, restore_tags
+from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, restore_tags
+
+if TYPE_CHECKING:
+    from pellucid.decode.terms.glossary import Terms, TermSpan
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Segment:
 
     marked: TaggedText
     request: SearchRequest
-    term_spans: tuple[TermSpan, ...] = ()
+    term_spans: "tuple[TermSpan, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ def prepare_lines(
     tokenizer: Tokenizer,
     lengths: LengthLimits,
     config: SearchConfig,
-    terms: Terms | None,
+    terms: "Terms | None",
     prefixes: Sequence[str] | None,
     check_wanted: Callable[[], None] = continue_always,
 ) -> list[PreparedLine]:
@@ -70,11 +68,14 @@ def prepare_lines(
         return len(ids)
 
     length_check = LengthCheck(count_pieces, lengths, split=config.too_long == "split")
+    # Most lines have neither tags nor protected text, and nothing is looked for in them.
+    with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
     split_lines, tagged = [], []
-    for line in lines:
-        line_split, line_texts = extract_line_tags(
-            split_line(line, length_check.fits_training, length_check.fits_model), tags=config.markup == "keep"
-        )
+    for line, has_markup in zip(lines, with_markup, strict=True):
+        line_split = split_line(line, length_check.fits_training, length_check.fits_model)
+        line_texts = [TaggedText(segment) for segment in line_split.segments]
+        if has_markup:
+            line_split, line_texts = extract_line_tags(line_split)
         split_lines.append(line_split)
         tagged.append(line_texts)
     # Only texts that were split or had tags are new; again one call of the tokenizer for all.
@@ -86,18 +87,30 @@ def prepare_lines(
 
     if terms is not None and config.method == "sample":
         raise ValueError("terms need beam or greedy search; leave them out, or take method = 'beam'")
-    required = RequiredTexts(
-        tokenizer, terms, keep_protected=config.markup == "keep", sampling=config.method == "sample"
-    )
+    # The folder terms/ is imported only for lines that need it: most have nothing that their translation must contain.
+    required = None
+    if terms is not None or any(with_markup):
+        from pellucid.decode.terms.glossary import RequiredTexts
+
+        required = RequiredTexts(
+            tokenizer, terms, keep_protected=config.markup == "keep", sampling=config.method == "sample"
+        )
+    line_prefixes: list[tuple[int, ...]] = [() for _ in lines]
+    if prefixes is not None:
+        from pellucid.decode.terms.word_edges import prefix_pieces
+
+        line_prefixes = [
+            prefix_pieces(tokenizer, prefix) if line_texts else ()
+            for prefix, line_texts in zip(prefixes, tagged, strict=True)
+        ]
     prepared = []
-    for i, (line, line_split, line_texts, line_sources) in enumerate(
-        zip(lines, split_lines, tagged, sources, strict=True)
+    for i, (line, line_split, line_texts, line_sources, prefix) in enumerate(
+        zip(lines, split_lines, tagged, sources, line_prefixes, strict=True)
     ):
         check_wanted()
-        prefix = prefix_pieces(tokenizer, prefixes[i]) if prefixes is not None and line_texts else ()
         segments, notes = [], [describe_split(line_split)]
         for tagged_text, source in zip(line_texts, line_sources, strict=True):
-            terms_by_span, problems = required.find_in(tagged_text.text)
+            terms_by_span, problems = required.find_in(tagged_text.text) if required is not None else ({}, [])
             notes += problems
             # The prefix is that of the line, so only its first segment begins with it.
             request = SearchRequest(
@@ -113,11 +126,11 @@ def prepare_lines(
     return prepared
 
 
-def extract_line_tags(line: SplitLine, tags: bool) -> tuple[SplitLine, list[TaggedText]]:
+def extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
     """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
     segments, tagged, gaps = [], [], [line.gaps[0]]
     for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
-        tagged_text = extract_tags(segment) if tags else TaggedText(segment)
+        tagged_text = extract_tags(segment)
         # Nothing to split means nothing to translate: white space is left where the tags were.
         if not tagged_text.tags or split_line(tagged_text.text, lambda _: True).segments:
             segments.append(segment)
@@ -143,54 +156,6 @@ class LengthCheck:
     def fits_model(self, text: str) -> bool:
         """Return whether the model has a position for every piece of the text."""
         return not self.split or self.count_pieces(text) <= self.lengths.longest
-
-
-class RequiredTexts:
-    """Finds what the translation of a text must contain: the user's terms, and protected text such as placeholders."""
-
-    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep_protected: bool, sampling: bool):
-        self.tokenizer, self.terms, self.keep_protected, self.sampling = tokenizer, terms, keep_protected, sampling
-        if terms is not None:
-            terms.refuse_unwritable(tokenizer)
-        # One term, or one placeholder, may stand in many lines.
-        self.spell = cache(partial(term_spellings, tokenizer))
-        self.spell_targets = cache(partial(target_spellings, tokenizer))
-
-    def find_in(self, text: str) -> tuple[dict[TermSpan, Term], list[str]]:
-        """Return the terms by their source spans, and a note for each protected text that may not be kept."""
-        matches = self.terms.matches(text) if self.terms is not None else []
-        protected = (
-            {protected_span(text, *match.span()): match for match in find_protected(text)}
-            if self.keep_protected
-            else {}
-        )
-        # A term around a placeholder says how to translate it; a term inside a placeholder, as in a URL, is no term.
-        protected = {
-            span: match
-            for span, match in protected.items()
-            if not any(term_match.span.contains(span) for term_match in matches)
-        }
-        matches = [
-            term_match for term_match in matches if not any(term_match.span.overlaps(span) for span in protected)
-        ]
-        terms_by_span = {term_match.span: self.spell_targets(term_match.targets) for term_match in matches}
-        problems = []
-        for span, match in protected.items():
-            if self.sampling:
-                problems.append(f"{match[0]!r} may not be kept: sampling does not look for it")
-                continue
-            # What stands as a word of its own stays one; what touches others may do so again.
-            before, after = text[: match.start()][-1:], text[match.end() :][:1]
-            begins_word = not before or before.isspace()
-            touches_word = any(map(joins_word, before + after))
-            try:
-                term = self.spell(match[0], touching=touches_word)
-            except ValueError:
-                problems.append(f"{match[0]!r} is not kept: this model cannot write it")
-            else:
-                # The first spelling is the one with the word-start mark.
-                terms_by_span[span] = term[:1] if begins_word else term
-        return terms_by_span, problems
 
 
 def refuse_long_lines(side: str, pieces: Mapping[int, int], limit: int) -> None:
@@ -271,7 +236,7 @@ def assemble_rank(
     plain = [result.texts[n] for result, n in zip(results, ranks, strict=True)]
     # Tags are put back by the word alignment of the plain texts, so this comes before the segments are joined.
     tagged = [
-        restore_tags(segment.marked, text, pairs)
+        restore_tags(segment.marked, text, pairs) if segment.marked.tags else text
         for segment, text, pairs in zip(prepared.segments, plain, links, strict=True)
     ]
     text = join_line(prepared.split_line, tagged)

@@ -1,56 +1,132 @@
-"""Requests to a search, the hypotheses it returns, and the `Engine` protocol that every engine follows."""
+"""A search as values: its settings, a request, the hypotheses that are found, and the protocol of every engine."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import cache
 from math import inf, isfinite
-from typing import Any, Literal, Protocol, runtime_checkable
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, Protocol, TypedDict, get_type_hints, runtime_checkable
 
-from pellucid.data.tokenizer import BOS, PAD, UNK
-from pellucid.decode.config import SearchConfig
+# Abstract types, so that NumPy's numbers are accepted too.
+SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
+"""The abstract type that a value of each setting type must have, and its name in messages."""
 
-# UNK is forbidden too: the byte pieces can spell any character that has no piece of its own.
-FORBIDDEN = (PAD, UNK, BOS)
-"""Token ids that no search may write."""
+
+class SearchOptions(TypedDict, total=False):
+    """The fields of `SearchConfig` as keyword arguments, for type checkers and completion; a test keeps them equal."""
+
+    method: Literal["beam", "greedy", "sample"]
+    beam: int
+    n_best: int
+    length_penalty: float
+    max_extra: int
+    batch: int
+    batch_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    too_long: Literal["split", "refuse"]
+    repetition: Literal["retry", "keep"]
+    markup: Literal["keep", "text"]
+    alignments: bool
+    scores: bool
 
 
 @dataclass(frozen=True)
-class Hypothesis:
-    """One output of a search: `log_probs` has a number for each of `tokens`, and one for EOS if it stopped at "eos".
+class SearchConfig:
+    """Settings of a search. Raises ValueError, naming every problem at once."""
 
-    An engine that knows only their sum leaves `log_probs` empty. `log_prob` is the sum (natural logarithm), `score` is
-    the sum divided by the length penalty. `margin` says how near, in log-probability or score, the search for this
-    sentence came to another outcome.
+    method: Annotated[
+        Literal["beam", "greedy", "sample"], "keep the best hypotheses, take the likeliest piece, or draw one"
+    ] = "beam"
+    beam: Annotated[int, "hypotheses of each sentence kept at a time (paper: 4)"] = 4
+    n_best: Annotated[int, "translations of each line: at most the beam; with sampling, any number of draws"] = 1
+    length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 0.6
+    max_extra: Annotated[int, "how many pieces more than its source a translation may have, the end mark included"] = 50
+    batch: Annotated[int, "lines translated at a time; 0: as many as suit the engine"] = 0
+    batch_tokens: Annotated[int, "source pieces translated at a time, padding counted"] = 16_384
+    temperature: Annotated[float, "sampling: below 1 sharpens the distribution, above 1 flattens it"] = 1.0
+    top_k: Annotated[int, "sampling: draw from the likeliest k pieces; 0: from all"] = 0
+    top_p: Annotated[float, "sampling: draw from the likeliest pieces that together reach this probability"] = 1.0
+    seed: Annotated[int, "sampling: the same seed draws the same translations"] = 1
+    too_long: Annotated[
+        Literal["split", "refuse"], "a line longer than the model takes: translate its sentences, or refuse it"
+    ] = "split"
+    repetition: Annotated[
+        Literal["retry", "keep"], "a translation that repeats itself over and over: search again, or keep it"
+    ] = "retry"
+    markup: Annotated[
+        Literal["keep", "text"], "tags, URLs and placeholders: carry them over as they are, or translate them as text"
+    ] = "keep"
+    alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
+    scores: Annotated[bool, "say how likely the translation is; without this a greedy search is faster"] = True
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> "SearchConfig":
+        """Make a config from options by name; ValueError for an unknown name, with the nearest known one."""
+        refuse_unknown_options(options, [setting.name for setting in fields(cls)])
+        return cls(**options)
+
+    def __post_init__(self) -> None:
+        # Types first: comparing a string with a number would raise a TypeError below. True is an int to Python.
+        wrong_types = [
+            f"{name} is {getattr(self, name)!r}, it must be {expected}"
+            for name, (kind, expected) in setting_types().items()
+            if not isinstance(getattr(self, name), kind) or (kind is not bool and isinstance(getattr(self, name), bool))
+        ]
+        if wrong_types:
+            raise ValueError("invalid search settings: " + "; ".join(wrong_types))
+        # A beam below 1 limits nothing: only the beam is wrong then.
+        max_n_best = self.beam if self.method == "beam" and self.beam >= 1 else 1 if self.method == "greedy" else inf
+        rules = (
+            ("method", self.method in ("beam", "greedy", "sample"), "beam, greedy or sample"),
+            ("beam", self.beam >= 1, "1 or more"),
+            ("n_best", 1 <= self.n_best <= max_n_best, f"from 1 to {max_n_best} with method = {self.method!r}"),
+            ("length_penalty", 0 <= self.length_penalty < inf, "0 or more"),
+            ("max_extra", self.max_extra >= 1, "1 or more"),
+            ("batch", self.batch >= 0, "0 or more"),
+            ("batch_tokens", self.batch_tokens >= 1, "1 or more"),
+            ("temperature", 0 < self.temperature < inf, "above 0; for 0 take method = 'greedy'"),
+            ("top_k", self.top_k >= 0, "1 or more, or 0 for no limit"),
+            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("seed", self.seed >= 0, "0 or more"),
+            ("too_long", self.too_long in ("split", "refuse"), "split or refuse"),
+            ("repetition", self.repetition in ("retry", "keep"), "retry or keep"),
+            ("markup", self.markup in ("keep", "text"), "keep or text"),
+        )
+        problems = [
+            f"{name} is {getattr(self, name)!r}, it must be {expected}"
+            for name, is_valid, expected in rules
+            if not is_valid
+        ]
+        if problems:
+            raise ValueError("invalid search settings: " + "; ".join(problems))
+
+
+@cache
+def setting_types() -> dict[str, tuple[type, str]]:
+    """Return the type of each setting that is not a choice between words, and the name of the type in messages."""
+    # Cached: resolving the type hints of a class takes longer than all checks together.
+    return {name: SETTING_TYPES[hint] for name, hint in get_type_hints(SearchConfig).items() if hint in SETTING_TYPES}
+
+
+def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> None:
+    """Raise ValueError for options that are not among the known ones, each with the nearest known name.
+
+    >>> refuse_unknown_options(["num_beams"], ["beam", "n_best"])
+    Traceback (most recent call last):
+    ValueError: unknown option 'num_beams'; did you mean 'beam'? (known: beam, n_best)
     """
-
-    tokens: list[int]
-    score: float
-    log_prob: float
-    stop: Literal["eos", "length"]
-    log_probs: list[float]
-    # A margin says something about the search, not about the text: it takes no part in equality.
-    margin: float = field(default=inf, compare=False)
-
-
-def length_divisor(length: Any, alpha: float) -> Any:
-    """Return ((5 + n) / 6) ^ alpha, which divides a log-probability (Wu et al. 2016, equation 14; paper, 6.1).
-
-    n counts the tokens written, EOS included; it may be a number or a tensor.
-
-    >>> length_divisor(1, 0.6), length_divisor(7, 1.0)
-    (1.0, 2.0)
-    """
-    return ((5 + length) / 6) ** alpha
-
-
-def require_finite(log_prob: float, text: str) -> float:
-    """Return a log-probability, or raise ValueError, naming the text it belongs to, if it is infinite or NaN."""
-    if not isfinite(log_prob):
-        raise ValueError(f"the model gives {text} the log-probability {log_prob}, where a finite number is expected")
-    return log_prob
-
-
-CLOSE_CALL = 1e-4
-"""Difference in log-probability below which float32 rounding may decide: several times the largest that was seen."""
+    problems = []
+    for name in options:
+        if name not in known:
+            # A name with one of ours in it comes first: num_beams looks more like n_best than like beam.
+            near = [option for option in known if option in name] or get_close_matches(name, known, n=1)
+            problems.append(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if problems:
+        raise ValueError(f"{'; '.join(problems)} (known: {', '.join(known)})")
 
 
 def continue_always() -> None:
@@ -92,6 +168,50 @@ class SearchBounds:
     def max_pieces(self, request: SearchRequest, config: SearchConfig) -> int:
         """Return how many tokens the translation of a request may have at most, EOS included."""
         return min(len(request.source) - 1 + config.max_extra, self.longest)  # - 1: the EOS of the source
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output of a search: `log_probs` has a number for each of `tokens`, and one for EOS if it stopped at "eos".
+
+    An engine that knows only their sum leaves `log_probs` empty. `log_prob` is the sum (natural logarithm), `score` is
+    the sum divided by the length penalty. `margin` says how near, in log-probability or score, the search for this
+    sentence came to another outcome.
+    """
+
+    tokens: list[int]
+    score: float
+    log_prob: float
+    stop: Literal["eos", "length"]
+    log_probs: list[float]
+    # A margin says something about the search, not about the text: it takes no part in equality.
+    margin: float = field(default=inf, compare=False)
+
+
+Links = list[tuple[int, int]]
+"""Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
+
+
+def length_divisor(length: Any, alpha: float) -> Any:
+    """Return ((5 + n) / 6) ^ alpha, which divides a log-probability (Wu et al. 2016, equation 14; paper, 6.1).
+
+    n counts the tokens written, EOS included; it may be a number or a tensor.
+
+    >>> length_divisor(1, 0.6), length_divisor(7, 1.0)
+    (1.0, 2.0)
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def require_finite(log_prob: float, text: str) -> float:
+    """Return a log-probability, or raise ValueError, naming the text it belongs to, if it is infinite or NaN."""
+    if not isfinite(log_prob):
+        raise ValueError(f"the model gives {text} the log-probability {log_prob}, where a finite number is expected")
+    return log_prob
+
+
+CLOSE_CALL = 1e-4
+"""Difference in log-probability below which float32 rounding may decide: several times the largest that was seen."""
 
 
 @runtime_checkable

@@ -1,9 +1,10 @@
 """The torch engine: runs one model, or several together, with the searches of this folder, and scores given targets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import cached_property, reduce
 from math import exp, fsum, log
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,10 +13,9 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, PAD, PieceModel
 from pellucid.decode.beam import beam_search
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.packed_model import ModelPacker
-from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchRequest
+from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchConfig, SearchRequest
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import (
     Rule,
@@ -25,14 +25,14 @@ from pellucid.decode.search import (
     forbidden_rule,
     log_probabilities,
     no_repeat_rule,
-    prefix_rule,
 )
-from pellucid.decode.terms.constrained import constrained_search
-from pellucid.decode.terms.word_edges import WordEdges
 from pellucid.model import Memory, Transformer
 from pellucid.model.cache import Cache
 from pellucid.processor import share_processor
 from pellucid.store.directory import Bundle
+
+if TYPE_CHECKING:
+    from pellucid.decode.terms.word_edges import WordEdges
 
 
 class TorchEngine:
@@ -40,13 +40,30 @@ class TorchEngine:
 
     batch_size = 64
 
-    def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], words: WordEdges = WordEdges()):  # noqa: B008
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        forbidden: tuple[int, ...],
+        make_word_edges: "Callable[[], WordEdges] | None" = None,
+    ):
+        """Make the engine; the first search with a prefix or with terms asks `make_word_edges` for the word edges.
+
+        Without it no token touches another.
+        """
         self.models = models
         self.forbidden = forbidden
-        self.words = words
+        self.make_word_edges = make_word_edges
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
         self.packers = [ModelPacker(model) for model in models]
         share_processor()
+
+    @cached_property
+    def word_edges(self) -> "WordEdges":
+        """Word edges of the target vocabulary, for searches with a prefix or with terms."""
+        # The folder terms/ is imported when it is first needed: most searches have neither terms nor a prefix.
+        from pellucid.decode.terms.word_edges import WordEdges
+
+        return WordEdges() if self.make_word_edges is None else self.make_word_edges()
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
@@ -103,12 +120,14 @@ class TorchEngine:
             return sample_search(**arguments, draws=draws, **sampling)
         width, n_best = (1, 1) if config.method == "greedy" else (config.beam, config.n_best)
         if any(request.terms for request in requests):
+            from pellucid.decode.terms.constrained import constrained_search
+
             return constrained_search(
                 **arguments,
                 terms=[request.terms for request in requests],
                 width=width,
                 n_best=n_best,
-                words=self.words,
+                words=self.word_edges,
             )
         if width == 1:
             return greedy_search(**arguments, observe=observe)
@@ -129,7 +148,9 @@ class TorchEngine:
         """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
         rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
-            rules.append(prefix_rule(prefixes, self.words))
+            from pellucid.decode.terms.constrained import prefix_rule
+
+            rules.append(prefix_rule(prefixes, self.word_edges))
         if any(request.no_repeat for request in requests):
             rules.append(no_repeat_rule([request.no_repeat for request in requests], prefixes))
         return rules

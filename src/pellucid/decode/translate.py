@@ -9,8 +9,7 @@ from itertools import islice
 from math import fsum, isfinite
 from typing import TYPE_CHECKING, TypeVar
 
-from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.config import SearchConfig
+from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.lines import (
     LengthLimits,
     PreparedLine,
@@ -22,21 +21,21 @@ from pellucid.decode.lines import (
     refuse_long_lines,
 )
 from pellucid.decode.request import (
-    FORBIDDEN,
     Engine,
     Hypothesis,
+    Links,
     SearchBounds,
+    SearchConfig,
     SearchRequest,
     continue_always,
     require_finite,
 )
-from pellucid.decode.terms.glossary import Terms
-from pellucid.decode.terms.required import explain_no_room
-from pellucid.decode.terms.word_edges import Links, WordEdges, refuse_long_prefixes
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
+    from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.terms.placement import TermAlignment
+    from pellucid.decode.terms.word_edges import WordEdges
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
@@ -87,8 +86,11 @@ class Translator:
         self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
 
     @cached_property
-    def word_edges(self) -> WordEdges:
+    def word_edges(self) -> "WordEdges":
         """Word edges of the target vocabulary, for searches with a prefix or with terms."""
+        # The folder terms/ is imported when it is first needed: most translations have neither terms nor a prefix.
+        from pellucid.decode.terms.word_edges import WordEdges
+
         return WordEdges.from_tokenizer(self.tokenizer)
 
     @cached_property
@@ -105,7 +107,7 @@ class Translator:
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return TorchEngine(self.models, self.bounds.forbidden, self.word_edges)
+        return TorchEngine(self.models, self.bounds.forbidden, lambda: self.word_edges)
 
     @cached_property
     def engine(self) -> Engine:
@@ -125,7 +127,7 @@ class Translator:
         progress: Callable[[int], None] | None = None,
         first_line: int = 1,
         *,
-        terms: Terms | None = None,
+        terms: "Terms | None" = None,
         prefixes: Sequence[str] | None = None,
         check_wanted: Callable[[], None] = continue_always,
     ) -> list[Translation]:
@@ -148,7 +150,7 @@ class Translator:
         config: SearchConfig,
         progress: Callable[[int], None] | None,
         first_line: int,
-        terms: Terms | None,
+        terms: "Terms | None",
         prefixes: Sequence[str] | None,
         check_wanted: Callable[[], None] = continue_always,
     ) -> Callable[[], list[Translation]]:
@@ -159,13 +161,9 @@ class Translator:
             )
         prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, check_wanted)
         segments = [segment for line in prepared for segment in line.segments]
-        limit = partial(self.bounds.max_pieces, config=config)
-        requests = [segment.request for segment in segments]
-        refuse_long_prefixes((request.number, request.prefix, limit(request)) for request in requests if request.prefix)
-        no_room = [
-            explain_no_room(request.prefix, request.terms, limit(request), self.word_edges) if request.terms else ""
-            for request in requests
-        ]
+        no_room = ["" for _ in segments]
+        if any(segment.request.prefix or segment.request.terms for segment in segments):
+            no_room = self.explain_missing_room([segment.request for segment in segments], config)
         fitting = [i for i, reason in enumerate(no_room) if not reason]
         line_progress = LineProgress(prepared, progress)
         with self.inference():
@@ -190,6 +188,21 @@ class Translator:
             ]
 
         return finish
+
+    def explain_missing_room(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[str]:
+        """Return for each request why its terms have no room in a translation, or an empty text where they have.
+
+        Raises ValueError, naming the lines, for prefixes that have no room.
+        """
+        from pellucid.decode.terms.required import explain_no_room
+        from pellucid.decode.terms.word_edges import refuse_long_prefixes
+
+        limit = partial(self.bounds.max_pieces, config=config)
+        refuse_long_prefixes((request.number, request.prefix, limit(request)) for request in requests if request.prefix)
+        return [
+            explain_no_room(request.prefix, request.terms, limit(request), self.word_edges) if request.terms else ""
+            for request in requests
+        ]
 
     def explain_failure(self, segment: Segment) -> SearchResult:
         """Return an empty result that says why no search found a translation of a segment.
@@ -299,7 +312,6 @@ class Translator:
         """Return the hypotheses of segments that have terms, with each term where it belongs."""
         if not segments:
             return []
-        # Imported here because it needs torch, and most translations have no terms.
         from pellucid.decode.terms.placement import search_with_terms
 
         search, align = partial(self.search_requests, config=config), partial(self.align_terms, config=config)
@@ -368,7 +380,7 @@ class Translator:
         config: SearchConfig,
         block: int = 2048,
         *,
-        terms: Terms | None = None,
+        terms: "Terms | None" = None,
         prefixes: Iterable[str] | None = None,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `block` of them at a time; otherwise like `translate`.

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import Translation
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.word_edges import measure_known_words
 from pellucid.serve.bodies import (
     ENCODED,

@@ -14,8 +14,8 @@ from prometheus_client import Gauge
 from starlette.requests import Request
 
 from pellucid.api import Model
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import Translation
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys, Metrics

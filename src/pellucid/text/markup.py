@@ -34,6 +34,9 @@ PROTECTED = re.compile(
 PROTECTED_SIGNS = ("{", "%", "@", "://", "www.")
 """Signs of which every match of `PROTECTED` has one; most texts have none, and need no search."""
 
+MARKUP_SIGNS = ("<", *PROTECTED_SIGNS)
+"""Signs of which every text with a tag or with protected text has one."""
+
 
 @dataclass(frozen=True)
 class TaggedText:
@@ -52,8 +55,6 @@ def extract_tags(text: str) -> TaggedText:
     >>> marked.text, [(tag.text, tag.position) for tag in marked.tags]
     ('The black cat is here: 1 < 2.', [('<b>', 4), ('</b>', 13), ('<br/>', 14), ('<br/>', 22)])
     """
-    if "<" not in text:
-        return TaggedText(text)
     plain: list[str] = []
     tags: list[Tag] = []
     # `group` is the index of the first tag after the last text.
@@ -123,8 +124,6 @@ def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]
     >>> restore_tags(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
     'La <b>casa</b> <i>blanca</i>, <br/>aquí.'
     """
-    if not marked.tags:
-        return translation
     within = tags_in_protected(marked)
     # Tags inside protected text are put back last, by their offset in it: no alignment says where they belong.
     outer = TaggedText(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))

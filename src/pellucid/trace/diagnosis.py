@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.alignment import piece_alignments, strip_eos, word_piece_ranges
-from pellucid.decode.search import FORBIDDEN, length_divisor
+from pellucid.decode.request import length_divisor
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
 from pellucid.decode.translate import has_repetition, inference_only
 from pellucid.model import Transformer

@@ -15,7 +15,7 @@ from pydantic import FailFast
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.alignment import word_piece_ranges
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.model import Transformer
 from pellucid.store.atomic import installed_version
 from pellucid.store.directory import WEIGHTS, Bundle

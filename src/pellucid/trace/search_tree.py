@@ -11,9 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.config import SearchConfig
 from pellucid.decode.lines import Segment, Translation, prepare_lines, refuse_long_lines
-from pellucid.decode.request import length_divisor, require_finite
+from pellucid.decode.request import SearchConfig, length_divisor, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
 from pellucid.decode.translate import Translator, inference_only
@@ -222,7 +221,7 @@ class _EditedEngine(TorchEngine):
     """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
 
     def __init__(self, engine: TorchEngine, watch: Watch):
-        super().__init__(engine.models, engine.forbidden, engine.words)
+        super().__init__(engine.models, engine.forbidden, lambda: engine.word_edges)
         self.watch = watch
 
     # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from pellucid.data.tokenizer import BOS
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig
 from pellucid.store.directory import Bundle

@@ -6,7 +6,7 @@ from typing import Any
 from pellucid.data.batching import Batch, collate, epoch_batches
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator, inference_only
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer

@@ -159,7 +159,7 @@ def _bleu_curves(
     advance: Callable[[], object],
 ) -> "list[ScoreCurve]":
     """Return the BLEU of greedy translations with only the first heads of each order kept, for each of these counts."""
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
     from pellucid.decode.translate import Translator
     from pellucid.evaluate.scores import corpus_scores
     from pellucid.inspect.importance import ScoreCurve, silence_in_weights

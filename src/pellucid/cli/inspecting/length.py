@@ -38,7 +38,7 @@ def run(
     long they are; `pellucid translate` would split them at sentence ends.
     """
     from pellucid.api import load
-    from pellucid.decode.config import SearchConfig
+    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.scores import make_metric
     from pellucid.inspect.lengths import bucket_by_length, join_lines
 

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,8 @@ from weakref import WeakSet
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import Spelling, Term
-from pellucid.decode.terms.word_edges import EDGE, edge_positions
+from pellucid.decode.terms.word_edges import EDGE, edge_positions, joins_word
+from pellucid.text.markup import find_protected
 
 
 @dataclass(frozen=True)
@@ -285,6 +286,54 @@ def encode_spellings(tokenizer: Tokenizer, text: str) -> list[Spelling]:
         cut = next((i for i in range(1, len(ids)) if tokenizer.decode_target(ids[:i]) == context), len(ids))
         spellings += [tuple(ids[cut:-1])] if cut < len(ids) - 1 else []
     return list(dict.fromkeys(spellings))
+
+
+class RequiredTexts:
+    """Finds what the translation of a text must contain: the user's terms, and protected text such as placeholders."""
+
+    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep_protected: bool, sampling: bool):
+        self.tokenizer, self.terms, self.keep_protected, self.sampling = tokenizer, terms, keep_protected, sampling
+        if terms is not None:
+            terms.refuse_unwritable(tokenizer)
+        # One term, or one placeholder, may stand in many lines.
+        self.spell = cache(partial(term_spellings, tokenizer))
+        self.spell_targets = cache(partial(target_spellings, tokenizer))
+
+    def find_in(self, text: str) -> tuple[dict[TermSpan, Term], list[str]]:
+        """Return the terms by their source spans, and a note for each protected text that may not be kept."""
+        matches = self.terms.matches(text) if self.terms is not None else []
+        protected = (
+            {protected_span(text, *match.span()): match for match in find_protected(text)}
+            if self.keep_protected
+            else {}
+        )
+        # A term around a placeholder says how to translate it; a term inside a placeholder, as in a URL, is no term.
+        protected = {
+            span: match
+            for span, match in protected.items()
+            if not any(term_match.span.contains(span) for term_match in matches)
+        }
+        matches = [
+            term_match for term_match in matches if not any(term_match.span.overlaps(span) for span in protected)
+        ]
+        terms_by_span = {term_match.span: self.spell_targets(term_match.targets) for term_match in matches}
+        problems = []
+        for span, match in protected.items():
+            if self.sampling:
+                problems.append(f"{match[0]!r} may not be kept: sampling does not look for it")
+                continue
+            # What stands as a word of its own stays one; what touches others may do so again.
+            before, after = text[: match.start()][-1:], text[match.end() :][:1]
+            begins_word = not before or before.isspace()
+            touches_word = any(map(joins_word, before + after))
+            try:
+                term = self.spell(match[0], touching=touches_word)
+            except ValueError:
+                problems.append(f"{match[0]!r} is not kept: this model cannot write it")
+            else:
+                # The first spelling is the one with the word-start mark.
+                terms_by_span[span] = term[:1] if begins_word else term
+        return terms_by_span, problems
 
 
 class TermTrie:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from pellucid.data.tokenizer import UNK, Tokenizer
 
-Links = list[tuple[int, int]]
-"""Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
-
 # Negative, so that no token has the id of a mark.
 EDGE = -1
 """Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token."""

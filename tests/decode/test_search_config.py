@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.request import SearchConfig
 
 
 def test_the_defaults_are_the_papers():

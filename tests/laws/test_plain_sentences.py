@@ -1,0 +1,50 @@
+"""A sentence without terms, prefix, tags and placeholders takes a short way: few files, and nothing made for others."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pellucid.api import load
+from pellucid.store.directory import save_bundle
+from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.laws.calls import SOURCE, functions_entered
+
+MOST_FILES = 18
+"""Files of the package that somebody reads who follows one plain sentence from `Model.translate` to its text."""
+
+PROGRAM = f"""
+import sys
+sys.path.insert(0, {str(SOURCE.parent)!r})
+import pellucid
+model = pellucid.load(sys.argv[1])
+for terms in (None, {{"ball": "bola"}}):
+    model.translate({LINES[0]!r}, terms=terms, max_extra=5)
+    print(*(name for name in sys.modules if name.startswith(("pellucid.decode.terms", "pellucid.trace"))))
+"""
+
+
+@pytest.fixture(scope="module")
+def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "best"
+    vocabulary = small_tokenizer().source_vocabulary
+    save_bundle(directory, random_model(7, vocabulary, vocabulary), small_tokenizer())
+    return directory
+
+
+def test_a_plain_sentence_goes_through_few_files(model_directory):
+    model = load(model_directory)
+    model.translate(LINES[1], max_extra=5)  # whatever is made once is made now
+    files = {file for file, _ in functions_entered(lambda: model.translate(LINES[0], max_extra=5))}
+    assert {"api.py", "decode/beam.py", "model/attention.py", "model/layers.py"} <= files
+    assert len(files) <= MOST_FILES, sorted(files)
+
+
+def test_a_plain_sentence_imports_nothing_that_only_terms_and_traces_need(model_directory):
+    command = [sys.executable, "-c", PROGRAM, str(model_directory)]
+    printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    plain, with_terms = (line.split() for line in printed.split("\n")[:2])
+    assert plain == []
+    assert "pellucid.decode.terms.glossary" in with_terms
+    assert "pellucid.decode.terms.constrained" in with_terms
