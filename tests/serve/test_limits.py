@@ -10,8 +10,8 @@ from starlette.requests import Request
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys
 from pellucid.serve.service import JobAnswer, Service
-from pellucid.serve.training_text import TrainingText
 from pellucid.serve.settings import Limits
+from pellucid.serve.training_text import TrainingText
 from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 JSON = {"Content-Type": "application/json"}

@@ -8,7 +8,15 @@ import pytest
 from pellucid.serve.training_text import MOST_EXAMPLES, RARE, TrainingText
 from tests.serve.servers import client
 
-DEV = ["The red ball is here.", "Go on.", "Is it, or is it not?", "One, two, three.", "x" * 200, "word", *["A dog ran."] * 3]
+DEV = [
+    "The red ball is here.",
+    "Go on.",
+    "Is it, or is it not?",
+    "One, two, three.",
+    "x" * 200,
+    "word",
+    *["A dog ran."] * 3,
+]
 MANIFEST = {"pairs": [{"trained_on": 31}, {"trained_on": 11}]}
 
 
