@@ -114,7 +114,7 @@ function SentenceForm() {
           onBlur={() => (isTyping.current = false)}
         />
         <label class="beam-width quiet">
-          beam{" "}
+          <span class="beam-word">beam </span>
           <select value={beam} onChange={(event) => setBeam(Number(event.currentTarget.value))}>
             {[...new Set([1, 2, 4, 8, beam])].sort((a, b) => a - b).map((width) => (
               <option key={width} value={width}>
@@ -223,7 +223,7 @@ export function Scrubber(props: { manifest: Manifest }) {
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   return (
-    <section class="scrubber" aria-label="Translation">
+    <section class="scrubber" aria-label="Translation" data-subject="translation">
       <p class="translation" lang={manifest.languages?.target} tabIndex={-1}>
         {target.text || <span class="quiet">an empty translation</span>}
       </p>

@@ -27,8 +27,8 @@ export interface Place {
   section?: string; // "decoder.3.cross"
   tensor?: string;
   head?: number;
-  row?: number;
-  col?: number;
+  row?: number; // the query looked at, where queries are source pieces; those of the decoder are its steps
+  col?: number; // the key looked at
   index?: number[]; // of the cell opened, one number for each dimension of `tensor`
 }
 
@@ -65,6 +65,7 @@ export class App {
   readonly problem = signal<string | null>(null);
   readonly notice = signal<string | null>(null); // how the shown trace differs from what a link named, until another comes
   readonly baseline = signal<Baseline | null>(null); // a trace that is kept, to compare another with it
+  readonly subjects = signal<readonly string[]>([]); // what the story speaks of, the most important first
   readonly examples = signal<Examples | null>(null); // of a server, before anything is typed
   trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out
   readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
@@ -126,6 +127,12 @@ export class App {
   /** Moves to a place that differs from the current one by `change`, and adds it to the history. */
   goTo(change: Partial<Place>): void {
     this.place.value = { ...this.place.value, ...change };
+  }
+
+  /** Points at a row or a column of the current place, which is no new place: nothing is added to the history. */
+  pointAt(change: Pick<Partial<Place>, "row" | "col">): void {
+    const { row, col } = { ...this.place.value, ...change };
+    if (row !== this.place.value.row || col !== this.place.value.col) this.place.value = { ...this.place.value, row, col };
   }
 
   /** Asks the source; null where it could not answer, with the reason in `problem`. A new trace is shown at once, at `then`. */

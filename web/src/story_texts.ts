@@ -24,8 +24,6 @@ export interface StoryReader {
   readValues(name: string): Promise<Float32Array>;
 }
 
-export type TextWriter = (cast: StoryParts, reader: StoryReader) => Promise<RichText>;
-
 const NO_SUCH_PART = richText`This model has no such part.`;
 
 export const STORY_TEXTS = {
@@ -157,6 +155,15 @@ export const STORY_TEXTS = {
     return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step; of the ${formatQuantity(tree.nodes.length, "candidate")} recorded here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
   },
 };
+
+/** Finds the key that a text names beside its query; undefined where it names none. */
+export async function findStoryKey(text: keyof typeof STORY_TEXTS, parts: StoryParts, reader: StoryReader): Promise<number | undefined> {
+  const { manifest, encoderSelf, cross } = parts;
+  if (text === "projections") return reader.piece;
+  if (text === "crossing") return cross ? (await averageRow(manifest, cross, reader)).best : undefined;
+  const isOfPairs = text === "products" || text === "scores" || text === "pattern" || text === "mixture";
+  return isOfPairs && encoderSelf ? (await findStrongestKey(manifest, encoderSelf, reader.piece, reader)).best : undefined;
+}
 
 /** Finds the key with the largest weight in one row of head 1, with all weights of that row. */
 async function findStrongestKey(manifest: Manifest, parts: AttentionParts, position: number, reader: StoryReader) {

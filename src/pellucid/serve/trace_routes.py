@@ -114,7 +114,7 @@ def page_routes(service: Service) -> APIRouter:
 
     @router.post("/rare-words", **answers(JSON, 403, 415), **_takes_json(Text.model_json_schema()))
     async def rare_words(request: Request) -> Response:
-        """Return the words of a text that are rare in the training text, with their counts; null where it is unknown."""
+        """Return the words of a text that are rare in the training text, with their counts; null if it is unknown."""
         form = await read_form(request, Text)
         _refuse_long_text(len(form.text), service.limits.characters)
         # In a thread: the first call counts the words of the whole training text.

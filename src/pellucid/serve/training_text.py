@@ -31,7 +31,7 @@ _WORD = re.compile(r"(?:(?![\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff
 
 @dataclass(frozen=True)
 class TrainingText:
-    """The text of a model's run, where it is still there: files of sentences to translate from, and a count of pairs."""
+    """The text of a model's run, if it is still there: files of sentences to translate from, and a count of pairs."""
 
     dev_file: Path | None = None
     files: tuple[Path, ...] = ()
@@ -61,7 +61,7 @@ class TrainingText:
         return cls(dev_file, files, pairs, languages_of_files(*sides))
 
     def choose_examples(self) -> list[str]:
-        """Choose sentences to try from the first lines of the dev text: its first, a short one, a question, a long one."""
+        """Choose sentences to try from the first lines of the dev text: its first, a short one, a question, others."""
         if self.dev_file is None:
             return []
         try:

@@ -90,7 +90,7 @@ function TreePicture({ app, tree, layout, picked, onPick }: PictureProps) {
   };
   const pathIds = new Set(picked === null ? [] : findPath(tree, picked).map((node) => node.id));
   return (
-    <div class="scroll beam-tree" ref={box}>
+    <div class="scroll beam-tree" ref={box} tabIndex={0} role="region" aria-label="The tree of candidates" data-subject="beam">
       <svg onKeyDown={onKeyDown} width={scale * layout.width} height={scale * layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`} role="group" aria-label="Candidates by step and rank; arrow keys walk from one to the next">
         {layout.placed.map((placed) => (
           <Edge placed={placed} from={placedById.get(placed.node.parent ?? -1)} layout={layout} isOnPath={pathIds.has(placed.node.id)} />

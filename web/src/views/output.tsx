@@ -37,7 +37,7 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
   }));
   const rest = { label: `the other ${formatCount(step.others_count - (isChosenBelow ? 1 : 0))}`, value: others, shown: formatProbability(others) };
   return (
-    <section class="panel stack" aria-label="What could come next">
+    <section class="panel stack" aria-label="What could come next" data-subject="candidates">
       <h2>
         Step {step.step + 1} of {manifest.steps.length}: after {quotePiece(step.input)}
       </h2>
