@@ -1,6 +1,6 @@
 // Measures of attention weights and of position vectors, computed in the page.
 import type { AttentionParts } from "./network";
-import type { Manifest } from "./types";
+import type { Manifest, Tree } from "./types";
 
 /** Number of keys above which pictures of patterns need more room beside each other. */
 export const WIDE_KEYS = 14;
@@ -213,4 +213,18 @@ export function findLargestLeak(weights: readonly number[][]): number {
 
 function mean(values: readonly number[]): number {
   return values.length ? values.reduce((a, b) => a + b, 0) / values.length : NaN;
+}
+
+/** Counts the pieces that can be written: the likeliest of a step, and all others. */
+export function countPieces(manifest: Manifest): number {
+  const step = manifest.steps[0];
+  return step ? step.top.length + step.others_count : 0;
+}
+
+/** Counts the candidates that a search scored: at each step, every piece after each beginning that was kept. */
+export function countScored(tree: Tree, pieces: number): number {
+  const steps = new Set(tree.nodes.map((node) => node.step));
+  const first = Math.min(...steps); // not 0 where the translation began with a prefix
+  const countKept = (step: number) => (step < first ? 1 : tree.nodes.filter((node) => node.step === step && node.fate === "kept").length);
+  return [...steps].reduce((count, step) => count + pieces * countKept(step - 1), 0);
 }

@@ -267,8 +267,8 @@ function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, lay
     context.strokeRect(x, y, w, h);
   };
   const { follow, framed } = marks;
-  if (framed.row !== undefined) outline(1, framed.row * height, sheetWidth - 2, height, inks.accent, 1.5);
-  else if (framed.col !== undefined) outline(framed.col * width, 1, width, sheetHeight - 2, inks.accent, 1.5);
+  if (framed.row !== undefined) outline(1, framed.row * height, sheetWidth - 2, height, inks.accent, 2);
+  else if (framed.col !== undefined) outline(framed.col * width, 1, width, sheetHeight - 2, inks.accent, 2);
   if (framed.row !== undefined && framed.col !== undefined) outline(framed.col * width, framed.row * height, width, height, inks.accent, 3);
   if (follow && cells.rows.dim === follow.dim) outline(1, follow.index * height, sheetWidth - 2, height, inks.follow, 2);
   if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, sheetHeight - 2, inks.follow, 2);

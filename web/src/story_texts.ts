@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { formatCount, formatQuantity, quotePiece, type RichText, richText } from "./format";
 import { display, fraction, line, makeFormula, power } from "./mathml";
+import { countPieces, countScored } from "./measures";
 import {
   type AttentionParts,
   findConsumer,
@@ -152,7 +153,7 @@ export const STORY_TEXTS = {
     const summary = richText`Each piece that is written is read at the next step, ${ended}: ${formatQuantity(steps.length, "step")} here, log P = ${manifest.log_prob} in all.`;
     if (!tree) return richText`${summary} ${manifest.forced ? "This translation was given, not searched for." : "There is no beam tree: this trace was not made by a search."}`;
     const pruned = tree.nodes.filter((node) => node.fate === "pruned").length;
-    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step; of the ${formatQuantity(tree.nodes.length, "candidate")} recorded here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
+    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step and scored every piece after each of them, ${formatQuantity(countScored(tree, countPieces(manifest)), "candidate")} in all; of the ${formatCount(tree.nodes.length)} drawn here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
   },
 };
 

@@ -7,6 +7,7 @@ import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { AccountPart, LogitAccount, Manifest, Side, Step } from "../types";
 
+const FIRST_CANDIDATES = 8; // shown at first
 const FIRST_BARS = 12; // of heads and layers shown at first
 
 export function OutputView() {
@@ -24,9 +25,14 @@ export function OutputView() {
 
 function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
   const logits = findLogits(manifest);
-  const isChosenBelow = !step.top.some((candidate) => candidate.id === step.chosen.id);
-  const shown = isChosenBelow ? [...step.top, step.chosen] : step.top;
-  const others = isChosenBelow ? step.others - step.chosen.prob : step.others;
+  const [showsAll, setShowsAll] = useState(false);
+  const listed = showsAll ? step.top : step.top.slice(0, FIRST_CANDIDATES);
+  const isChosenBelow = !listed.some((candidate) => candidate.id === step.chosen.id);
+  const shown = isChosenBelow ? [...listed, step.chosen] : listed;
+  const isCounted = step.top.some((candidate) => candidate.id === step.chosen.id); // else its probability is among the others
+  const unlisted = step.top.filter((candidate) => !shown.includes(candidate) && candidate.id !== step.chosen.id);
+  const others = step.others + sumOf(unlisted.map((candidate) => candidate.prob)) - (isCounted ? 0 : step.chosen.prob);
+  const othersCount = step.others_count + unlisted.length - (isCounted ? 0 : 1);
   const makeOpenCell = (id: number) => () => logits && app.goTo({ view: "cell", tensor: logits.name, index: [step.step, id] });
   const bars = shown.map((candidate) => ({
     label: candidate.piece,
@@ -35,13 +41,20 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
     ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
     ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
   }));
-  const rest = { label: `the other ${formatCount(step.others_count - (isChosenBelow ? 1 : 0))}`, value: others, shown: formatProbability(others) };
+  const rest = { label: `the other ${formatCount(othersCount)}`, value: others, shown: formatProbability(others) };
   return (
-    <section class="panel stack" aria-label="What could come next" data-subject="candidates">
+    <section class="panel stack" aria-label="What could come next">
       <h2>
         Step {step.step + 1} of {manifest.steps.length}: after {quotePiece(step.input)}
       </h2>
-      <Bars bars={[...bars, rest]} reach={1} caption="Probability of the next piece: softmax of the logits as they are" />
+      <div data-subject="candidates">
+        <Bars bars={[...bars, rest]} reach={1} caption="Probability of the next piece: softmax of the logits as they are" />
+      </div>
+      {step.top.length > FIRST_CANDIDATES && (
+        <button type="button" class="button" aria-expanded={showsAll} onClick={() => setShowsAll(!showsAll)}>
+          {showsAll ? "Show the likeliest only" : `Show the likeliest ${step.top.length}`}
+        </button>
+      )}
       <p class="quiet">
         {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(step.top.length + step.others_count)}; its logit is{" "}
         <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}

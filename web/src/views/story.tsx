@@ -35,7 +35,7 @@ function chooseStoryPiece(app: App, manifest: Manifest): number {
 function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; number: number }) {
   const piece = chooseStoryPiece(app, manifest);
   const step = app.step.value;
-  const stops = makeStory(manifest, piece, step, app.source.act !== undefined);
+  const stops = makeStory(manifest, piece, app.source.act !== undefined);
   const stop = stops[number - 1];
   const panel = useRef<HTMLElement>(null);
   const shown = useRef<number | null>(null);
@@ -219,12 +219,12 @@ interface StoryStop {
   findKey(reader: StoryReader): Promise<number | undefined>;
 }
 
-/** Makes the fourteen stops for the source piece and the step that are looked at. */
-export function makeStory(manifest: Manifest, piece: number, step: number, canAct: boolean): StoryStop[] {
+/** Makes the fourteen stops for the source piece that is looked at. */
+export function makeStory(manifest: Manifest, piece: number, canAct: boolean): StoryStop[] {
   const story = findStoryParts(manifest);
   const findRow = (name: string | undefined) => (name === undefined ? null : (findTensorRow(manifest, name) ?? null));
-  const placeHead = (parts: AttentionParts | null, position: number): Place =>
-    parts ? { view: "head", section: parts.section, head: 0, row: position } : { view: "map" };
+  const placeHead = (parts: AttentionParts | null): Place =>
+    parts ? { view: "head", section: parts.section, head: 0, ...(parts.queryDim === "S" && { row: piece }) } : { view: "map" };
   const placeCell = (tensor: TensorRow | null, ...index: number[]): Place =>
     tensor ? { view: "cell", tensor: tensor.name, index } : { view: "map" };
   const { encoderSelf, decoderSelf, cross } = story;
@@ -290,7 +290,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "Three vectors from one",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
       [encoderSelf?.q, encoderSelf?.k, encoderSelf?.v],
       findRow(encoderSelf?.q),
       display("q = x W_Q + b_Q", "k = x W_K + b_K", "v = x W_V + b_V"),
@@ -299,7 +299,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "Every query meets every key",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
       [encoderSelf?.products],
       findRow(encoderSelf?.products),
       display(line("q · k =", over("∑", "e"), "q_e k_e"), '"all at once:" Q K^T'),
@@ -308,7 +308,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "Scaled down",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
       [encoderSelf?.scores, encoderSelf?.products],
       findRow(encoderSelf?.scores),
       display(line("scores =", fraction("Q K^T", root("d_k")))),
@@ -317,7 +317,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "What must not be seen",
-      placeHead(decoderSelf ?? encoderSelf, decoderSelf ? step : piece),
+      placeHead(decoderSelf ?? encoderSelf),
       [(decoderSelf ?? encoderSelf)?.allowed],
       findRow((decoderSelf ?? encoderSelf)?.allowed),
       display('a_{q,k} = 1 "where" k ≤ q , "else" 0'),
@@ -326,7 +326,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "Scores become weights",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
       [encoderSelf?.pattern, encoderSelf?.scores],
       findRow(encoderSelf?.pattern),
       display(line("α_{q,k} =", fraction(power("e", "s_{q,k}"), line(over("∑", "j"), power("e", "s_{q,j}"))))),
@@ -335,7 +335,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "Reading with the weights",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
       [encoderSelf?.headOutput, encoderSelf?.pattern],
       findRow(encoderSelf?.output),
       display(line("z_q =", over("∑", "k"), "α_{q,k} v_k"), "output = ( z^1 ; z^2 ; … ) W_O + b_O"),
@@ -353,7 +353,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     ),
     makeStop(
       "The decoder looks back at the source",
-      placeHead(cross, step),
+      placeHead(cross),
       [cross?.pattern],
       findRow(cross?.pattern),
       display(line("cross = softmax (", fraction("Q_{decoder} K_{encoder}^T", root("d_k")), ") V_{encoder}")),
@@ -376,7 +376,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       story.logits,
       display(line("log P ( y | x ) =", over("∑", "t"), "log P ( y_t | y_{<t} , x )")),
       "search",
-      manifest.tree && canAct ? "Click a dashed node, then open its trace with the button below the tree." : "Go back to the first step with the , key and walk through all of them.",
+      manifest.tree && canAct ? "Click a dashed node: every picture then shows the trace of that candidate. Click the last node of the thick path to come back." : "Go back to the first step with the , key and walk through all of them.",
     ),
   ];
 }
