@@ -1,4 +1,4 @@
-"""Tests that the story points at what it speaks of: in view, framed, and explained below, on a screen and on a telephone."""
+"""Tests that the story points at what it speaks of: in view, framed and explained, on a screen and on a telephone."""
 
 import re
 from collections.abc import Iterator
@@ -53,7 +53,15 @@ def test_the_row_spoken_of_is_framed_in_every_matrix_and_explained_below(page: P
     best = int(weights.argmax())
     page.wait_until("best => location.hash.includes(`r=1&c=${best}`)", best)
     page.settle()
-    for label, row in {"q": 1, "k": best, "v": best, "products": 1, "scores": 1, "pattern": 1, "head output": 1}.items():
+    for label, row in {
+        "q": 1,
+        "k": best,
+        "v": best,
+        "products": 1,
+        "scores": 1,
+        "pattern": 1,
+        "head output": 1,
+    }.items():
         rows, _ = page.sheet(label).find_outlines(ACCENT, away=5)
         assert row in rows, label
         assert rows <= {row, row + 1}, label

@@ -187,8 +187,10 @@ def trace_routes(service: Service) -> APIRouter:
         add_act(verb, description)
 
     @router.get("/{identity}/export.html", **answers("text/html", 404, 504))
-    async def export(identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] = "maps"):
-        """Return the page and the trace as one file."""
+    async def export(
+        identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] | None = None
+    ):
+        """Return the page and the trace as one file; by default whole in float16 up to 3 MB, and maps otherwise."""
         trace = service.get_trace(identity).trace
         # The exported file contains the script: refuse before the work if it was not built.
         _page_script()

@@ -1,13 +1,13 @@
-// The candidates of one step, and the parts that add up to the logit of the chosen piece.
+// One step of decoding: its candidates, and the parts that add up to the logit of the chosen piece.
 import { useState } from "preact/hooks";
-import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { describeSection, findLogits, listLabels, listWords } from "../network";
+import { describeSection, listLabels, listWords } from "../network";
 import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { AccountPart, LogitAccount, Manifest, Side, Step } from "../types";
+import { Candidates } from "./candidates";
 
-const FIRST_CANDIDATES = 8; // shown at first
 const FIRST_BARS = 12; // of heads and layers shown at first
 
 export function OutputView() {
@@ -17,51 +17,9 @@ export function OutputView() {
   if (!manifest || !step) return null;
   return (
     <div class="output-body">
-      <Candidates app={app} manifest={manifest} step={step} />
+      <Candidates manifest={manifest} step={step} />
       <LogitOrigin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
     </div>
-  );
-}
-
-function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
-  const logits = findLogits(manifest);
-  const [showsAll, setShowsAll] = useState(false);
-  const listed = showsAll ? step.top : step.top.slice(0, FIRST_CANDIDATES);
-  const isChosenBelow = !listed.some((candidate) => candidate.id === step.chosen.id);
-  const shown = isChosenBelow ? [...listed, step.chosen] : listed;
-  const isCounted = step.top.some((candidate) => candidate.id === step.chosen.id); // else its probability is among the others
-  const unlisted = step.top.filter((candidate) => !shown.includes(candidate) && candidate.id !== step.chosen.id);
-  const others = step.others + sumOf(unlisted.map((candidate) => candidate.prob)) - (isCounted ? 0 : step.chosen.prob);
-  const othersCount = step.others_count + unlisted.length - (isCounted ? 0 : 1);
-  const makeOpenCell = (id: number) => () => logits && app.goTo({ view: "cell", tensor: logits.name, index: [step.step, id] });
-  const bars = shown.map((candidate) => ({
-    label: candidate.piece,
-    value: candidate.prob,
-    shown: formatProbability(candidate.prob),
-    ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
-    ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
-  }));
-  const rest = { label: `the other ${formatCount(othersCount)}`, value: others, shown: formatProbability(others) };
-  return (
-    <section class="panel stack" aria-label="What could come next">
-      <h2>
-        Step {step.step + 1} of {manifest.steps.length}: after {quotePiece(step.input)}
-      </h2>
-      <div data-subject="candidates">
-        <Bars bars={[...bars, rest]} reach={1} caption="Probability of the next piece: softmax of the logits as they are" />
-      </div>
-      {step.top.length > FIRST_CANDIDATES && (
-        <button type="button" class="button" aria-expanded={showsAll} onClick={() => setShowsAll(!showsAll)}>
-          {showsAll ? "Show the likeliest only" : `Show the likeliest ${step.top.length}`}
-        </button>
-      )}
-      <p class="quiet">
-        {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(step.top.length + step.others_count)}; its logit is{" "}
-        <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
-        <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
-        {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
-      </p>
-    </section>
   );
 }
 
