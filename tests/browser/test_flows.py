@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.browser.reading import Page, format_number
@@ -226,3 +227,26 @@ def tab_to(page: Page, name: str, role: str, inside: str = "") -> None:
 def without_space_mark(piece: str) -> str:
     """A piece without its space mark."""
     return piece.replace("\u2581", "").strip()
+
+
+def test_temperature_top_k_and_top_p_redraw_the_bars_at_once(page: Page, trace):
+    page.open(s=SENTENCE, v="output", t=1).settle()
+    page.press("t")
+    logits = trace["logits"].values[1].astype(np.float64)
+
+    def read_bars() -> list[float]:
+        cells = page.tab.locator("[data-subject=candidates] td:last-child").all_inner_texts()
+        return [float(text.replace("−", "-")) for text in cells]
+
+    def soften(temperature: float) -> np.ndarray:
+        raised = np.exp((logits - logits.max()) / temperature)
+        return np.sort(raised / raised.sum())[::-1]
+
+    assert read_bars()[:-1] == pytest.approx(soften(1.0)[: len(read_bars()) - 1], rel=1e-4)
+    page.tab.get_by_label("Temperature").fill("2")
+    assert read_bars()[:-1] == pytest.approx(soften(2.0)[: len(read_bars()) - 1], rel=1e-4)
+    page.tab.get_by_label("Top-k").select_option("2")
+    likeliest = soften(2.0)[:2] / soften(2.0)[:2].sum()
+    assert read_bars() == pytest.approx([*likeliest, *[0.0] * (len(read_bars()) - 2)], abs=1e-4)
+    page.tab.get_by_role("button", name="As they are").click()
+    assert read_bars()[:-1] == pytest.approx(soften(1.0)[: len(read_bars()) - 1], rel=1e-4)

@@ -3,6 +3,23 @@ import type { SheetAxis } from "./picture";
 import type { App, Place, View } from "./state";
 import type { TensorRow } from "./types";
 
+/** Views with a tab of their own; the first nine are shown by the keys 1 to 9. */
+export const TABS: [View, string][] = [
+  ["map", "Network"],
+  ["tokens", "Pieces"],
+  ["positions", "Positions"],
+  ["words", "Words"],
+  ["heads", "Heads"],
+  ["output", "Output"],
+  ["beam", "Beam"],
+  ["align", "Alignment"],
+  ["compare", "Compare"],
+  ["claims", "Claims"],
+  ["debug", "Debug"],
+  ["checks", "Checks"],
+  ["export", "Export"],
+];
+
 const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 3 };
 
 /** Remembers the places on the way in, so that Esc finds the way out. */

@@ -27,7 +27,7 @@ export function TopBar(props: { onHelp: () => void }) {
   return (
     <header class="topbar">
       <div class="brand">
-        <b>Pellucid</b>
+        <h1>Pellucid</h1>
         {manifest.value ? (
           <span class="quiet" title={`SHA-256 ${manifest.value.model.sha256}`}>
             {languages?.source && languages.target ? `${languages.source} → ${languages.target} · ` : ""}

@@ -79,7 +79,7 @@ def trace_page(trace: TraceLike, keep: str | None = None) -> str:
 def choose_keep(manifest: Mapping[str, Any]) -> str:
     """Return float16 where all numbers of a trace fit into it and into 3 MB, and maps otherwise."""
     extremes = [row.get(key) or 0 for row in manifest["tensors"] for key in ("least", "largest")]
-    fits = max(map(abs, extremes), default=0) <= np.finfo(np.float16).max
+    fits = max(map(abs, extremes), default=0) <= float(np.finfo(np.float16).max)
     return "float16" if fits and estimate_size(manifest, "float16") <= _LARGEST_WHOLE else "maps"
 
 

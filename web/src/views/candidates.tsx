@@ -55,7 +55,7 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
         {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
       </p>
       {logits?.captured ? (
-        <DrawingControls drawing={drawing} onChange={setDrawing} chances={chances} />
+        <DrawingControls drawing={drawing} onChange={setDrawing} chances={chances} isSearched={manifest.tree !== null} />
       ) : (
         <Missing message="The logits were not captured, so temperature, top-k and top-p cannot be tried here." />
       )}
@@ -80,8 +80,8 @@ function useDrawingChances(name: string | null, step: number, drawing: Drawing):
   return computeDrawingChances(loaded.value.values.subarray(step * width, (step + 1) * width), drawing);
 }
 
-function DrawingControls(props: { drawing: Drawing; onChange: (drawing: Drawing) => void; chances: Float64Array | null }) {
-  const { drawing, onChange, chances } = props;
+function DrawingControls(props: { drawing: Drawing; onChange: (drawing: Drawing) => void; chances: Float64Array | null; isSearched: boolean }) {
+  const { drawing, onChange, chances, isSearched } = props;
   const possible = chances?.filter((chance) => chance > 0);
   return (
     <fieldset class="drawing">
@@ -123,7 +123,7 @@ function DrawingControls(props: { drawing: Drawing; onChange: (drawing: Drawing)
         {possible
           ? `${formatQuantity(possible.length, "piece")} can be drawn. `
           : "A temperature below 1 sharpens the probabilities, one above 1 flattens them; top-k and top-p cut off unlikely pieces. "}
-        The translation above was not drawn: it was searched for.
+        {isSearched ? "The translation above was found by beam search, not drawn." : ""}
       </p>
     </fieldset>
   );

@@ -148,7 +148,7 @@ function scrollToSubjects(root: HTMLElement, subjects: readonly string[]): void 
 function StopText({ app, stop, piece, step, traceKey }: { app: App; stop: StoryStop; piece: number; step: number; traceKey: string }) {
   const readValues = async (name: string) => (await app.loadTensor(name)).values;
   const loaded = useLoaded(() => stop.writeText({ piece, step, readValues }), `${traceKey} ${piece} ${step}`);
-  const hint = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
+  const hint = app.host === "file" ? " A file written by “pellucid explain … --html FILE --keep float16” has these numbers." : "";
   if (loaded.state === "missing") return <Missing message={loaded.message + hint} />;
   return (
     <p class="story-text" aria-live="polite">
