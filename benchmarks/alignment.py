@@ -291,47 +291,52 @@ def merge_names(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 SETS = """\
-Alignment error rates in per cent, lower is better (Och and Ney 2003); the models read the references.
+The table shows alignment error rates in per cent; lower is better (Och and Ney 2003). The models read the references.
 
-- demo, post, tatoeba: 1,000 held-out sentences of the built-in grammar, with its links; punctuation marks count as
-  words. *demo*: the model of `pellucid demo`, pre-norm, 4 decoder layers. *post*: the same data, post-norm, 6 decoder
-  layers (`benchmarks/alignment.py` says how it is trained). *tatoeba*: trained on Tatoeba, which has other words;
-  pre-norm, 3.
-- multi30k: 50 sentences of Europarl (`europarl_en-de` of PELLUCID_DATA), very far from the image captions the model was
-  trained on: to be compared within the column only.
+- demo, post and tatoeba are three models, measured on 1,000 held-out sentences of the built-in grammar with its links;
+  punctuation marks count as words. *demo* is the model of `pellucid demo`: pre-norm, 4 decoder layers. *post* was
+  trained on the same data: post-norm, 6 decoder layers (`benchmarks/alignment.py` says how it is trained). *tatoeba*
+  was trained on Tatoeba, which has other words: pre-norm, 3 decoder layers.
+- multi30k was measured on 50 sentences of Europarl (`europarl_en-de` of PELLUCID_DATA). They are very different from
+  the image captions that the model was trained on, so compare numbers within this column only.
 """
 
 READING = """
-- *output*: the row that writes a target piece; *input*: the row that reads it, one further (Chen et al. 2020).
-- *weights*: the mean of a layer's heads; *norms*: the length of what a source position adds (Kobayashi et al. 2020).
-- *one each*: for each target word the source word with the largest sum, as in those papers.
-- *mutual*: a pair has the product of its shares of what the target word took and of what the source word gave, summed
-  over the layers; the best pair of each word, of either side, is a link.
-- *the layer that disagrees least*: of both sides, by norms, the layer whose best source word of each target word and
-  best target word of each source word are most often the same. Known without gold.
+- *output*: the row of the position that writes a target piece; *input*: the row of the position that reads it, which is
+  the next one (Chen et al. 2020).
+- *weights*: the mean of the weights of a layer's heads; *norms*: the length of the vector that a source position adds
+  (Kobayashi et al. 2020).
+- *one each*: each target word is linked with the source word that has the largest sum, as in those papers.
+- *mutual*: a pair of words is scored by a product: the share that the target word takes from the source word, times the
+  share that the source word gives to the target word, summed over the layers. The best pair of each word on either side
+  is a link.
+- *the layer that disagrees least*: the layer and side, by norms, in which the best source word of each target word and
+  the best target word of each source word agree most often. It can be found without gold links.
 
-In all of them the punctuation around a word is left out of its sums, and marks are linked with marks only. What
-translations are aligned by is the row *output side, norms, all layers, mutual*.
+All of them leave the punctuation around a word out of its sums, and link punctuation marks only with punctuation marks.
+Translations are aligned with the method of the row *output side, norms, all layers, mutual*.
 
 ## Which row looks at the source of a word
 
-How often, in per cent, the row so many places on from the one that writes a target word has its largest norm on the
-right source word: 0 is the output side, +1 the input side. demo and post as above; tatoeba and multi30k on 500
-sentences of their own test sets, with the links that a dictionary made of their training text is sure of.
+The table shows how often, in per cent, a row of cross-attention has its largest norm on the right source word. The
+number of a column says how many positions the row comes after the row that writes the target word: 0 is the output
+side, +1 the input side. demo and post are measured on the sentences above; tatoeba and multi30k on 500 sentences of
+their own test sets, with those links of which a dictionary made from their training text is sure.
 """
 
 WHY = """
-In published models of six post-norm layers, trained on millions of sentences, the input side is the better one, in
-their lower layers (Chen et al. 2020; Kobayashi et al. 2020). It is in none of these, and no easy reason holds:
+In published models with six post-norm layers, trained on millions of sentences, the input side is better, in the lower
+layers (Chen et al. 2020; Kobayashi et al. 2020). In none of our models is it better, and the obvious explanations do
+not hold:
 
-- Rows are not taken for one another: a test changes one piece of the target and sees which rows change.
-- It is neither the norm nor the number of decoder layers alone: *post* has both as published. Its lower layers look
-  almost evenly, and the upper ones at the word to be written.
-- It is not strange text: tatoeba and multi30k show it on their own.
+- The rows are not confused with each other: a test changes one piece of the target and checks which rows change.
+- The reason is not the norm or the number of decoder layers alone: *post* has both as published. Its lower layers
+  spread their weights almost evenly, and its upper layers look at the word to be written.
+- The reason is not unfamiliar text: tatoeba and multi30k behave in this way on their own test sets, too.
 
-The lowest layer that looks at one place looks at the word to be written. What comes nearest to the other kind is a head
-in layer 0 of multi30k. What these models have in common, and the published ones have not, is small data, short
-sentences and few updates; which of them decides is not known here.
+In these models, the lowest layer that looks at a single position looks at the word to be written. The closest to the
+published behaviour is a head in layer 0 of multi30k. Our models differ from the published ones by small data, short
+sentences and few updates; we do not know which of these is the reason.
 """
 
 

@@ -22,9 +22,10 @@ SHAPES = [(256, 4, 14, 32), (64, 4, 60, 64), (64, 8, 14, 64), (16, 8, 200, 64)]
 def main() -> None:
     """Measure every shape and write the page."""
     lines = [
-        "# Fused or written out: attention on a CPU\n",
+        "# Fused attention and attention written out, on a CPU\n",
         f"Made by `python -m benchmarks.attention` on {machine()}, {torch.get_num_threads()} threads.",
-        f"Median of {ROUNDS} interleaved rounds of {CALLS} calls; CPU milliseconds a call, causal mask.\n",
+        f"CPU milliseconds for one call with a causal mask: the median of {ROUNDS} rounds of {CALLS} calls, in turns.",
+        "*both*: forward and backward pass.\n",
         "| sentences x heads x length x width | type | forward: fused | written | both: fused | written | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -40,8 +41,8 @@ def main() -> None:
             print(lines[-1])
     lines.append(
         "\nratio = written / fused, with the backward pass. `fused_is_faster` in `src/pellucid/model/attention.py` "
-        "follows from this table: the fused kernel everywhere but for bfloat16 with a gradient. Both give the same "
-        "numbers (`tests/laws/test_model.py`)."
+        "follows from this table: the model uses the fused kernel, except in bfloat16 when a gradient is needed. Both "
+        "give the same numbers (`tests/laws/test_model.py`)."
     )
     (Path(__file__).parent / "results" / "attention.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

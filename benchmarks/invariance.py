@@ -116,8 +116,8 @@ def page_lines(
     """Yield the lines of the page."""
     yield "# The same translations in different batches and orders\n"
     yield f"    {' '.join(['python -m benchmarks.invariance', *sys.argv[1:]])}\n"
-    yield f"{machine()}, {time.strftime('%Y-%m-%d')}; {options.model}, {sentences:,} sentences, {tenth:,} where a share"
-    yield "is measured and nothing promised.\n"
+    yield f"{machine()}, {time.strftime('%Y-%m-%d')}; {options.model}, {sentences:,} sentences, and {tenth:,} in"
+    yield "bfloat16 and int8, for which equal translations are not promised.\n"
     yield f"| engine | search | {' | '.join(f'batches of {size}' for size in SIZES)} | as torch in float32 |"
     yield "|---|---|" + "---|" * (len(SIZES) + 1)
     for (engine, precision, search), by_size in shares.items():
@@ -128,9 +128,11 @@ def page_lines(
 
 
 READING = """
-Each share: translations with just the pieces they have in batches of 32 sorted by length, in the worst of three orders:
-by length, and shuffled twice, so that short and long sentences are neighbours. Alone (batches of 1) there is one order.
-In float32, on a CPU, every share must be 100.00%, and the last column too; the program fails where it is not.
+Each number is the share of translations that have exactly the same pieces as in batches of 32 sorted by length. It is
+the lowest share of three orders of the sentences: sorted by length, and shuffled twice, so that short and long
+sentences are in one batch. In batches of 1 there is only one order. The last column is the share of translations that
+are the same as those of torch in float32. In float32, on a CPU, every share must be 100.00%, in the last column too;
+otherwise the program fails.
 """
 
 

@@ -202,15 +202,15 @@ def make_page(campaign_rows: Rows, seed: int) -> str:
     two_workers = [row for row in campaign_rows.rows if row["workers"] == 2]
     rows = {
         "kills": kills,
-        "of them while something was half written": total("inside_a_save"),
-        "of them before the first checkpoint": total("before_the_first_checkpoint"),
-        "of them in runs of two workers": sum(row["kills"] for row in two_workers),
-        "of them of one of the two": total("of_one"),
-        "of them heard of by the other, which stopped and named it": total("named"),
-        "runs that were killed and gone on with until they ended": sum(row["kills"] > 0 for row in campaign_rows.rows),
-        f"most updates lost by a kill (save interval: {SAVE_EVERY})": max(updates, default=0),
-        "updates lost in all": sum(updates),
-        "runs that ended elsewhere than the undisturbed one, or kills that lost more": len(problems),
+        "kills while something was half written": total("inside_a_save"),
+        "kills before the first checkpoint": total("before_the_first_checkpoint"),
+        "kills in runs of two workers": sum(row["kills"] for row in two_workers),
+        "kills of only one of two workers": total("of_one"),
+        "kills of one worker after which the other stopped and named it": total("named"),
+        "runs that were killed and resumed until they ended": sum(row["kills"] > 0 for row in campaign_rows.rows),
+        f"most updates lost by one kill (a checkpoint every {SAVE_EVERY} updates)": max(updates, default=0),
+        "updates lost by all kills together": sum(updates),
+        "runs with another result than the undisturbed one, and kills that lost more updates": len(problems),
         "seconds": round(campaign_rows.sum(lambda row: row["seconds"])),
     }
     table = "\n".join(f"| {label} | {number:,} |" for label, number in rows.items())
@@ -218,11 +218,12 @@ def make_page(campaign_rows: Rows, seed: int) -> str:
 
 Made by `python -m benchmarks.kill --kills {kills} --seed {seed}` on {machine()}.
 
-A tiny training of {STEPS} updates on two corpora by weight, with dropout and accumulation, is killed by SIGKILL, half
-of the time at a moment drawn from the whole run and half of the time while something is being written, and gone on
-with by `--resume`, until it ends. A third of the runs have two workers, of which one is killed, or both; one that is
-left must stop by itself and name the other, if the two had met. The models `last`, `average` and `best` and the reports
-are then compared with those of a run that nobody disturbed: every bit of them.
+A tiny training of {STEPS} updates on two corpora with weights, with dropout and accumulation, is killed by SIGKILL and
+continued with `--resume`, again and again until it ends. Half of the kills come at a random moment of the whole run,
+and half while something is being written. A third of the runs have two workers, of which one or both are killed. If
+only one is killed and the two were already connected, the other must stop by itself and name the killed one. The models
+`last`, `average` and `best` and the reports are then compared with those of a run that was not disturbed: every bit
+must be the same.
 
 | what | number |
 |---|---|

@@ -69,12 +69,12 @@ def report_lines(lengths: list[float], folder: Path) -> Iterator[str]:
         for name, kind in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
     )
     length_option = f" --lengths {' '.join(f'{length:g}' for length in lengths)}" if lengths != [4, 20] else ""
-    yield "# Multi30k English-German in so many minutes\n"
+    yield "# Multi30k English-German in a few minutes\n"
     yield f"Made by `python -m benchmarks.minutes{length_option}` on {machine()},"
     yield f"where a large matrix product does {rates}. Each row is a run of its own, from two files and no run file:\n"
     file_options = " ".join(f"--{side} {name}.gz" for side, name in FILES.items())
     yield f"    pellucid train {file_options} --minutes MINUTES --out RUN {' '.join(MORE)}\n"
-    yield "*Wall*: from the start of the command to its end, vocabulary, evaluations and all. Test BLEU (13a, cased)"
+    yield "*Wall*: the whole command, with learning the vocabulary and all evaluations. Test BLEU (13a, cased)"
     yield f"and chrF of `best/` on {TASK.source}, {len(sources):,} sentences, beam {BEAM}, length penalty"
     yield f"{TASK.length_penalty}.\n"
     yield "| minutes asked for | wall, minutes | updates | target pieces | epochs | test BLEU | test chrF |"

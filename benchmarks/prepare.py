@@ -199,8 +199,8 @@ def make_page(rows: list[dict[str, Any]], workers: int) -> str:
         "# Preparing and streaming millions of pairs\n",
         f"Made by `OMP_NUM_THREADS=1 python -m benchmarks.prepare --pairs {sizes} --folder DIR --workers {workers}` on",
         f"{machine()}. Phrasebook pairs, a joint BPE vocabulary of {VOCABULARY:,}.",
-        "Speeds are pairs (or target tokens) a CPU second, all threads counted: what one core does. Memory is in MB;",
-        "*before* is what the process takes once Python and torch are loaded.\n",
+        "Speeds are pairs (or target tokens) for each CPU second of all threads together, so they are the speed of one",
+        "core. Memory is in MB; *before* is what the process needs when Python and torch are loaded.\n",
         "## Preparing\n",
         "| pairs | SentencePiece alone, pairs/s a core | cutting into pieces, pairs/s a core | share | reading, s "
         "| vocabulary, s | cutting, s | memory before | most while learning | most while cutting | on disk |",
@@ -216,8 +216,8 @@ def make_page(rows: list[dict[str, Any]], workers: int) -> str:
             f"| {row['disk'] / 2**20:.0f} |"
         )
     lines += [
-        "\n*Cutting* is all that is done in the second reading: text read and checked, cut, written, joined, hashed.",
-        "Seconds are of the clock, of a machine that had other work as well.\n",
+        "\n*Cutting* is everything in the second reading: reading and checking the text, cutting, writing, joining,",
+        "hashing. Seconds are wall-clock time, on a machine that did other work as well.\n",
         "## A run on the shards: from the command to the first batch, and the stream alone\n",
         f"| pairs | open, s | order of an epoch, s | CPU s of both | target tokens/s a core ({BATCH_TOKENS} a batch) "
         "| memory before | most | its own after | mapped files after |",
@@ -233,8 +233,8 @@ def make_page(rows: list[dict[str, Any]], workers: int) -> str:
             f"| {numbers['after']['RssFile']:.0f} |"
         )
     lines += [
-        "\nMapped files are the shards as far as they were touched, and the program itself: the kernel drops them when",
-        "memory is short.\n",
+        "\nMapped files are the parts of the shards that were read, and the program itself. The kernel drops them if",
+        "memory is needed.\n",
         "## Threads or processes\n",
         f"Wall seconds for {SAMPLE:,} lines in ten blocks, best of three.\n",
         f"| pairs | one thread | {workers} threads | {workers} processes |",
@@ -243,7 +243,8 @@ def make_page(rows: list[dict[str, Any]], workers: int) -> str:
             f"| {row['pairs']:,} | " + " | ".join(f"{s:.2f}" for s in row["alone"]["walls"].values()) + " |"
             for row in rows
         ),
-        "\nSentencePiece lets go of Python's lock, so threads do as well, with no second copy of text and program.",
+        "\nSentencePiece releases Python's lock, so threads are as fast as processes, and they need no second copy of",
+        "the text and the program.",
     ]
     return "\n".join(lines) + "\n"
 

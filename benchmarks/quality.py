@@ -53,7 +53,7 @@ TASKS = {
         "multi30k/test_2016_flickr.de.gz",
         "multi30k/tok/test_2016_flickr.lc.norm.tok.de.gz",
         length_penalty=1.0,
-        remark="The length penalty is the one of 0.6 and 1.0 that an earlier model scored better with on the dev set.",
+        remark="Of the length penalties 0.6 and 1.0, this one gave an earlier model the better score on the dev set.",
     ),
     "tatoeba": Task(
         "Tatoeba English-Spanish",
@@ -62,7 +62,7 @@ TASKS = {
         "tatoeba_en-es/test.es.gz",
         examples=20,
         source_of_examples="Sources and references: tatoeba.org, by way of www.manythings.org/anki, CC BY 2.0.",
-        remark="The run had one of the two cores: OMP_NUM_THREADS=1.",
+        remark="The run used one of the two cores: OMP_NUM_THREADS=1.",
     ),
 }
 
@@ -131,7 +131,7 @@ def report_lines(name: str, task: Task, run: Path) -> Iterator[str]:
     for kind in ("best", "average"):
         scores, texts = score_model(run / kind, task, sources, references)
         yield f"| | `{kind}/` | | {scores['bleu']['score']:.2f} | {scores['chrf']['score']:.2f} |"
-    yield "\n`best/` is what the dev set chose; the test set chooses nothing."
+    yield "\n`best/` was chosen on the dev set; nothing was chosen on the test set."
     yield f"Signature: `{scores['bleu']['signature']}`."
     if task.tokenised:
         score, share = tokenised_bleu(texts, references, lines(data / task.tokenised))

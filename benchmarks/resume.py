@@ -182,10 +182,11 @@ def make_page(rows: list[dict[str, Any]], command: str) -> str:
 
 Made by `{command}` on {machine()}.
 
-A tiny training of {STEPS} updates with dropout, two batches an update, saves each of them and is never disturbed. A
-copy of its directory then goes on by `--resume` from one of the checkpoints, which lie in {epochs} epochs. Its models
-`last`, `average` and `best` and its reports, which hold the loss and the length of the gradient of every update, are
-compared with those of the undisturbed run of one process: every bit of them.
+A tiny training of {STEPS} updates with dropout and two batches an update writes a checkpoint after each update and is
+never interrupted. Its checkpoints lie in {epochs} epochs. A copy of its directory is then continued with `--resume`
+from one of the checkpoints. The models `last`, `average` and `best` and the reports, which hold the loss and the length
+of the gradient of every update, are compared with those of the uninterrupted run of one process: every bit must be the
+same.
 
 {head}
 {table}

@@ -331,13 +331,13 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     command = f"python -m benchmarks.soak --seconds {soak.seconds:g} --factor {arguments.factor:g}"
     yield f"Made by `{command} --seed {arguments.seed}` on {machine()}, with {arguments.model}.\n"
     yield fill(
-        f"`pellucid serve` with the limits it has by default answers {soak.capacity:.0f} questions a second when it "
-        f"is asked by {CLIENTS} clients. For {soak.seconds:g} seconds it is then asked {arguments.factor:g} times as "
-        "many as it has answered lately, from eight addresses, half of them from one; beside that come clients "
-        "that go away, read slowly or not at all, send halves of requests, and mean harm. In the midst of it the "
-        f"server is told to stop (SIGTERM). The {soak.asked_alone:,} questions were asked alone before, and those of "
-        "single sentences compared with what the model translates without a server. Every answer must be whole and "
-        "the same as alone, or say that there is no room now (429, 503).\n",
+        f"`pellucid serve` with its default limits answers {soak.capacity:.0f} questions a second from {CLIENTS} "
+        f"clients. Then, for {soak.seconds:g} seconds, it gets {arguments.factor:g} times as many questions as it "
+        "answered in the seconds before. They come from eight addresses, half of them from one. At the same time other "
+        "clients disconnect, read slowly or not at all, send incomplete requests, or attack the server. While this "
+        f"goes on, the server is told to stop (SIGTERM). Each of the {soak.asked_alone:,} questions was asked alone "
+        "before, and the answers for single sentences were compared with the translations of the model without a "
+        "server. Every answer must be complete and the same as alone, or say that the server is too busy (429, 503).\n",
         120,
     )
     yield ""
@@ -346,20 +346,20 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     waits = sorted(tally.waits) or [0.0]
     rows = {
         "requests": f"{requests:,}",
-        "answered, each as alone": f"{answers:,}",
+        "answered, with the same answer as alone": f"{answers:,}",
         "told that too many from one address are open (429)": f"{tally.total('told to come again (429)'):,}",
         "told that too many wait or are open (503)": f"{tally.total('told to come again (503)'):,}",
         "lost: without a whole answer": f"{tally.total('lost'):,}",
-        "wrong: another answer than alone": f"{tally.total('wrong'):,}",
-        "of another status than it should be": f"{tally.total('another status'):,}",
-        "seconds until an answer: half of them, 99 of 100, the longest": " / ".join(
+        "wrong: an answer other than alone": f"{tally.total('wrong'):,}",
+        "answered with a wrong status": f"{tally.total('another status'):,}",
+        "seconds until an answer: median, 99th percentile, longest": " / ".join(
             f"{waits[int(quantile * (len(waits) - 1))]:.2f}" for quantile in (0.5, 0.99, 1.0)
         ),
-        "seconds until `/health` was answered, the longest": f"{max(tally.health, default=0.0):.2f}",
-        "memory after the first tenth of the time, at the end, the most (MB)": (
+        "seconds until `/health` was answered, longest": f"{max(tally.health, default=0.0):.2f}",
+        "memory in MB: after the first tenth of the time, at the end, largest": (
             f"{soak.warm:,.0f} / {soak.end:,.0f} / {max(soak.memory, default=0.0):,.0f}"
         ),
-        f"came in the last {JUST_BEFORE:g} s before SIGTERM, and were not accepted any more": (
+        f"came in the last {JUST_BEFORE:g} s before SIGTERM, and were no longer accepted": (
             f"{tally.total('came too late'):,}"
         ),
         "came after SIGTERM": f"{tally.total('came after SIGTERM'):,}",
@@ -369,7 +369,7 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     }
     for label, number in rows.items():
         yield f"| {label} | {number} |"
-    yield "\n| request | what became of it |"
+    yield "\n| request | outcome |"
     yield "|---|---|"
     for kind in kinds:
         outcomes = [

@@ -191,26 +191,29 @@ def format_ratio(rounds: Sequence[float], others: Sequence[float]) -> str:
 
 
 READING = """\
-Every engine has the same trained weights, by `pellucid export`. Every row runs in a process of its own, and all rows
-run once before any runs again: {rounds} rounds, the median and (least-most). All times are from text to text, with
-{cores} cores. The speed of a machine drifts: the ratios, each within a round, say more than the figures.
+Every engine has the same trained weights, exported with `pellucid export`. Every row runs in a process of its own, and
+all rows run once before any runs again. There are {rounds} rounds; the tables show the median and (least-most). All
+times are from text to text, with {cores} cores. The speed of the machine changes over time, so the ratios, which are
+taken within a round, are more reliable than the speeds.
 
 - *one sentence*: the first {single} lines, one after the other. *batches of 32*: the first {batched} lines.
-- *whole file*: all {lines:,} lines in one call, in the batches that suit the engine: {batches};
-  Pellucid chooses itself. That of Hugging Face and of ONNX Runtime is timed in the first round only.
+- *whole file*: all {lines:,} lines in one call, in batches of the size that suits the engine: {batches};
+  Pellucid chooses its batches itself. Hugging Face and ONNX Runtime are timed in the first round only.
 - *Hugging Face* and *ONNX Runtime*: `generate` with {cores} threads, lines sorted by length. *CTranslate2*: its Python
   API as its documentation shows, with SentencePiece, {cores} workers of one thread; for one sentence in float32 one
   worker of {cores} threads. *Pellucid*: `pellucid.load(...).translate(...)`.
-- */ Hugging Face* is the ratio of sentences/s in batches of 32; */ CTranslate2* that for the whole file, to CTranslate2
-  in int8 where the row is int8 and else in float32. Above 1 is faster.
-- *BLEU*: sacreBLEU 13a, cased, of the whole file. *same text*: the share of lines with just the text of Pellucid,
-  torch, float32. With a beam it is smaller because each ranks by its own formula: with a length penalty of 1 Pellucid
-  divides a log-probability by (5 + n) / 6, the others by n. And Pellucid searches again where a translation runs in a
-  loop.
-- *ready*: from the start of the process, imports counted, until two sentences are translated. Pellucid imports torch
-  beside CTranslate2 when first a sentence needs it: after *ready*, and here before what is timed; a whole command pays
-  for it. *peak memory*: of the process, after everything but single sentences.
-- *whole commands*: from the start of a process to its end, on the first lines of the training data, no two of
-  them equal. CTranslate2 is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program: with workers
-  and batches chosen as above, and as it comes, one worker with all threads and the file as one batch.
+- */ Hugging Face* is the ratio of sentences/s in batches of 32; */ CTranslate2* is the ratio for the whole file, to
+  CTranslate2 in int8 if the row is int8, and otherwise in float32. Above 1 is faster.
+- *BLEU*: sacreBLEU 13a, cased, of the whole file. *same text*: the share of lines with exactly the text of Pellucid,
+  torch, float32. With a beam it is smaller because the engines rank by different formulas: with a length penalty of 1
+  Pellucid divides a log-probability by (5 + n) / 6, the others by n. And Pellucid searches again if a translation
+  repeats itself over and over.
+- *ready*: the time from the start of the process, with imports, until two sentences are translated. With CTranslate2,
+  Pellucid imports torch only when a sentence first needs it. That is after *ready*, and in these tables before the
+  timed part; in the times of whole commands it is included. *peak memory*: of the process, after everything except the
+  single sentences.
+- *whole commands*: from the start of a process to its end, on the first lines of the training data, without repeated
+  lines. CTranslate2 is `benchmarks/ctranslate2_file.py`, a program made from what its documentation shows: once with
+  workers and batches chosen as above, and once with its defaults, one worker with all threads and the file as one
+  batch.
 """

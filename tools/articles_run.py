@@ -270,14 +270,14 @@ def write_figures(figures: dict[str, str], path: Path) -> None:
     from benchmarks.quality import machine
 
     lines = [
-        "# What the articles say of trained models",
+        "# What the articles say about trained models",
         "",
         "    make articles ARGS=--write",
         "",
         f"{machine()}; {datetime.date.today()}.",
         "",
         "Each figure is what a command or a cell of the book printed for the model of `pellucid demo`; those about",
-        "recurrent networks are of [recurrent.md](recurrent.md). What the rows say, and the commands, are on",
+        "recurrent networks come from [recurrent.md](recurrent.md). What the rows say and the commands are listed on",
         "[the page of the rows](../../docs/reference/articles.md).",
         "",
         "| row | figure |",

@@ -24,6 +24,6 @@ def test_an_overloaded_server_loses_no_request_and_gives_no_wrong_answer(tmp_pat
     assert result.tally.total("told to come again (429)") + result.tally.total("told to come again (503)") > 20
     assert result.tally.total("refused", "a hostile request")
     assert result.tally.total("given up (408)")
-    assert f"| answered, each as alone | {result.tally.total('answered'):,} |" in soak.page_lines(
+    assert f"| answered, with the same answer as alone | {result.tally.total('answered'):,} |" in soak.page_lines(
         soak.parse_options([]), result
     )

@@ -46,7 +46,7 @@ def test_an_analogy_is_answered_with_and_without_its_own_words(call, model):
     )
     assert analogy["question"] == "the - la + es"
     assert len(analogy["answers"]) == len(analogy["answers_with_inputs"]) == 2
-    assert analogy["verdict"].startswith("with the words of the question let in")
+    assert analogy["verdict"].startswith("with the words of the question included")
 
 
 def test_a_file_of_analogies_is_counted(call, model, tmp_path):

@@ -34,7 +34,7 @@ def test_the_length_penalty_lets_a_longer_hypothesis_win():
         assert words(hypothesis.tokens) == expected
 
 
-def test_only_end_marks_among_the_first_w_finish():
+def test_only_end_tokens_among_the_first_w_finish():
     step = step_from_table({"": {"a": 0.5, "b": 0.3, ".": 0.2}, "a": {".": 1.0}, "b": {".": 1.0}})
     [hypotheses] = run_beam(step, Prefixes([0]), limit(5), width=2)
     assert [words(h.tokens) for h in hypotheses] == ["a", "b"]

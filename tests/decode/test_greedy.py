@@ -21,7 +21,7 @@ def test_each_piece_is_the_likeliest_and_a_tie_goes_to_the_lower_id():
 
 
 @pytest.mark.article("A31", "B4")
-def test_the_limit_counts_the_end_mark():
+def test_the_limit_counts_the_end_token():
     step = step_from_table({"": {"a": 1.0}, "a": {"a": 1.0}, "aa": {".": 1.0}})
     [[ended]] = greedy_search(step, Prefixes([0]), limit(3), length_penalty=0.6)
     [[cut]] = greedy_search(step, Prefixes([0]), limit(2), length_penalty=0.6)
@@ -30,7 +30,7 @@ def test_the_limit_counts_the_end_mark():
 
 
 @pytest.mark.article("A31", "B4")
-def test_without_an_end_mark_every_sentence_stops_at_its_own_limit():
+def test_without_an_end_token_every_sentence_stops_at_its_own_limit():
     step = step_from(random_logits(1, 7))
     results = greedy_search(
         step, Prefixes([0, 1, 2]), limit(5, 1, 11), length_penalty=0.6, rules=[forbidden_rule((PAD, UNK, BOS, EOS))]

@@ -56,7 +56,7 @@ def test_no_prefix_at_all_forbids_nothing():
         )
 
 
-def test_a_text_becomes_the_pieces_it_is_encoded_to_without_the_end_mark():
+def test_a_text_becomes_the_pieces_it_is_encoded_to_without_the_end_token():
     tokenizer = small_tokenizer()
     for text in ("La bola", "La bo", "¿", "犬 1"):
         ids = prefix_pieces(tokenizer, text)

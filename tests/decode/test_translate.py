@@ -275,7 +275,7 @@ def test_batches_hold_what_they_may_and_lose_nothing():
             assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= tokens
 
 
-def test_a_translation_may_be_only_the_end_mark():
+def test_a_translation_may_be_only_the_end_token():
     tokenizer = small_tokenizer()
     model = model_that_writes(EOS, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     [translation] = Translator(model, tokenizer).translate(["Yes."], SHORT)

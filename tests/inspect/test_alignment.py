@@ -177,7 +177,7 @@ def test_other_pairs_change_nothing(model: Transformer, pairs: list[EncodedPair]
         torch.testing.assert_close(together[n], by_itself)
 
 
-def test_the_mean_norm_is_over_all_pieces_but_the_end_marks(model: Transformer, pairs: list[EncodedPair]):
+def test_the_mean_norm_is_over_all_pieces_but_the_end_tokens(model: Transformer, pairs: list[EncodedPair]):
     [result, *_] = [
         result for result in measure_readings(model, pairs) if result.reading == Reading("output", "norms", 1)
     ]

@@ -49,7 +49,7 @@ def test_even_attention_is_as_sure_as_chance():
     assert sums.means("sink", 2) == pytest.approx([1 / 7] * 2)
 
 
-def test_weight_on_the_end_mark_is_sink():
+def test_weight_on_the_end_token_is_sink():
     side = source_side(LENGTHS)
     sums = measure(shifted_pattern(side, 99), side, side)
     assert (sums.means("confidence", 1), sums.means("sink", 1)) == ([0.0], [1.0])

@@ -129,7 +129,7 @@ def test_a_saved_imported_tokenizer_is_loaded_whole(tokenizers, tmp_path: Path):
     assert loaded.target_pieces(all_ids) == ours.target_pieces(all_ids)
 
 
-def test_a_start_mark_of_its_own_moves_and_any_other_is_copied():
+def test_a_start_token_of_its_own_moves_and_any_other_is_copied():
     moved = renumber_pieces({"</s>": 0, "<unk>": 1, "cat": 2, "<s>": 3, "<pad>": 4}, start=3)
     assert (moved.names, moved.order, moved.copied) == (
         ["<pad>", "<unk>", "<s>", "</s>", "cat"],

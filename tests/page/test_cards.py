@@ -194,7 +194,7 @@ def test_cosines_of_words_are_those_of_the_embedding_matrix(reader, model):
 
 
 @pytest.mark.article("B11", "X15")
-def test_an_analogy_is_answered_with_the_words_of_the_question_left_out_and_let_in(reader, model):
+def test_an_analogy_is_answered_with_the_words_of_the_question_left_out_and_included(reader, model):
     card = reader.card("analogy")
     card.get_by_role("textbox", name="Question").fill("▁b - l + e")
     card.get_by_role("textbox", name="expected").fill("")

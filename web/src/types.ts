@@ -284,7 +284,7 @@ export interface Analogy {
   question: string;
   spelled: string[];
   answers: Neighbour[]; // words of the question left out
-  with_inputs: Neighbour[]; // and let in
+  with_inputs: Neighbour[]; // and included
   expected: string | null;
   rank: number | null;
   rank_with_inputs: number | null;

@@ -44,7 +44,9 @@ class SearchConfig:
     beam: Annotated[int, "hypotheses of each sentence kept at a time (paper: 4)"] = 4
     n_best: Annotated[int, "translations of each line: at most the beam; with sampling, any number of draws"] = 1
     length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 0.6
-    max_extra: Annotated[int, "how many pieces more than its source a translation may have, the end mark included"] = 50
+    max_extra: Annotated[int, "how many pieces more than its source a translation may have, the end token included"] = (
+        50
+    )
     batch: Annotated[int, "lines translated at a time; 0: as many as suit the engine"] = 0
     batch_tokens: Annotated[int, "source pieces translated at a time, padding counted"] = 16_384
     temperature: Annotated[float, "sampling: below 1 sharpens the distribution, above 1 flattens it"] = 1.0

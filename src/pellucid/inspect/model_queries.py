@@ -282,7 +282,7 @@ def cosine_table(table: Embeddings, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def analogy_answer(table: Embeddings, question: str, expected: str | None) -> dict[str, Any]:
-    """Return the pieces nearest to the sums and differences of vectors, words of the question left out and let in.
+    """Return the pieces nearest to the sums and differences of vectors, words of the question left out and included.
 
     An expected word that has a piece of the question is not looked for, as its pieces are left out: "verdict" says so.
     """

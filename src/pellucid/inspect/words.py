@@ -158,7 +158,7 @@ class SignedWord:
 
 @dataclass(frozen=True)
 class Analogy:
-    """Question, its answers with its own words left out and let in, and the ranks of the expected word, 1 first.
+    """Question, its answers with its own words left out and included, and the ranks of the expected word, 1 first.
 
     `by_chance` is how often the expected word ranks as high or higher in tables of random numbers, where every
     candidate is as likely as any other to have any rank.
@@ -191,10 +191,10 @@ class Analogy:
             inputs = {id for term in self.terms for id in term.word.ids}
             first = self.answers_with_inputs[0]
             if first.id in inputs:
-                return f"with the words of the question let in, the answer is one of them: {first.piece}"
-            return f"with the words of the question let in, the answer is {first.piece}"
+                return f"with the words of the question included, the answer is one of them: {first.piece}"
+            return f"with the words of the question included, the answer is {first.piece}"
         if self.rank == 1:
-            also = "" if self.rank_with_inputs == 1 else "; with them let in it is not"
+            also = "" if self.rank_with_inputs == 1 else "; with them included it is not"
             return f"this model does: {self.expected.text} comes first, the words of the question left out{also}"
         return (
             f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of "
@@ -204,7 +204,7 @@ class Analogy:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Number of analogies that come out, inputs left out and let in, and how many do in random tables."""
+    """Number of analogies that come out, inputs left out and included, and how many do in random tables."""
 
     count: int
     right: int
@@ -292,11 +292,11 @@ def measure_accuracy(
 def count_first_answers(
     table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]]
 ) -> tuple[int, int]:
-    """Count how often the expected word comes first, with the words of the question left out and let in."""
+    """Count how often the expected word comes first, with the words of the question left out and included."""
     counts = np.zeros(2, dtype=int)
     for terms, expected in questions:
         inputs = sorted({id for term in terms for id in term.word.ids})
-        # rank 1 with the inputs left out, and with them let in
+        # rank 1 with the inputs left out, and with them included
         counts += np.array(answer_ranks(table, sum_of_words(table, terms), expected, inputs)) == 1
     return int(counts[0]), int(counts[1])
 

@@ -35,7 +35,7 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
         <AttentionMenu label="Layer" attentions={crossAttentions} section={section} onSection={setSection} />
         <Menu label="Heads" value={head} options={[["mean", `mean of all ${parts.heads}`], ...heads]} onPick={setHead} />
         <Menu
-          label="A target piece takes the row that"
+          label="For a target piece, use the row that"
           value={rowMeaning}
           options={[["writes", "writes it"], ["reads", "reads it, one step later"]]}
           onPick={(meaning) => setRowMeaning(meaning as RowMeaning)}
@@ -78,8 +78,8 @@ function WeightedLinks({ app, manifest, parts, head, rowMeaning, byWord, minWeig
         below {minWeight.toFixed(2)}. Special tokens such as {manifest.source.pieces.at(-1)} are drawn like words.
       </p>
       <p class="quiet">
-        Attention is not an alignment, but often near one. The row that writes a piece has not read it yet; one step later, when it has, its
-        weights often fit the source word better (Chen et al. 2020).
+        Attention is not an alignment, but it is often close to one. The row that writes a piece has not read that piece yet. The next row has
+        read it, and its weights often fit the source word better (Chen et al. 2020).
       </p>
     </>
   );

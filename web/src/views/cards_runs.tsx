@@ -84,8 +84,8 @@ function DivisorTable({ parts, width }: { parts: AttentionParts; width: number }
         </tbody>
       </table>
       <Outcome>
-        Means over the rows of {formatQuantity(parts.heads, "head")}. Undivided, softmax is sharper and its slope, the norm of its Jacobian, is <NumberValue value={slopeFor(1)} /> instead of{" "}
-        <NumberValue value={slopeFor(width)} />: what comes through {slopeFor(1) < slopeFor(width) ? "shrinks, it does not explode" : "does not shrink in these heads, which is not what one expects"}.
+        Means over the rows of {formatQuantity(parts.heads, "head")}. Without the division, softmax is sharper, and its slope (the norm of its Jacobian) is <NumberValue value={slopeFor(1)} /> instead of{" "}
+        <NumberValue value={slopeFor(width)} />: the gradient that passes through it {slopeFor(1) < slopeFor(width) ? "shrinks and does not explode" : "does not shrink in these heads, which is not what one expects"}.
       </Outcome>
     </>
   );
@@ -95,7 +95,7 @@ export function InferenceCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
   const loaded = useLoaded(() => app.fetchAnswer("masking", {}), `${manifest.id} masking`);
   return (
-    <Card id="inference" title="The mask when a translation is made" from={["A", "B"]} claim="The mask is for training alone, or is taken away at inference.">
+    <Card id="inference" title="The mask when a translation is made" from={["A", "B"]} claim="The mask is only for training, or it is removed at inference.">
       <NotReady loaded={loaded} />
       {loaded.state === "ready" && <MaskingTable masking={loaded.value} manifest={manifest} />}
     </Card>
@@ -117,9 +117,9 @@ function MaskingTable({ masking, manifest }: { masking: Masking; manifest: Manif
         ])}
       />
       <Outcome>
-        Each number is the largest difference of a logit to the run of all rows at once with the mask; logits reach <NumberValue value={masking.size} />. Step by step there is no
-        future to hide, and the rows are the same to <NumberValue value={findWorst(masking.kept)} />. Without the mask they are others, by up to <NumberValue value={findWorst(masking.unmasked)} />, and{" "}
-        <NumberValue value={masking.parted} /> of {rows} would write another piece.
+        Both are compared with a run of all rows at once with the mask: each number is the largest difference of a logit, and the logits are as large as <NumberValue value={masking.size} />. One row at a time
+        there are no later pieces to hide, and the logits differ by <NumberValue value={findWorst(masking.kept)} /> at most. Without the mask they differ by up to <NumberValue value={findWorst(masking.unmasked)} />, and{" "}
+        <NumberValue value={masking.parted} /> of {rows} rows would write another piece.
       </Outcome>
     </>
   );
@@ -163,7 +163,7 @@ function MaskPlacement({ products }: { products: Masking["products"] }) {
       />
       <Outcome>
         {describeSection(products.section)}, head {products.head + 1}, d_k {products.width}: with {name} the two ways differ by <NumberValue value={difference} /> at most.{" "}
-        {difference === 0 ? "Infinity divided by any number is infinity: the place makes no difference." : "A finite mask is divided too when it is added before, and hides less."}
+        {difference === 0 ? "Infinity divided by any number is infinity, so it makes no difference when the mask is added." : "If a finite mask is added before the division, it is divided too, and hides less."}
       </Outcome>
     </>
   );
@@ -193,7 +193,7 @@ export function DiagonalCard({ manifest }: { manifest: Manifest }) {
     >
       <NotReady loaded={loaded} />
       <Menu
-        label="A target piece takes the row that"
+        label="For a target piece, use the row that"
         value={key}
         options={[["written", "writes it"], ["read", "reads it, one step later"]]}
         onPick={(row) => setReads(row === "read")}
@@ -202,8 +202,8 @@ export function DiagonalCard({ manifest }: { manifest: Manifest }) {
       {other && <DiagonalTable name={`${other.source} → ${other.target}`} rows={other.attentions} which={key} />}
       <OtherSentence app={app} manifest={manifest} onFound={setOther} />
       <Outcome>
-        The share of a row's weight that lies on the piece of the same number, after softmax, averaged over the rows: 1 is the identity, <NumberValue value={1 / manifest.source.pieces.length} /> are
-        even weights. It comes near to 1 only where both sentences have the same order and as many pieces: {manifest.source.pieces.length} and {manifest.target.pieces.length} here.
+        Each number is the share of a row's weight on the source piece with the same number, after softmax, averaged over the rows: 1 would be the identity, <NumberValue value={1 / manifest.source.pieces.length} /> would be
+        even weights. It is close to 1 only if both sentences have the same order and the same number of pieces: {manifest.source.pieces.length} and {manifest.target.pieces.length} here.
       </Outcome>
     </Card>
   );
@@ -260,9 +260,9 @@ export function RolesCard({ manifest }: { manifest: Manifest }) {
       id="roles"
       title="What different heads do"
       from={["B"]}
-      claim="Each head captures something else; after Voita et al., the ones that matter read neighbours, follow syntax, or look for rare words, and the others can go."
+      claim="Each head captures something different; according to Voita et al., the important ones read neighbours, follow syntax or look for rare words, and the others can be removed."
     >
-      {study ? <RoleCounts study={study} /> : <Missing message={says ?? "The roles of heads have not come yet."} />}
+      {study ? <RoleCounts study={study} /> : <Missing message={says ?? "The roles of the heads are still being loaded."} />}
       {parts && (
         <>
           <AttentionMenu label="How alike the heads read, on this sentence, in" attentions={attentions} section={parts.section} onSection={setChosenSection} />
@@ -299,8 +299,8 @@ function RoleCounts({ study }: { study: HeadStudy }) {
       </dl>
       {first && last && (
         <Outcome>
-          On {formatCount(study.pairs)} pairs, silencing {first.attention} head {first.head + 1} costs most, <NumberValue value={first.silent} /> nats per piece, and of {last.attention} head{" "}
-          {last.head + 1} least, <NumberValue value={last.silent} />. For <NumberValue value={harmless} /> of {study.heads.length} heads the loss does not grow when that one is silent.
+          On {formatCount(study.pairs)} pairs, silencing {first.attention} head {first.head + 1} costs the most, <NumberValue value={first.silent} /> nats per piece, and silencing {last.attention} head{" "}
+          {last.head + 1} costs the least, <NumberValue value={last.silent} />. For <NumberValue value={harmless} /> of {study.heads.length} heads the loss does not grow when that head alone is silenced.
         </Outcome>
       )}
     </>
@@ -320,7 +320,7 @@ function HeadOverlap({ parts }: { parts: AttentionParts }) {
     <>
       <Sheet values={values} rows={axis} cols={axis} scale={makeUnitScale(dark)} label="Overlap of two heads" maxHeight={260} />
       <p class="quiet">
-        Bhattacharyya's coefficient of their weights, averaged over {pattern.queries} rows: 1 where they read alike, 0 where they have nothing in common.
+        Bhattacharyya's coefficient of their weights, averaged over {pattern.queries} rows: 1 if they read the same, 0 if they have nothing in common.
         {others.length ? ` The two most different here: ${formatNumber(smallest)}.` : ""}
       </p>
     </>

@@ -21,7 +21,7 @@ export function SimilarCard({ manifest }: { manifest: Manifest }) {
   const [words, setWords] = useState(sentenceWords);
   const [text, setText] = useState(sentenceWords.join(" "));
   return (
-    <Card id="similar" title="Words that mean alike" from={["A", "B"]} claim="Words with like meanings have like vectors: red and blue, brown and silver are near to each other, cat and refrigerator far apart.">
+    <Card id="similar" title="Words with similar meanings" from={["A", "B"]} claim="Words with similar meanings have similar vectors: red and blue, brown and silver are near each other, cat and refrigerator are far apart.">
       {app.source.act && (
         <form
           class="row"
@@ -58,11 +58,11 @@ function CosineSheet({ similarities }: { similarities: Similarities }) {
     <>
       <Sheet values={Float32Array.from(similarities.cosines.flat())} rows={axis} cols={axis} scale={makeSymmetricScale(1, dark)} label="Cosine of two words" maxHeight={460} />
       <Outcome>
-        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> on average, give or take <NumberValue value={similarities.chance.deviation} />: what lies within that says
-        nothing.
+        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> on average, give or take <NumberValue value={similarities.chance.deviation} />: a cosine
+        in this range means nothing.
       </Outcome>
-      {splitWords.length > 0 && <p class="quiet">Of several pieces, whose mean is taken: {splitWords.join(", ")}.</p>}
-      {similarities.unknown.length > 0 && <p class="quiet">Without a piece here: {similarities.unknown.join(", ")}.</p>}
+      {splitWords.length > 0 && <p class="quiet">Words of several pieces, of which the mean is taken: {splitWords.join(", ")}.</p>}
+      {similarities.unknown.length > 0 && <p class="quiet">Words for which the vocabulary has no piece: {similarities.unknown.join(", ")}.</p>}
     </>
   );
 }
@@ -112,8 +112,8 @@ function AnalogyAnswer({ answer }: { answer: Analogy }) {
         {answer.expected ? `; expected ${answer.expected}` : ""}
       </p>
       <div class="analogy-answers">
-        <NeighbourTable name="words of the question left out" neighbours={answer.answers} />
-        <NeighbourTable name="words of the question let in" neighbours={answer.with_inputs} />
+        <NeighbourTable name="without the words of the question" neighbours={answer.answers} />
+        <NeighbourTable name="with the words of the question" neighbours={answer.with_inputs} />
       </div>
       <Outcome>
         {answer.verdict.charAt(0).toUpperCase() + answer.verdict.slice(1)}. With random vectors any of {formatCount(answer.candidates)} pieces would be as likely to come first.

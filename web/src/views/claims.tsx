@@ -19,7 +19,7 @@ export function ClaimsView() {
     <div class="stack claims-body">
       <h2>What articles say, and what this model does</h2>
       <p class="quiet">
-        Popular articles explain Transformers well, and are wrong in places. Each card has one of their claims, and the numbers of {manifest.model.name} for the sentence above. What is shown was captured from that run, or is computed from it: here, or by another run of the model.
+        Popular articles explain Transformers well, but they are wrong in places. Each card states one of their claims and shows the numbers of {manifest.model.name} for the sentence above. These were captured in this run, or are computed from it on this page or by another run of the model.
       </p>
       <div class="claim-cards" key={manifest.id}>
         <SoftmaxCard manifest={manifest} />
@@ -78,7 +78,7 @@ function SoftmaxCard({ manifest }: { manifest: Manifest }) {
       ) : (
         <Missing message="Enter two or more numbers, separated by commas." />
       )}
-      {isArticle && <Outcome>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is larger than 38, but has the smaller probability.</Outcome>}
+      {isArticle && <Outcome>The real softmax gives nearly everything to the largest score. No temperature explains the article's numbers either: 40 is larger than 38, but has the smaller probability.</Outcome>}
       {step && <OwnLogits manifest={manifest} />}
     </Card>
   );
@@ -117,7 +117,7 @@ function ExponentCard({ manifest }: { manifest: Manifest }) {
       id="exponent"
       title="The exponent of the position vectors"
       from={["A"]}
-      claim="Code for the vectors of positions that counts i in steps of two, and then doubles it once more; and that the vectors lie within the unit sphere."
+      claim="In the article's code for position vectors, i counts in steps of two and is then doubled once more. The text says that the vectors lie within the unit sphere."
     >
       <div class="row form-row">
         <Menu label="width" value={String(width)} options={widths} onPick={(choice) => setWidth(Number(choice))} />
@@ -163,7 +163,7 @@ function OwnPositions(props: { manifest: Manifest; position: number; dim: number
   const row = findPositions(manifest, "source");
   const loaded = useTensor(row?.name ?? "");
   if (!row) return <p class="quiet">Your model adds no vectors of positions.</p>;
-  if (row.op.kind !== "sinusoid") return <p class="quiet">Your model has learned its vectors of positions; no formula made them.</p>;
+  if (row.op.kind !== "sinusoid") return <p class="quiet">Your model has learned its position vectors; they do not come from a formula.</p>;
   if (loaded.state === "loading") return <Loading />;
   if (loaded.state === "missing") return <p class="quiet">{row.name} of your model is not in this file; to compute it, run: pellucid serve MODEL</p>;
   const values = loaded.value.values;
@@ -211,7 +211,7 @@ function NearnessCard({ manifest }: { manifest: Manifest }) {
   const loaded = useTensor(!row || isSinusoid ? "" : row.name);
   const width = row?.shape[1] ?? 0;
   const renderCard = (content: ComponentChildren) => (
-    <Card id="nearness" title="Positions near to each other" from={["B"]} claim="Positions that are near to each other have vectors that are alike.">
+    <Card id="nearness" title="Positions near each other" from={["B"]} claim="Positions near each other have similar vectors.">
       {content}
     </Card>
   );
@@ -222,7 +222,7 @@ function NearnessCard({ manifest }: { manifest: Manifest }) {
   const learned = loaded.state === "ready" ? loaded.value.values : new Float32Array();
   const cosineByDistance = isSinusoid ? Array.from({ length: positions }, (_, distance) => cosineAtDistance(distance, width)) : averageByDistance(computeCosines(learned, positions, width), positions);
   const rise = cosineByDistance.findIndex((value, d) => d > 0 && value > (cosineByDistance[d - 1] ?? Infinity) + (isSinusoid ? 1e-12 : 1e-6));
-  const rising = rise < 0 ? "It falls all the way." : `It does not fall all the way: it first rises from distance ${rise - 1} to ${rise}.`;
+  const rising = rise < 0 ? "The cosine falls with every further distance." : `The cosine does not always fall: it first rises from distance ${rise - 1} to ${rise}.`;
   return renderCard(
     <>
       <NumberTable
@@ -251,7 +251,7 @@ function ShapesCard({ manifest }: { manifest: Manifest }) {
   const shape = (name: string | undefined) => findTensorRow(manifest, name ?? "")?.shape ?? [];
   const [heads = 0, rows = 0, width = 0] = shape(parts?.headOutput);
   return (
-    <Card id="shapes" title="How wide one head's output is" from={["A"]} claim="With four words, what a single head gives, Z, has 4 rows and 512 columns.">
+    <Card id="shapes" title="How wide one head's output is" from={["A"]} claim="For four words, the output Z of a single head has 4 rows and 512 columns.">
       {parts && (
         <>
           <dl class="facts">
@@ -287,7 +287,7 @@ function NamesCard({ manifest }: { manifest: Manifest }) {
     [parts?.headOutput, "pattern × V. Article A's Z; article E calls it the attention score."],
   ];
   return (
-    <Card id="names" title="What is called a score" from={["A", "D", "E"]} claim="The word score stands for the products, for the softmax, and for what a head gives in the end.">
+    <Card id="names" title="What is called a score" from={["A", "D", "E"]} claim="The articles use the word score for the products, for the softmax, and for the output of a head.">
       <table class="plain-table" aria-label="Four tensors and their names">
         <tbody>
           {rows.map(([name, comment]) => {
@@ -306,7 +306,7 @@ function NamesCard({ manifest }: { manifest: Manifest }) {
           })}
         </tbody>
       </table>
-      <Outcome>Here each of the four has one name everywhere: in the code, in a recording, on this page.</Outcome>
+      <Outcome>Here each of the four has its own name, which is the same in the code, in a trace and on this page.</Outcome>
     </Card>
   );
 }

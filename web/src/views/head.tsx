@@ -80,7 +80,7 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
         <h3>What is read, and the result</h3>
         <div class="flow">
           {isCausal ? (
-            <FlowStep words={keys} caption="the mask: itself and the past, never the future">
+            <FlowStep words={keys} caption="the mask: a position may read itself and earlier positions">
               {labelledMatrix(parts.allowed, "may be read")}
             </FlowStep>
           ) : (

@@ -93,7 +93,7 @@ export function groupPieces(side: Side): { word: number | null; text: string; pi
     const word = side.words[index] ?? null;
     const previous = groups.at(-1);
     if (previous && word !== null && previous.word === word) previous.pieces.push(index);
-    else groups.push({ word, text: word === null ? "mark" : (words[word] ?? ""), pieces: [index] });
+    else groups.push({ word, text: word === null ? "special" : (words[word] ?? ""), pieces: [index] });
   });
   return groups;
 }

@@ -86,9 +86,10 @@ def show_attention(
 ) -> None:
     """Show which word reads which, in numbers.
 
-    Rows read, columns are read. A word of several pieces is read with all of them (their sum), and reads on average
-    over its own (their mean), so rows still sum to 1. Scores of pieces do not add up to a score of their word, so
-    products and scores are shown piece by piece. The decoder's self-attention has no cells for what is not written yet.
+    Each row is a word that reads, each column a word that is read. If a word has several pieces, their columns are
+    added and their rows are averaged, so rows still sum to 1. Scores of pieces do not add up to a score of their word,
+    so products and scores are shown piece by piece. The decoder's self-attention has no cells for words that are not
+    written yet.
     """
     from pellucid.api import load
     from pellucid.inspect import attention
@@ -223,7 +224,7 @@ def write_table_files(
 
         captions = [
             *(" → ".join(sentence_and_translation(trace, table.attention)).splitlines()),
-            "Rows read, columns are read.",
+            "Each row is a word that reads, each column a word that is read.",
             *sum_line(table),
         ]
         values = rows_as_json(table.values)

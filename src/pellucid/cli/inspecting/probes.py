@@ -39,9 +39,9 @@ def run(
     """Compare what attention does with what articles say.
 
     Each probe is a sentence, a word that reads, and the order in which it should read other words. The command counts
-    the heads that do, by weights and by norms (weight times |v W_O|, how far a word moves the row), and shows how many
-    would by chance, counting in that a word of several pieces is read more by chance. Nothing is promised: attention
-    that reads otherwise may translate as well.
+    the heads that do so, by weights and by norms (weight times |v W_O|, how far a word moves the row). It also shows
+    how many would do so by chance; a word of several pieces is read more by chance. A model whose attention reads in
+    other ways may translate just as well.
 
     A file of your own has, for each probe, the line [[probe]] and then name = "cat-sat", sentence = "The cat sat.",
     word = "sat", order = ["cat", "The"]; words of the same rank are put into a list of their own. A probe with

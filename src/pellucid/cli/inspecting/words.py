@@ -201,7 +201,7 @@ def read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[Sign
 def accuracy_lines(accuracy: "Accuracy", left_out: int) -> Iterator[str]:
     """Yield lines on how many analogies of a file come out."""
     yield f"{accuracy.right:,} of {accuracy.count:,} come out, the words of the question left out"
-    yield f"{accuracy.right_with_inputs:,} with the words of the question let in"
+    yield f"{accuracy.right_with_inputs:,} with the words of the question included"
     if left_out:
         yield f"{left_out:,} left out: their answer shares a piece with the question"
     yield accuracy.verdict
