@@ -12,18 +12,42 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # threads is rounded in another order on another machine, and because matrices this small run faster on one.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import jaxtyping
 import pytest
 import torch
-from jaxtyping import install_import_hook
 
 torch.set_num_threads(1)
 
-# Every shape in a signature of the model and its loss is checked at every call, while the tests run and only then.
-MODEL_FOLDER = Path(__file__).parent.parent / "src" / "pellucid" / "model"
+# Every shape in a signature of the model and its loss is checked at every call of the tests named here. In the others,
+# which make the same calls thousands of times, that would take two thirds of the time.
+SHAPES_CHECKED = (
+    "articles",
+    "inspect",
+    "model",
+    "trace",
+    "decode/test_beam.py",
+    "decode/test_greedy.py",
+    "decode/test_sample.py",
+    "decode/test_search.py",
+    "laws/test_loss.py",
+    "laws/test_model.py",
+    "laws/test_one_model.py",
+    "laws/test_update.py",
+    "laws/test_watching.py",
+)
+TESTS = Path(__file__).parent
+MODEL_FOLDER = TESTS.parent / "src" / "pellucid" / "model"
 # Not of the sizes, which refuse wrong types themselves, in words.
 UNCHECKED = ("__init__", "config")
 CHECKED_MODULES = [f"pellucid.model.{path.stem}" for path in MODEL_FOLDER.glob("*.py") if path.stem not in UNCHECKED]
-install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
+jaxtyping.install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check shapes from here on, or stop checking them."""
+    checked = any(item.path.is_relative_to(TESTS / place) for place in SHAPES_CHECKED)
+    jaxtyping.config.update("jaxtyping_disable", not checked)
 
 
 @pytest.fixture

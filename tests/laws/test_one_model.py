@@ -14,6 +14,7 @@ from pellucid.decode.torch_engine import ModelState, TorchEngine, model_step, pa
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.model.cache import Cache
+from pellucid.model.dropout import Dropout
 from pellucid.model.positions import Positions
 from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -197,6 +198,26 @@ def test_the_copy_shares_every_weight_and_leaves_the_model_untouched(wide_model)
         assert type(part) is kind
         assert vars(part).keys() == attributes.keys()
         assert all(vars(part)[key] is value for key, value in attributes.items())
+
+
+class Halving(Dropout):
+    """Dropout that does something in evaluation, too."""
+
+    def forward(self, x):
+        return x / 2
+
+
+def test_the_copy_has_no_dropout_but_what_does_something_in_evaluation(wide_model):
+    first, second = (layer.get_submodule("ffn") for layer in wide_model.decoder[:2])
+    first.dropout, shapes = Halving(0.1), []
+    second.dropout.register_forward_hook(lambda part, inputs, output: shapes.append(output.shape))
+    copied = ModelPacker(wide_model).copy_model()
+    kept = {name for name, part in copied.named_modules() if isinstance(part, Dropout)}
+    assert kept == {"decoder.0.ffn.dropout", "decoder.1.ffn.dropout"}
+    with torch.inference_mode():
+        source, target = pad_sentences(SOURCES, torch.device("cpu")), torch.randint(4, 1700, (3, 5))
+        torch.testing.assert_close(copied(source, target), wide_model(source, target), rtol=0, atol=1e-4)
+    assert shapes == [(3, 5, 1031)] * 2
 
 
 def test_a_weight_that_has_changed_is_packed_again_and_no_other(wide_model):

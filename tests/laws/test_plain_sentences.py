@@ -11,7 +11,7 @@ from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.laws.calls import SOURCE, functions_entered
 
-MOST_FILES = 18
+MOST_FILES = 17
 """Files of the package that somebody reads who follows one plain sentence from `Model.translate` to its text."""
 
 PROGRAM = f"""
@@ -37,8 +37,9 @@ def test_a_plain_sentence_goes_through_few_files(model_directory):
     model = load(model_directory)
     model.translate(LINES[1], max_extra=5)  # whatever is made once is made now
     files = {file for file, _ in functions_entered(lambda: model.translate(LINES[0], max_extra=5))}
+    files -= {"processor.py"}  # a thread that looks at the machine now and then, whatever this one does
     assert {"api.py", "decode/beam.py", "model/attention.py", "model/layers.py"} <= files
-    assert len(files) <= MOST_FILES, sorted(files)
+    assert len(files) <= MOST_FILES, " ".join(sorted(files))
 
 
 def test_a_plain_sentence_imports_nothing_that_only_terms_and_traces_need(model_directory):

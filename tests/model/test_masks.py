@@ -1,5 +1,6 @@
 """Masks, written out for small sentences."""
 
+import jaxtyping
 import pytest
 import torch
 
@@ -24,3 +25,8 @@ def test_a_query_reads_itself_and_the_past():
 @pytest.mark.article("X22")
 def test_the_last_query_alone_reads_everything():
     assert causal_mask(torch.tensor([4]), torch.arange(5)).tolist() == [[[[True] * 5]]]
+
+
+def test_a_wrong_shape_is_refused_while_the_tests_of_the_model_run():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        key_mask(torch.ones(2, 3, 4).bool())

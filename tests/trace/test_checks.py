@@ -25,23 +25,23 @@ from tests.decode.models import random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 
 SOURCE, TARGET = sentences([11])[0].tolist(), sentences([8], seed=2)[0].tolist()
-FUSED = "an unwatched run gives the same logits"
-LIKELIEST = "it finds the same pieces likeliest"
+FUSED = "a run that nobody watches gives the same logits"
+LIKELIEST = "that run finds the same pieces most likely"
 SUMS = "rows of every pattern sum to 1"
 MASKED = "what may not be read has weight 0"
 FOLLOWS = "every number follows from its inputs"
 CACHED = "decoding step by step gives the same logits"
-PARTS = "the parts of every written piece's logit add up"
-CONTROL = "an account that lacks its largest part is off"
-WHOLE = "shown probabilities and the rest make 1"
-STEPS = "steps show what the logits say"
+PARTS = "the parts of each written piece's logit add up to it"
+CONTROL = "without its largest part, no logit adds up"
+WHOLE = "the probabilities of each step sum to 1"
+STEPS = "the numbers of each step follow from the logits"
 TOTALS = "totals of the beam are sums of log-probabilities"
 FATES = "what was kept and dropped follows from the totals"
-BEST = "the best way through the beam is the translation"
-BEAM = "the beam's log-probabilities are the model's"
-MODE = "evaluation mode, nothing dropped"
-PRECISION = "numbers in the model's own precision"
-KNOWN = "the files behind the run are known by their hashes"
+BEST = "the best path through the beam is the translation"
+BEAM = "the model gives the log-probabilities of the beam"
+MODE = "the model is in evaluation mode, without dropout"
+PRECISION = "all numbers have the precision of the model"
+KNOWN = "every file of the model has a hash"
 
 
 SEARCH = {TOTALS, FATES, BEST, BEAM}
@@ -141,7 +141,7 @@ def test_edited_tensors_are_left_out_of_the_checks(edit, keep_target):
     assert all(check.passed for check in checks), checks
     assert RUNS_AGAIN - SEARCH <= skipped_checks(checks) <= RUNS_AGAIN
     means = {check.name: check.means for check in checks}
-    assert "an edit stands in" in means[FUSED]
+    assert "an edit replaced" in means[FUSED]
     assert "left out, edited" in means[FOLLOWS]
     unmarked_run = replace(make_captured_run(edited), replaced=frozenset())
     assert failed_checks(unmarked_run) >= {FUSED, FOLLOWS}
@@ -151,7 +151,7 @@ def test_a_trace_without_its_model_is_checked_as_far_as_its_numbers_go():
     checks = check_captured_run(replace(make_captured_run(searched_trace()), model=None))
     assert skipped_checks(checks) == RUNS_AGAIN | {FOLLOWS, PARTS, CONTROL, MODE, PRECISION}
     assert all(check.passed for check in checks)
-    assert all("not at hand" in check.means for check in checks if check.value is None)
+    assert all("not loaded" in check.means for check in checks if check.value is None)
 
 
 def test_tensors_that_were_not_captured_are_reported_as_not_checked():

@@ -104,8 +104,8 @@ def test_a_search_that_cannot_see_ahead_is_to_blame():
     assert finding.numbers["score"] == pytest.approx(log(0.30) / (7 / 6) ** 0.6, abs=1e-5)
     assert finding.numbers["reference_score"] == pytest.approx(log(0.36) / (7 / 6) ** 0.6, abs=1e-5)
     assert finding.says == (
-        "The model scores the reference -0.93, this translation -1.10: the search missed the reference. It was "
-        "dropped at piece 1, “▁lopu”, which was number 2 of 2 candidates, of which the beam keeps 1."
+        "The model gives the reference the score -0.93 and this translation -1.10: the search missed the reference. "
+        "It was dropped at piece 1, “▁lopu”, which was number 2 of 2 candidates, of which the beam keeps 1."
     )
 
 
@@ -168,11 +168,11 @@ def test_the_tree_says_where_a_search_dropped_the_reference():
         1,
         f"It was dropped at piece 2, {quote(8)}, which was not among the 2 candidates, of which the beam keeps 1.",
     )
-    assert where_search_lost(case, [5, EOS]) == (1, "The search finished it as well.")
+    assert where_search_lost(case, [5, EOS]) == (1, "The search completed it as well.")
     kept_tree = replace(tree, nodes=[*tree.nodes[:2], make_node(2, 0, 1, 9, 1, "kept")])
     assert where_search_lost(replace(case, tree=kept_tree), [5, 9, 9, EOS]) == (
         2,
-        f"The search was over before piece 3 of it, {quote(9)}.",
+        f"The search ended before its piece 3, {quote(9)}.",
     )
 
 

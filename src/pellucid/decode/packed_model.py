@@ -12,10 +12,13 @@ from torch import Tensor, nn
 
 from pellucid.model import Transformer
 from pellucid.model.bfloat16 import has_native_bfloat16
+from pellucid.model.dropout import Dropout
 
 LARGE = 2**16
 """Numbers in a matrix from which the packed product is the quicker one: it takes 15 microseconds to begin."""
 
+NO_DROPOUT = nn.Identity()
+"""Part that takes the place of dropout in a copy, which is for inference only: a sixth of the copying is saved."""
 
 _packing = Lock()
 
@@ -111,9 +114,13 @@ class ModelPacker:
     def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
         if module is None:
             return None
+        # Not a subclass, nor one with a hook: what those do in evaluation is theirs.
+        if type(module) is Dropout and can_call_directly(module):
+            module = NO_DROPOUT
         if module in copies:  # one module under two names, such as tied embeddings
             return copies[module]
-        copied = copies[module] = object.__new__(type(module))
+        copied: Any = object.__new__(type(module))
+        copies[module] = copied
         children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}
         # Children and tensors become plain attributes: nn.Module.__getattr__, which would look them up, costs a tenth
         # of a greedy search with a tiny model.

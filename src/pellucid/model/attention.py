@@ -17,15 +17,16 @@ def attend(
     v: Float[Tensor, "B H K E"],
     allowed: Bool[Tensor, "#B 1 #Q K"] | None,
     bias: Float[Tensor, "1 H Q K"] | None = None,
-    dropout: Dropout | None = None,
+    dropout: Dropout | nn.Identity | None = None,
     watch: Watch = unseen,
 ) -> Float[Tensor, "B H Q E"]:
     """Return softmax(q k^T / sqrt(E)) v for all heads at once (paper, 3.2.1, equation 1).
 
-    `allowed` says which keys each query may read, None that it may read all. A query that may read none gets zeros.
+    `allowed` says which keys each query may read, None that it may read all. A query that may read none gets zeros. A
+    `dropout` that is an nn.Identity, as in the copies that searches run, drops nothing.
     """
     # The fused kernel never forms the scores and the pattern: it has nothing to watch, to add a bias to, or to drop.
-    dropping = dropout is not None and dropout.active
+    dropping = dropout is not None and not isinstance(dropout, nn.Identity) and dropout.active
     if not watch.seeing and bias is None and not dropping and fused_is_faster(q):
         # True means "may be read" here; the masks of nn.MultiheadAttention say True for what is forbidden.
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)

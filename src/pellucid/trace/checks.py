@@ -63,7 +63,10 @@ def make_captured_run(trace: TraceData) -> CapturedRun:
 
 def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
     """Check the logits against a run without a watcher, which takes the fused kernel where there is one."""
-    logits_name, same_name = "an unwatched run gives the same logits", "it finds the same pieces likeliest"
+    logits_name, same_name = (
+        "a run that nobody watches gives the same logits",
+        "that run finds the same pieces most likely",
+    )
     if reason := run.why_not_checked("logits", edits=True, model=True):
         yield from (check_not_made(logits_name, reason), check_not_made(same_name, reason))
         return
@@ -78,12 +81,14 @@ def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
         limit,
         logits_name,
         float(np.abs(captured - unwatched).max()),
-        f"Fused attention, no pattern ever formed; the largest difference of {captured.size:,} logits.",
+        f"The largest difference of {captured.size:,} logits to a run with fused attention, which forms no patterns.",
     )
     at_unwatched_best = captured[np.arange(len(captured)), unwatched.argmax(axis=-1)]
     # Logits within the limit of each other may change places by rounding. Negated, so that NaN counts as a failure.
     differing = np.sum(~(captured.max(axis=-1) - at_unwatched_best <= limit))
-    yield check_at_most(0, same_name, float(differing), f"Steps, of {len(captured)}, where another piece is likeliest.")
+    yield check_at_most(
+        0, same_name, float(differing), f"Number of the {len(captured)} steps at which another piece is most likely."
+    )
 
 
 def _check_cached_decoding(run: CapturedRun) -> Check:
@@ -101,7 +106,7 @@ def _check_cached_decoding(run: CapturedRun) -> Check:
         run.rounding,
         name,
         float(np.abs(captured - logits).max() / max(1.0, np.abs(captured).max())),
-        f"{len(captured)} steps with kept keys and values; the largest difference as a share of the largest logit.",
+        f"Largest difference in {len(captured)} steps with cached keys and values, as a share of the largest logit.",
     )
 
 
@@ -115,7 +120,7 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         1e-5,
         "totals of the beam are sums of log-probabilities",
         max((_node_error(node, nodes, tree.length_penalty) for node in tree.nodes), default=0.0),
-        f"Totals and scores of {len(nodes)} candidates again from their parents'; the largest difference.",
+        f"The largest difference when totals and scores of {len(nodes)} candidates are computed from their parents.",
     )
     steps = 1 + max((node.step for node in tree.nodes), default=-1)
     misplaced = sum(
@@ -125,15 +130,15 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         0,
         "what was kept and dropped follows from the totals",
         float(misplaced),
-        f"Candidates of {steps} steps whose rank or fate is another than a beam of {tree.width} gives them.",
+        f"Number of candidates in {steps} steps whose rank or fate is not what a beam of {tree.width} gives them.",
     )
     yield check_at_most(
         0,
-        "the best way through the beam is the translation",
+        "the best path through the beam is the translation",
         float(not _tree_leads_to(run.target, tree)),
-        "1 where the best score of those that ended, or that lived to the limit, belongs to other pieces.",
+        "1 if the best score belongs to other pieces, among the hypotheses that ended or reached the limit.",
     )
-    name = "the beam's log-probabilities are the model's"
+    name = "the model gives the log-probabilities of the beam"
     if reason := run.why_not_checked(edits=True, model=True):
         yield check_not_made(name, reason)
         return
@@ -142,8 +147,8 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         CLOSE_CALL,
         name,
         max((abs(value - nodes[node_id].log_prob) for node_id, value in values.items()), default=0.0),
-        f"Every hypothesis that finished or lived to the end was read again in one pass; {len(values)} of {len(nodes)} "
-        "candidates stand on their paths; the largest difference.",
+        f"The largest difference when each hypothesis that ended or reached the limit is read again in one pass; "
+        f"{len(values)} of {len(nodes)} candidates are on their paths.",
     )
 
 
@@ -202,29 +207,32 @@ def _rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeN
 
 def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     """Check the state of the model, and that its files can be identified."""
-    mode_name, dtype_name = "evaluation mode, nothing dropped", "numbers in the model's own precision"
+    mode_name, dtype_name = (
+        "the model is in evaluation mode, without dropout",
+        "all numbers have the precision of the model",
+    )
     if run.model is None:
         yield from (
-            check_not_made(name, "the model is not at hand, only what was captured of it")
+            check_not_made(name, "the model is not loaded, only what was captured of it")
             for name in (mode_name, dtype_name)
         )
     else:
         training = sum(module.training for module in run.model.modules())
         yield check_at_most(
-            0, mode_name, float(training), "Parts of the model that are in training mode, where dropout is on."
+            0, mode_name, float(training), "Number of the model's parts in training mode, in which dropout is on."
         )
         model_dtype = str(run.model.output_embedding.weight.dtype).removeprefix("torch.")
         # Masks are booleans whatever the model computes in.
         differing = sum(str(tensor.dtype) not in (model_dtype, "bool") for tensor in run.tensors.values())
         yield check_at_most(
-            0, dtype_name, float(differing), f"Captured tensors that are not {model_dtype}, as the weights are."
+            0, dtype_name, float(differing), f"Number of captured tensors that are not {model_dtype} like the weights."
         )
     yield _check_hashes(run.hashes)
 
 
 def _check_hashes(hashes: Mapping[str, str]) -> Check:
     """Check that every file behind the run has a hash; a tokenizer may have several files."""
-    name = "the files behind the run are known by their hashes"
+    name = "every file of the model has a hash"
     if not all(hashes.values()):
         return check_not_made(name, "the model was never saved, so there are no files")
     wrong = sum(not re.fullmatch("[0-9a-f]{64}", sha256) for joined in hashes.values() for sha256 in joined.split(" "))

@@ -227,15 +227,15 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
     if case.searched and case.target[-1] != EOS:
         says = (
             f"The search was cut off at {len(log_probs)} pieces, before any translation ended; the reference has "
-            f"{len(ids)}."
+            f"{len(ids)} pieces."
         )
         return [Finding("search", says, numbers, step=len(log_probs) - 1)]
     # Differences up to CLOSE_CALL may be rounding, and say nothing about who is to blame.
     if case.searched and reference_score - score > CLOSE_CALL:
         step, how = where_search_lost(case, ids)
         says = (
-            f"The model scores the reference {reference_score:.2f}, this translation {score:.2f}: the search missed "
-            f"the reference. {how}"
+            f"The model gives the reference the score {reference_score:.2f} and this translation {score:.2f}: the "
+            f"search missed the reference. {how}"
         )
         return [Finding("search", says, numbers, step=min(step, len(log_probs) - 1))]
     step = _first_difference(case.target, ids)
@@ -244,9 +244,9 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
             case.tokenizer.target_pieces(target[step : step + 1])[0] for target in (case.target, ids)
         )
         says = (
-            f"The model scores the reference {reference_score:.2f}, this translation {score:.2f}: no wider search "
-            f"would choose the reference. They part at piece {step + 1}, where log p is {log_probs[step]:.2f} of "
-            f"“{piece}” and {reference_log_probs[step]:.2f} of “{reference_piece}”."
+            f"The model gives the reference the score {reference_score:.2f} and this translation {score:.2f}: no "
+            f"wider search would choose the reference. They first differ at piece {step + 1}, where the log p of "
+            f"“{piece}” is {log_probs[step]:.2f} and that of “{reference_piece}” is {reference_log_probs[step]:.2f}."
         )
         numbers |= {"log_prob": log_probs[step], "reference_log_prob": reference_log_probs[step]}
         return [Finding("model", says, numbers, step=step)]
@@ -262,19 +262,19 @@ def where_search_lost(case: TranslationCase, ids: Sequence[int]) -> tuple[int, s
     """Return the step in which the search dropped a translation, and how; without a tree, the first difference."""
     if case.tree is None:
         step = _first_difference(case.target, ids)
-        return step, f"They part at piece {step + 1}."
+        return step, f"They first differ at piece {step + 1}."
     nodes = {(node.parent, node.piece_id): node for node in case.tree.nodes}
     parent, candidates = None, f"{case.tree.candidates} candidates, of which the beam keeps {case.tree.width}"
     for step, (token, piece) in enumerate(zip(ids, case.tokenizer.target_pieces(ids), strict=True)):
         node = nodes.get((parent, token))
         if node is None and step > max(existing.step for existing in case.tree.nodes):
-            return step, f"The search was over before piece {step + 1} of it, “{piece}”."
+            return step, f"The search ended before its piece {step + 1}, “{piece}”."
         if node is None:
             return step, f"It was dropped at piece {step + 1}, “{piece}”, which was not among the {candidates}."
         if node.fate == "pruned":
             return step, f"It was dropped at piece {step + 1}, “{piece}”, which was number {node.rank} of {candidates}."
         parent = node.id
-    return len(ids) - 1, "The search finished it as well."
+    return len(ids) - 1, "The search completed it as well."
 
 
 def find_odd_pieces(case: TranslationCase) -> list[Finding]:
@@ -312,9 +312,9 @@ def find_hallucination(effects: ErasureEffects) -> list[Finding]:
     if -source >= _HALLUCINATION_LIMIT * max(-prefix, 0.0):
         return []
     says = (
-        f"With the whole source hidden, log p of the translation {_describe_change(source)}; with "
-        "all that stands before each of "
-        f"its pieces hidden, it {_describe_change(prefix)}. It may have little to do with this source."
+        f"If the whole source is hidden, log p of the translation {_describe_change(source)}; if all pieces before "
+        f"each written piece are hidden, it {_describe_change(prefix)}. The translation may have little to do with "
+        "this source."
     )
     return [Finding("hallucination", says, {"source": source, "prefix": prefix, "limit": _HALLUCINATION_LIMIT})]
 
@@ -334,10 +334,9 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
         if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
             continue
         says = (
-            f"With “{word}” hidden, log p of the translation {_describe_change(change)}, and that of "
-            f"“{pieces[changes.argmin()]}”, which needs it most, {_describe_change(least)}. The word may "
-            "have been left out. "
-            f"(It gets {share:.1f} times the cross-attention of an average word.)"
+            f"If “{word}” is hidden, log p of the translation {_describe_change(change)}, and log p of "
+            f"“{pieces[changes.argmin()]}”, which depends on it most, {_describe_change(least)}. The word may "
+            f"have been left out. (It gets {share:.1f} times the cross-attention of an average word.)"
         )
         numbers = {"change": change, "least": least, "attention": share, "limit": _OMISSION_LIMIT}
         findings.append(Finding("omission", says, numbers, step=int(changes.argmax()), word=number))
@@ -373,7 +372,9 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[Fin
         word = int(np.minimum(a, b).sum(axis=0).argmax())
         findings.append(Finding("repetition", says, numbers, step=case.target_words[second].start, word=word))
     if not findings and has_repetition(case.target) and not has_repetition(case.source):
-        says = "The same pieces stand four times in a row or more, and the source does not repeat itself like that."
+        says = (
+            "The same pieces are written four or more times in a row, and the source does not repeat itself like that."
+        )
         findings.append(Finding("repetition", says, {"pieces": len(case.target)}))
     return findings
 
@@ -404,14 +405,15 @@ def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> Findin
     words, changes = case.text.split(), effects.source.sum(axis=1)
     numbers = {"source": source, "prefix": prefix}
     says = (
-        "Nothing stands out. With the whole source hidden, log p of the translation "
-        f"{_describe_change(source)}; with all that "
-        f"stands before each of its pieces hidden, it {_describe_change(prefix)}."
+        "Nothing unusual was found. If the whole source is hidden, log p of the translation "
+        f"{_describe_change(source)}; if all pieces before each written piece are hidden, it "
+        f"{_describe_change(prefix)}."
     )
     if len(words):
         word = int(changes.argmax())
         numbers["least"] = float(changes[word])
         says += (
-            f" The word it needs least is “{words[word]}”: with that hidden, it {_describe_change(numbers['least'])}."
+            f" The translation depends least on “{words[word]}”: if that word is hidden, its log p "
+            f"{_describe_change(numbers['least'])}."
         )
     return Finding("fine", says, numbers)

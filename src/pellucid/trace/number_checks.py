@@ -82,11 +82,11 @@ class CapturedRun:
         know every module of the model, because it computes them again.
         """
         if edits and self.replaced:
-            return f"an edit stands in {_list_first_names(self.replaced)}"
+            return f"an edit replaced {_list_first_names(self.replaced)}"
         if (model or formulas) and self.model is None:
-            return "the model is not at hand, only what was captured of it"
+            return "the model is not loaded, only what was captured of it"
         if formulas and self.model is not None and (foreign := unknown_parts(self.model)):
-            return f"the model has a part of its own, which is not computed again here: {foreign[0]}"
+            return f"the model has a part that this check cannot compute: {foreign[0]}"
         missing = [name for name in names if name not in self.tensors]
         return f"{_list_first_names(missing)} not captured" if missing else None
 
@@ -117,7 +117,7 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
     names = [name for name in names if name.replace(".pattern", ".allowed") in run.tensors]
     sum_name, zero_name = "rows of every pattern sum to 1", "what may not be read has weight 0"
     if not names:
-        reason = "no pattern that follows from the run was captured"
+        reason = "no unedited pattern was captured"
         yield from (check_not_made(sum_name, reason), check_not_made(zero_name, reason))
         return
     sum_error, forbidden_weight = 0.0, 0.0
@@ -138,7 +138,7 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
         0.0,
         zero_name,
         forbidden_weight,
-        f"Largest weight on padding or on the future, in {len(names)} patterns; none is negative.",
+        f"Largest weight on padding or on later positions in {len(names)} patterns, or largest negative weight.",
     )
 
 
@@ -172,7 +172,7 @@ def check_recomputed(run: CapturedRun) -> Check:
         recomputed = recompute(operation, inputs, run.parameter, ids, captured.shape)
         errors[tensor] = largest_difference(0.0, captured - recomputed) / (largest_difference(0.0, recomputed) or 1.0)
     if not errors:
-        return check_not_made(name, "no tensor was captured together with what it is made of")
+        return check_not_made(name, "no tensor was captured together with those it is computed from")
     # NaN compares as neither larger nor smaller, so max alone might pass over it.
     worst = max(errors, key=lambda checked: (np.isnan(errors[checked]), errors[checked]))
     omitted = f"; {_list_first_names(run.replaced)} left out, edited" if run.replaced else ""
@@ -180,7 +180,7 @@ def check_recomputed(run: CapturedRun) -> Check:
         run.rounding,
         name,
         errors[worst],
-        f"{len(errors)} tensors recomputed in NumPy; largest difference, in {worst}, as a share of its largest "
+        f"{len(errors)} tensors recomputed in NumPy; the largest difference is in {worst}, as a share of its largest "
         f"number{omitted}.",
     )
 
@@ -188,7 +188,7 @@ def check_recomputed(run: CapturedRun) -> Check:
 def check_accounts(run: CapturedRun) -> Iterator[Check]:
     """Check that the parts of every written piece's logit add up to it, and would not if the largest were missing."""
     limit = 1e-10 if run.rounding < 1e-9 else 1e-4
-    sums, control = "the parts of every written piece's logit add up", "an account that lacks its largest part is off"
+    sums, control = "the parts of each written piece's logit add up to it", "without its largest part, no logit adds up"
     needed = [name for name in operations(run.config) if name == "logits" or name.startswith("decoder.")]
     if reason := run.why_not_checked(*needed, formulas=True):
         yield from (check_not_made(sums, reason), check_not_made(control, reason))
@@ -200,7 +200,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
         limit,
         sums,
         largest_difference(0.0, *(np.array(account.error) for account in accounts)),
-        f"{part_count} parts at each of {len(accounts)} steps, norms as they were; the largest miss as a share.",
+        f"The largest difference, as a share; {part_count} parts at each of {len(accounts)} steps, with fixed norms.",
     )
     misses = [_error_without_largest(account) for account in accounts]
     yield check_at_most(
@@ -208,7 +208,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
         control,
         # "not >" rather than "<=", so that NaN counts as a failure.
         float(sum(not miss > limit for miss in misses)),
-        f"Accounts that would still pass the check above with their largest part left out; the nearest misses by "
+        f"Number of steps that would pass the check above even without the largest part; the smallest difference is "
         f"{min(misses):.2g}.",
     )
 
@@ -222,7 +222,7 @@ def _error_without_largest(account: LogitAccount) -> float:
 
 def check_steps(run: CapturedRun) -> Iterator[Check]:
     """Check that each step says of its candidates what the logits say."""
-    whole_name, same_name = "shown probabilities and the rest make 1", "steps show what the logits say"
+    whole_name, same_name = "the probabilities of each step sum to 1", "the numbers of each step follow from the logits"
     if not run.steps:
         yield from (check_not_made(whole_name, "no steps were kept"), check_not_made(same_name, "no steps were kept"))
         return
@@ -249,7 +249,7 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
         1e-5,
         same_name,
         error,
-        "Logits, probabilities, ranks and entropies again from the captured logits; the largest difference.",
+        "The largest difference when logits, probabilities, ranks and entropies are computed from the captured logits.",
     )
 
 
