@@ -37,13 +37,13 @@ def write_run(folder: Path, names: dict[str, str]) -> None:
 
 
 def test_the_examples_begin_with_the_first_dev_sentence_and_are_of_several_kinds(run):
-    examples = TrainingText.beside(run, MANIFEST).choose_examples()
+    examples = TrainingText.find_beside(run, MANIFEST).choose_examples()
     assert examples == ["The red ball is here.", "Go on.", "Is it, or is it not?", "One, two, three.", "A dog ran."]
     assert len(examples) <= MOST_EXAMPLES
 
 
 def test_a_word_is_rare_below_the_limit_whatever_its_capitals_and_unseen_at_zero(run):
-    text = TrainingText.beside(run, MANIFEST)
+    text = TrainingText.find_beside(run, MANIFEST)
     assert text.find_rare_words("THE Cat and the dog's 7 猫") == {"and": 0, "dog's": 1}
     assert (text.pairs, text.languages) == (42, ("en", "es"))
 
@@ -54,20 +54,20 @@ def test_a_word_is_rare_below_the_limit_whatever_its_capitals_and_unseen_at_zero
 def test_a_run_whose_text_cannot_be_read_offers_nothing_and_harms_nothing(tmp_path, broken):
     if broken is not None:
         write_run(tmp_path, broken)
-    text = TrainingText.beside(tmp_path / "best", {})
+    text = TrainingText.find_beside(tmp_path / "best", {})
     assert (text.choose_examples(), text.find_rare_words("the cat"), text.pairs) == ([], None, None)
 
 
 def test_pairs_in_one_file_give_examples_and_counts_too(tmp_path):
     (tmp_path / "pairs.tsv").write_text("the cat\tel gato\nthe dog\tel perro\n", encoding="utf-8")
     write_run(tmp_path, {"train": "pairs.tsv"})
-    text = TrainingText.beside(tmp_path / "best", {})
+    text = TrainingText.find_beside(tmp_path / "best", {})
     assert text.choose_examples() == ["the cat", "the dog"]
     assert text.find_rare_words("the gato") == {"the": 2, "gato": 0}
 
 
 def test_the_routes_answer_from_the_text_and_say_nothing_without_one(run):
-    with client(training_text=TrainingText.beside(run, MANIFEST)) as server:
+    with client(training_text=TrainingText.find_beside(run, MANIFEST)) as server:
         answer = server.get("/examples").json()
         assert (answer["sentences"][0], answer["languages"], answer["pairs"]) == (DEV[0], ["en", "es"], 42)
         assert server.post("/rare-words", json={"text": "the owl"}).json() == {"words": {"owl": 0}}

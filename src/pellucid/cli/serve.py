@@ -98,7 +98,7 @@ def run(
             terms=terminology,
             keys=keys,
             # The text may be private: other machines are shown nothing of it.
-            training_text=TrainingText.beside(loaded.directory, loaded.manifest) if is_local else None,
+            training_text=TrainingText.find_beside(loaded.directory, loaded.manifest) if is_local else None,
         )
         # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"

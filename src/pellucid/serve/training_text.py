@@ -1,4 +1,4 @@
-"""What the page may say of the text that a model was trained on: sentences to try, how much it was, and rare words."""
+"""The text that a model was trained on, as far as the page may show it: sentences to try, its size, and rare words."""
 
 import re
 from collections import Counter
@@ -41,7 +41,7 @@ class TrainingText:
     _counting: Lock = field(default_factory=Lock, init=False, compare=False, repr=False)
 
     @classmethod
-    def beside(cls, directory: Path, manifest: Mapping[str, Any]) -> "TrainingText":
+    def find_beside(cls, directory: Path, manifest: Mapping[str, Any]) -> "TrainingText":
         """Find the text of a model directory by the run.toml beside it; nothing is found where there is none."""
         corpora = manifest.get("pairs")
         counts = [corpus.get("trained_on") for corpus in corpora] if isinstance(corpora, list) else []
