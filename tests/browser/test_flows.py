@@ -56,10 +56,14 @@ def test_the_story_has_fourteen_complete_stops(page: Page, site, trace):
         assert panel.locator("math").count() >= 1, stop
         assert panel.locator(".story-try").inner_text().startswith("Try: "), stop
         assert page.tab.locator(".centre .missing-note").count() == 0, stop
+        if stop in (2, 14):  # the tokenizer and the search are no part of the model
+            assert panel.locator(".source-line").count() == 0
+            page.press("PageDown")
+            continue
         caption = panel.locator(".source-line figcaption").inner_text()
         [(file, line)] = re.findall(r"made in (\S+), line (\d+):", caption)
         source_line = (site / "pellucid" / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
-        assert panel.locator(".source-line code").inner_text() == source_line.strip()
+        assert panel.locator(".source-line mark").inner_text() == source_line.strip()
         page.watched_tab.save_picture(f"stop-{stop:02}")
         page.press("PageDown")
     assert len(set(titles)) == 14

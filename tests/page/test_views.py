@@ -72,7 +72,8 @@ def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: A
         titles.append(tab.inner_text(".story-panel h2"))
         views.append(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('v')"))
         assert tab.locator(".story-panel math").count() >= 1
-        assert ".py, line" in tab.inner_text(".story-panel .source-line figcaption")
+        if stop not in (2, 14):  # the tokenizer and the search are no part of the model
+            assert ".py, line" in tab.inner_text(".story-panel .source-line figcaption")
         assert len(tab.inner_text("main.centre")) > 20
         tab.keyboard.press("PageDown")
     assert len(set(titles)) == 14

@@ -92,3 +92,16 @@ def test_unknown_layers_and_names_are_refused():
         source_line_of("decoder.2.self.q", small_config())
     with pytest.raises(KeyError, match=r"decoder\.0\.self\.nothing"):
         source_line_of("decoder.0.self.nothing", small_config())
+
+
+def test_the_statements_above_a_line_are_those_of_its_block_and_hold_the_projection_and_the_division():
+    config = small_config()
+    for row in glossary(config):
+        code = source_line_of(row.name, config)
+        lines = (PACKAGE / code.file).read_text(encoding="utf-8").splitlines()[: code.line - 1]
+        statements = [line.strip() for line in lines if not line.lstrip().startswith("#")]
+        assert len(code.before) <= 2
+        assert list(code.before) == statements[len(statements) - len(code.before) :], row.name
+    assert "self.qkv(x)" in source_line_of("encoder.0.self.q", config).before[0]
+    assert source_line_of("encoder.0.self.scores", config).before[1].endswith("** 0.5")
+    assert source_line_of("encoder.0.self.products", config).before == ()

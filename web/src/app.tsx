@@ -1,7 +1,7 @@
 // The whole page: the sentence above, the pieces at the left, the current view in the middle, the story at the right.
 import type { ComponentChild } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useApp, useDark } from "./hooks";
+import { useApp, useCurrentInView, useDark } from "./hooks";
 import { handleKey, KEYS } from "./keyboard";
 import { rememberPlace, TABS, zoomOut } from "./navigation";
 import { makeAddress } from "./permalink";
@@ -150,8 +150,9 @@ function ViewTabs() {
   const app = useApp();
   const { view: current } = app.place.value;
   const isInside = current === "block" || current === "head" || current === "cell";
+  const tabs = useCurrentInView<HTMLElement>(current);
   return (
-    <nav class="tabs" aria-label="Pictures">
+    <nav ref={tabs} class="tabs" aria-label="Pictures">
       {TABS.map(([view, name], i) => (
         <button
           type="button"

@@ -63,6 +63,19 @@ function isFocusLost(element: HTMLElement): boolean {
   return active === null || active === document.body;
 }
 
+/** Scrolls a row of controls sideways until the current one is in view, again whenever `current` changes. */
+export function useCurrentInView<E extends HTMLElement>(current: unknown): RefObject<E | null> {
+  const row = useRef<E>(null);
+  useEffect(() => {
+    const box = row.current;
+    const element = box?.querySelector<HTMLElement>("[aria-current]");
+    if (!box || !element || box.scrollWidth <= box.clientWidth) return;
+    const [outer, inner] = [box.getBoundingClientRect(), element.getBoundingClientRect()];
+    if (inner.left < outer.left || inner.right > outer.right) box.scrollLeft += (inner.left + inner.right - outer.left - outer.right) / 2;
+  }, [current]);
+  return row;
+}
+
 const mediaQuery = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
 const systemDark = signal(mediaQuery?.matches ?? false);
 mediaQuery?.addEventListener("change", (event) => {

@@ -1,7 +1,7 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
-import { useApp } from "./hooks";
+import { useApp, useCurrentInView } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
 import { Piece } from "./parts";
@@ -222,6 +222,7 @@ export function Scrubber(props: { manifest: Manifest }) {
   const currentStep = Math.min(app.step.value, steps.length - 1);
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
+  const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
   return (
     <section class="scrubber" aria-label="Translation" data-subject="translation">
       <p class="translation" lang={manifest.languages?.target} tabIndex={-1}>
@@ -251,7 +252,7 @@ export function Scrubber(props: { manifest: Manifest }) {
           </button>
         </div>
         <div class="step-line">
-          <ol>
+          <ol ref={stepRow}>
             <li class="piece start quiet">{manifest.inputs.pieces[0]}</li>
             {steps.map((written) => (
               <li key={written.step}>

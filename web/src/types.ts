@@ -91,6 +91,8 @@ export interface Code {
   file: string; // "model/attention.py"
   line: number;
   text: string;
+  /** The statements just above it, at most two. */
+  before?: string[];
 }
 
 export interface Side {

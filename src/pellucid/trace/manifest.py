@@ -115,6 +115,8 @@ class SourceLine:
     file: str
     line: int
     text: str
+    before: tuple[str, ...] = ()
+    """The statements just above it, at most two."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as `SourceLine` of web/src/types.ts."""
@@ -156,6 +158,19 @@ def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
     return MappingProxyType(listener.lines)  # read-only, since the cache hands it to every caller
 
 
+def _statements_above(file: str, line: int, most: int = 2) -> tuple[str, ...]:
+    """Return the lines above a line that stand in its block and are a statement each; comments are skipped."""
+    indent = re.match(r"\s*", linecache.getline(file, line))
+    above: list[str] = []
+    for number in range(line - 1, 0, -1):
+        text = linecache.getline(file, number).rstrip()
+        if len(above) == most or not indent or not re.fullmatch(indent[0] + r"[\w#].*[^:]", text) or '"""' in text:
+            break
+        if not text.lstrip().startswith("#"):
+            above.insert(0, text.strip())
+    return tuple(above)
+
+
 class _CallerRecorder:
     """A watcher that notes the line from which it was called."""
 
@@ -171,7 +186,9 @@ class _CallerRecorder:
         # One frame back is the line of the model that said watch(name, value).
         file, line = frame.f_back.f_code.co_filename, frame.f_back.f_lineno
         path = Path(file).resolve().relative_to(PACKAGE).as_posix()
-        self.lines[self.prefix + name] = SourceLine(path, line, linecache.getline(file, line).strip())
+        self.lines[self.prefix + name] = SourceLine(
+            path, line, linecache.getline(file, line).strip(), _statements_above(file, line)
+        )
         return value
 
     def within(self, part: str) -> "_CallerRecorder":

@@ -165,7 +165,10 @@ export function SourceLine({ code, name }: { code: Code; name: string }) {
         {name} is made in {code.file}, line {code.line}:
       </figcaption>
       <pre>
-        <code>{code.text.trim()}</code>
+        <code>
+          {code.before?.map((text) => <span class="statement quiet">{text}</span>)}
+          <mark class="statement">{code.text.trim()}</mark>
+        </code>
       </pre>
     </figure>
   );
@@ -208,7 +211,7 @@ interface StoryStop {
   place: Place;
   /** True where a later step than the first explains it better: before the first, nothing is written. */
   isTimedLater: boolean;
-  /** Tensor whose installed source line is shown. */
+  /** Tensor whose installed source line is shown; null where what is spoken of is not computed by the model. */
   tensor: TensorRow | null;
   formula: JSX.Element;
   writeText(reader: StoryReader): Promise<RichText>;
@@ -263,7 +266,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       "Cut into pieces",
       { view: "tokens" },
       ["pieces"],
-      story.embedding,
+      null,
       display('"sentence" → "pieces" → "ids"'),
       "pieces",
       "Click a piece: it stays outlined in every picture until you press Esc.",
@@ -356,7 +359,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       placeHead(cross),
       [cross?.pattern],
       findRow(cross?.pattern),
-      display(line("cross = softmax (", fraction("Q_{decoder} K_{encoder}^T", root("d_k")), ") V_{encoder}")),
+      display(line("cross = softmax (", fraction("Q_{dec} K_{enc}^T", root("d_k")), ") V_{enc}")),
       "crossing",
       "Go back and forth with the , and . keys or the ‹ and › buttons: the attended source piece moves with the word that is written.",
     ),
@@ -373,7 +376,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       "Write it down and go on",
       { view: manifest.tree ? "beam" : "output" },
       [manifest.tree ? "beam" : "candidates"],
-      story.logits,
+      null,
       display(line("log P ( y | x ) =", over("∑", "t"), "log P ( y_t | y_{<t} , x )")),
       "search",
       manifest.tree && canAct ? "Click a dashed node: every picture then shows the trace of that candidate. Click the last node of the thick path to come back." : "Go back to the first step with the , key and walk through all of them.",
