@@ -73,7 +73,7 @@ export function Page() {
           <div class={app.story.value === null ? "columns" : "columns with-story"}>
             <PieceColumn manifest={manifest} />
             <main class="centre" aria-label="What you look at" tabIndex={-1}>
-              <CurrentView key={manifest.id} />
+              <CurrentView key={place.view === "beam" ? place.view : manifest.id} />
             </main>
             <aside class="story" aria-label="The story">
               <StoryView />
