@@ -41,7 +41,7 @@ class Picture:
 
 PICTURES_TO_TAKE = (
     Picture("map", "dark", {"v": "map", "t": 2, "f": "S1"}),
-    Picture("head", "light", {"v": "head", "a": "decoder.1.cross", "h": 1, "t": 2, "f": "S1"}),
+    Picture("head", "light", {"v": "head", "a": "decoder.1.cross", "h": 1, "t": 2, "c": 2}),
     Picture("cell", "light", {"v": "cell", "x": "decoder.1.cross.products", "i": "1.1.1", "t": 1}),
     Picture("output", "dark", {"v": "output", "t": 2}),
     Picture("words", "light", {"v": "words"}),

@@ -33,10 +33,12 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
   const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
+  // The decoder is taller than the encoder, so that on a wide screen this fills an empty corner.
+  const hasRoom = typeof matchMedia === "function" && matchMedia("(min-width: 1000px)").matches;
   const heads = formatQuantity(listAttentions(manifest)[0]?.heads ?? 0, "head");
   return (
     <div class="map-how quiet">
-      <details>
+      <details open={hasRoom}>
         <summary>How to read this picture</summary>
         <p>
           {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
