@@ -34,7 +34,7 @@ def reader(model) -> Iterator[Reader]:
 def file_reader(model, reader, tmp_path_factory) -> Iterator[Reader]:
     """A reader of the same trace in one file of maps, without a server."""
     file = tmp_path_factory.mktemp("file") / "trace.html"
-    model.trace(SENTENCE, target=TARGET).save_html(file)
+    model.trace(SENTENCE, target=TARGET).save_html(file, keep="maps")
     with open_another_tab(reader, file.as_uri()) as page_reader:
         yield page_reader
 

@@ -154,7 +154,7 @@ function Word({ text, x, y, end, pressed, onHover, onPick }: WordProps) {
     <g
       class="align-word"
       role="button"
-      tabIndex={0}
+      tabindex={0} // lower case: attributes of SVG have no other name
       aria-pressed={pressed}
       aria-label={text}
       onMouseEnter={() => onHover(true)}

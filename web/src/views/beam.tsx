@@ -136,7 +136,7 @@ function TreePicture({ app, tree, layout, picked, onPick }: PictureProps) {
   };
   const pathIds = new Set(picked === null ? [] : findPath(tree, picked).map((node) => node.id));
   return (
-    <div class="scroll beam-tree" ref={box} tabIndex={0} role="region" aria-label="The tree of candidates" data-subject="beam">
+    <div class="scroll beam-tree" ref={box} data-subject="beam">
       <svg onKeyDown={onKeyDown} width={scale * layout.width} height={scale * layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`} role="group" aria-label="Candidates by step and rank; arrow keys walk from one to the next">
         {layout.placed.map((placed) => (
           <Edge placed={placed} from={placedById.get(placed.node.parent ?? -1)} layout={layout} isOnPath={pathIds.has(placed.node.id)} />
@@ -192,7 +192,7 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
     <g
       class={`beam-node ${getNodeClasses(node)}${current ? " beam-current" : ""}`}
       role="button"
-      tabIndex={reachable ? 0 : -1}
+      tabindex={reachable ? 0 : -1} // lower case: attributes of SVG have no other name
       data-node={node.id}
       aria-pressed={pressed}
       aria-label={label}
