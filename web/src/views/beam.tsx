@@ -5,6 +5,7 @@ import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
 import { countPieces, countScored } from "../measures";
 import { Missing, Value } from "../parts";
+import { makeQuestion } from "../permalink";
 import { type App, describeError } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
@@ -80,7 +81,10 @@ async function openCandidate(app: App, search: Search, shown: Manifest, node: Tr
   const { manifest, tree } = search;
   const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
   if (isWinner && shown.id === manifest.id) return;
-  if (isWinner && (await app.showTrace(manifest.id))) return;
+  if (isWinner) {
+    await app.askSource("trace", makeQuestion(manifest)); // searched for again: the server may have forgotten its trace
+    return;
+  }
   if (shown.id === manifest.id) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
   const target_ids = findPath(tree, node.id).map((each) => each.piece_id);
   await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), target_ids });
