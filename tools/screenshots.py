@@ -22,7 +22,12 @@ LARGEST = 200_000
 """Most bytes of one picture: a README is read on telephones too."""
 
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"]
-DRAWN = "() => !document.querySelector('.waiting, .busy:not(:empty)') && document.querySelector('.centre .view')"
+DRAWN = """() => {
+    const view = document.querySelector('.centre .view')
+    // A view that asks the server for numbers says so until they come.
+    const fetches = view?.innerText.includes('Fetching the numbers')
+    return view && !fetches && !document.querySelector('.waiting, .busy:not(:empty)')
+}"""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def test_text_has_enough_contrast_before_the_first_sentence_in_the_list_of_keys_
     page.tab.get_by_role("heading", name="See every number").wait_for()
     assert page.tab.evaluate(CONTRAST)["found"] == []
     page.open(s=SENTENCE, m="teach", n=10, v="head", a=CROSS).settle()
-    page.press("Space")
+    page.press("Escape", "Space")  # out of the box, which has the focus when the page opens without a link
     page.wait_until("() => document.querySelector('.centre').innerText.includes('hidden')")
     assert page.tab.evaluate(CONTRAST)["found"] == []
     page.press("?")
@@ -138,3 +138,16 @@ def test_text_with_too_little_contrast_is_found(page: Page):
     page.tab.evaluate("() => { document.querySelector('.translation').style.color = '#999' }")
     [problem] = page.tab.evaluate(CONTRAST)["found"]
     assert re.search(r"translation>: 2\.\d\d$", problem), problem
+
+
+def test_a_keyboard_reaches_the_picture_by_a_link_and_each_view_by_a_digit(page: Page):
+    page.open(s=SENTENCE, v="map").settle()
+    page.press("Tab")
+    assert page.tab.evaluate("() => document.activeElement.innerText") == "Skip to the picture"
+    page.press("Enter")
+    assert page.tab.evaluate("() => document.activeElement.tagName") == "MAIN"
+    views = ("map", "tokens", "positions", "words", "heads", "output", "beam", "align", "compare")
+    for digit, view in enumerate(views, start=1):
+        page.press(str(digit))
+        page.tab.wait_for_selector(f".view-{view}")
+        assert page.tab.locator("h1").count() == 1, view

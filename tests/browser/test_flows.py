@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.browser.reading import Page, format_number
@@ -104,10 +105,10 @@ def test_a_followed_piece_is_outlined_in_every_matrix(page: Page, trace):
     page.settle()
     assert page.link["f"] == "S2"
     map_labels = ("products", "scores", "pattern")
-    for label in ("q", "k transposed", "v", "head output", *map_labels):
+    for label in ("q", "k", "v", "head output", *map_labels):
         rows, cols = page.sheet(label).find_outlines(FOLLOW, away=5)
-        assert rows == (set() if label == "k transposed" else {2, 3}), label  # the lines above row 2 and above row 3
-        assert cols == ({2, 3} if label in (*map_labels, "k transposed") else set()), label
+        assert rows == {2, 3}, label  # the lines above row 2 and above row 3
+        assert cols == ({2, 3} if label in map_labels else set()), label
     page.watched_tab.save_picture("followed")
     page.go(v="map", f="S2").settle()
     assert page.tab.locator(".piece-chip[aria-pressed=true]").count() == 1
@@ -141,18 +142,46 @@ def test_the_search_continues_from_a_node_of_the_beam(page: Page, trace):
     pruned = next(
         node for node in trace.tree.nodes if node.step == 1 and node.fate == "pruned" and node.id in shown_nodes
     )
+    page_id = page.link["id"]
     shown_nodes[pruned.id].click()
     picked = page.tab.get_by_role("region", name="The candidate picked")
     assert f"rank {pruned.rank} of its step, pruned" in picked.inner_text()
     numbers = [float(title) for title in picked.locator("[title]").evaluate_all("all => all.map(each => each.title)")]
     assert numbers == pytest.approx([pruned.log_prob, pruned.total, pruned.score], rel=1e-4, abs=1e-5)
     page.watched_tab.save_picture("beam")
+    page.wait_until("before => !location.hash.includes(before)", page_id)
     before = page.link["id"]
     picked.get_by_role("button", name="Continue the search from here").click()
     page.wait_until("before => !location.hash.includes(before)", before)
     prefix = [node.piece for node in (trace.tree.nodes[pruned.parent], pruned)]
     inputs = page.tab.locator(".side section").nth(1).locator("li").all_inner_texts()
     assert [without_space_mark(text) for text in inputs[1:3]] == [without_space_mark(piece) for piece in prefix]
+
+
+def test_one_click_on_any_node_of_the_beam_shows_its_trace_and_the_winner_brings_the_translation_back(
+    page: Page, trace
+):
+    page.open(s=SENTENCE, v="beam")
+    page.tab.wait_for_selector(".beam-node")
+    translation, searched = page.text(".translation"), page.link["id"]
+    shown = {int(node.get_attribute("data-node")) for node in page.tab.locator(".beam-node").all()}
+    winner = next(node for node in trace.tree.nodes if node.best and node.fate == "finished")
+    others = [node for node in trace.tree.nodes if node.fate != "kept" and not node.best and node.id in shown]
+    for node in (others[0], next(node for node in others if node.fate == "finished"), others[-1]):
+        before = page.link["id"]
+        page.tab.locator(f"[data-node='{node.id}']").click()
+        page.wait_until("before => !location.hash.includes(before)", before)
+        pieces, step = [], node
+        while step is not None:
+            pieces.insert(0, step.piece)
+            step = None if step.parent is None else trace.tree.nodes[step.parent]
+        written = page.tab.locator(".steps button.piece").all_inner_texts()
+        assert [without_space_mark(text) for text in written] == [without_space_mark(piece) for piece in pieces]
+        assert page.tab.locator(f"[data-node='{node.id}']").get_attribute("aria-pressed") == "true"
+        assert page.view == "beam"
+    page.tab.locator(f"[data-node='{winner.id}']").click()
+    page.wait_until("searched => location.hash.includes(searched)", searched)
+    assert page.text(".translation") == translation
 
 
 def test_a_link_shows_the_same_place_to_another_reader(page: Page, browser, trace):
@@ -198,3 +227,26 @@ def tab_to(page: Page, name: str, role: str, inside: str = "") -> None:
 def without_space_mark(piece: str) -> str:
     """A piece without its space mark."""
     return piece.replace("\u2581", "").strip()
+
+
+def test_temperature_top_k_and_top_p_redraw_the_bars_at_once(page: Page, trace):
+    page.open(s=SENTENCE, v="output", t=1).settle()
+    page.press("t")
+    logits = trace["logits"].values[1].astype(np.float64)
+
+    def read_bars() -> list[float]:
+        cells = page.tab.locator("[data-subject=candidates] td:last-child").all_inner_texts()
+        return [float(text.replace("−", "-")) for text in cells]
+
+    def soften(temperature: float) -> np.ndarray:
+        raised = np.exp((logits - logits.max()) / temperature)
+        return np.sort(raised / raised.sum())[::-1]
+
+    assert read_bars()[:-1] == pytest.approx(soften(1.0)[: len(read_bars()) - 1], rel=1e-4)
+    page.tab.get_by_label("Temperature").fill("2")
+    assert read_bars()[:-1] == pytest.approx(soften(2.0)[: len(read_bars()) - 1], rel=1e-4)
+    page.tab.get_by_label("Top-k").select_option("2")
+    likeliest = soften(2.0)[:2] / soften(2.0)[:2].sum()
+    assert read_bars() == pytest.approx([*likeliest, *[0.0] * (len(read_bars()) - 2)], abs=1e-4)
+    page.tab.get_by_role("button", name="As they are").click()
+    assert read_bars()[:-1] == pytest.approx(soften(1.0)[: len(read_bars()) - 1], rel=1e-4)

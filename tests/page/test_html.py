@@ -13,6 +13,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.html import (
     KEEP_CHOICES,
+    choose_keep,
     estimate_size,
     html_block,
     pack_numbers,
@@ -261,6 +262,25 @@ def test_without_a_built_page_the_message_says_how_to_build_it(built_script):
     built_script.unlink()
     with pytest.raises(ValueError, match=r"the page is not built: .*run `make page`"):
         trace_page(HandMadeTrace())
+
+
+def test_a_file_is_whole_by_default_and_a_larger_one_says_how_to_have_it_whole(tmp_path, monkeypatch):
+    trace, told = HandMadeTrace(), []
+    save_html(trace, tmp_path / "small.html", say=told.append)
+    assert (tmp_path / "small.html").read_text(encoding="utf-8") == trace_page(trace, "float16") == trace_page(trace)
+    assert len(told) == 1
+    monkeypatch.setattr("pellucid.page.html._LARGEST_WHOLE", 1000)
+    save_html(trace, tmp_path / "large.html", say=told.append)
+    assert (tmp_path / "large.html").read_text(encoding="utf-8") == trace_page(trace, "maps") == trace_page(trace)
+    assert "keeps the attention maps only; with every number" in told[1]
+    assert "--keep float16" in told[1]
+
+
+def test_numbers_beyond_float16_are_not_kept_by_default():
+    manifest = json.loads(json.dumps(HandMadeTrace().manifest()))
+    assert choose_keep(manifest) == "float16"
+    manifest["tensors"][-1]["largest"] = 70_000.0
+    assert choose_keep(manifest) == "maps"
 
 
 LONGEST_SCRIPT = 400_000

@@ -63,12 +63,11 @@ def test_the_tables_of_a_head_hold_every_number_of_numpy(tab: Any, trace: Any):
     assert sum(len(row) for table in tables for row in table) >= 200
     expected = [
         (name, trace.tensor(f"{SECTION}.{name}")[1])
-        for name in ("q", "products", "scores", "pattern", "v", "head_output")
+        for name in ("q", "k", "products", "scores", "pattern", "v", "head_output")
     ]
     arrays = [np.array(table, dtype=np.float32) for table in tables]
     for name, values in expected:
         assert any(np.array_equal(array, values) for array in arrays), name
-    assert any(np.array_equal(array, trace.tensor(f"{SECTION}.k")[1].T) for array in arrays)
 
 
 def test_the_focused_cell_is_described_in_a_sentence_and_arrow_keys_move_it(tab: Any, trace: Any):

@@ -113,7 +113,10 @@ def test_the_last_stop_tells_of_the_beam_if_there_was_a_search(script, tmp_path)
     searched = small_traced(**SIZES).trace("The ball is blue.", beam=2)
     assert searched.tree is not None
     says = make_story(searched, script, tmp_path)[13]["says"]
-    assert f"best 2 beginnings at each step; of the {len(searched.tree.nodes)} candidates recorded here" in says
+    kept = [sum(node.step == step and node.fate == "kept" for node in searched.tree.nodes) for step in range(99)]
+    steps = max(node.step for node in searched.tree.nodes)
+    scored = searched["logits"].values.shape[-1] * (1 + sum(kept[:steps]))  # every piece after each beginning kept
+    assert f" {scored:,} candidates in all; of the {len(searched.tree.nodes)} drawn".replace(",", "\u202f") in says
     assert "given, not searched for" in make_story(make_trace(), script, tmp_path)[13]["says"]
 
 

@@ -233,6 +233,7 @@ def test_a_study_of_other_weights_is_not_shown_and_the_page_says_why(reader, tmp
     path.write_text(path.read_text().replace('"sha256": "', '"sha256": "0'), encoding="utf-8")
     with running(model) as port, open_another_tab(reader, f"http://127.0.0.1:{port}/") as other_reader:
         other_reader.open("map")
+        other_reader.tab.locator(".map-how summary").first.click()
         assert "was made with other weights than this model has; run: pellucid inspect heads" in other_reader.text(
             ".map-how"
         )

@@ -3,9 +3,9 @@ import type { ComponentChild } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useApp, useDark } from "./hooks";
 import { handleKey, KEYS } from "./keyboard";
-import { rememberPlace, zoomOut } from "./navigation";
+import { rememberPlace, TABS, zoomOut } from "./navigation";
 import { makeAddress } from "./permalink";
-import { PieceColumn, Scrubber, TopBar } from "./sentence";
+import { ExampleRow, PieceColumn, Scrubber, TopBar } from "./sentence";
 import type { View } from "./state";
 import type { Manifest } from "./types";
 import { AlignView } from "./views/align";
@@ -58,7 +58,13 @@ export function Page() {
       data-theme={dark ? "dark" : "light"}
       data-lm-suppress-shortcuts="true"
     >
+      {manifest ? (
+        <button type="button" class="button skip-link" onClick={() => root.current?.querySelector<HTMLElement>("main")?.focus()}>
+          Skip to the picture
+        </button>
+      ) : null}
       <TopBar onHelp={() => setHelp(!help)} />
+      <ExampleRow />
       <Messages />
       {manifest ? (
         <>
@@ -66,7 +72,7 @@ export function Page() {
           <ViewTabs />
           <div class={app.story.value === null ? "columns" : "columns with-story"}>
             <PieceColumn manifest={manifest} />
-            <main class="centre" aria-label="What you look at">
+            <main class="centre" aria-label="What you look at" tabIndex={-1}>
               <CurrentView key={manifest.id} />
             </main>
             <aside class="story" aria-label="The story">
@@ -89,7 +95,7 @@ function Welcome() {
   if (busy.value || problem.value || notice.value) return null;
   return (
     <main class="welcome">
-      <h1>See every number of a translation.</h1>
+      <h2>See every number of a translation.</h2>
       <p>
         Write a sentence above. The model translates it, and this page then shows each step of what it computed: which
         pieces it read, which pieces attend to which, and how every number is computed from others.
@@ -140,32 +146,17 @@ const VIEWS: Record<View, () => ComponentChild> = {
   export: () => <ExportView />,
 };
 
-const TABS: [View, string][] = [
-  ["map", "Network"],
-  ["tokens", "Pieces"],
-  ["positions", "Positions"],
-  ["words", "Words"],
-  ["heads", "Heads"],
-  ["output", "Output"],
-  ["beam", "Beam"],
-  ["align", "Alignment"],
-  ["compare", "Compare"],
-  ["claims", "Claims"],
-  ["debug", "Debug"],
-  ["checks", "Checks"],
-  ["export", "Export"],
-];
-
 function ViewTabs() {
   const app = useApp();
   const { view: current } = app.place.value;
   const isInside = current === "block" || current === "head" || current === "cell";
   return (
     <nav class="tabs" aria-label="Pictures">
-      {TABS.map(([view, name]) => (
+      {TABS.map(([view, name], i) => (
         <button
           type="button"
           key={view}
+          aria-keyshortcuts={i < 9 ? String(i + 1) : undefined}
           aria-current={view === current || (isInside && view === "map") ? "page" : undefined}
           onClick={() => app.goTo({ view })}
         >

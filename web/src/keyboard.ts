@@ -1,5 +1,5 @@
 // The keys of the page and their actions; a sheet that has the focus takes arrows, Enter and F for itself.
-import { moveHead, moveLayer, moveStep, zoomOut } from "./navigation";
+import { moveCell, moveHead, moveLayer, moveStep, TABS, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
 import { STOP_COUNT } from "./views/story";
 
@@ -21,8 +21,16 @@ export const KEYS: Key[] = [
   { keys: ["/"], shown: "/", meaning: "write a sentence", run: (_, page) => page.focusSentence() },
   { keys: [], shown: "Tab", meaning: "go to the next matrix or control" },
   { keys: [], shown: "← → ↑ ↓", meaning: "move to another cell of a matrix" },
+  { keys: ["ArrowLeft"], shown: "←", meaning: "previous number of a vector, where one number is open", run: (app) => moveCell(app, -1) },
+  { keys: ["ArrowRight"], shown: "→", meaning: "next number of a vector, where one number is open", run: (app) => moveCell(app, 1) },
   { keys: [], shown: "Enter", meaning: "open a block, a head, or the computation of a number" },
   { keys: ["Escape"], shown: "Esc", meaning: "stop following a piece, then zoom out", run: letGo },
+  ...TABS.slice(0, 9).map(([view, name], i): Key => ({
+    keys: [String(i + 1)],
+    shown: String(i + 1),
+    meaning: `show the view ${name}`,
+    run: (app) => app.goTo({ view }),
+  })),
   { keys: ["["], shown: "[", meaning: "previous head", run: (app) => moveHead(app, -1) },
   { keys: ["]"], shown: "]", meaning: "next head", run: (app) => moveHead(app, 1) },
   { keys: ["{"], shown: "{", meaning: "previous layer", run: (app) => moveLayer(app, -1) },
@@ -58,6 +66,7 @@ export function handleKey(app: App, page: PageHandles, event: KeyboardEvent): bo
   const onControl = target instanceof HTMLElement && target.matches("button, a[href], summary, select, input");
   if (event.key === " " && (onControl || app.mode.value !== "teach")) return false;
   if (event.key.startsWith("Page") && app.story.value === null) return false;
+  if (event.key.startsWith("Arrow") && (app.place.value.view !== "cell" || (onControl && target.matches("select, input")))) return false;
   key.run(app, page);
   return true;
 }

@@ -9,6 +9,7 @@ import { fileSource, httpSource, type WidgetModel, widgetSource } from "./trace_
 import type { TraceSource } from "./types";
 import network from "./network.css";
 import page from "./page.css";
+import phone from "./phone.css";
 import shared from "./shared.css";
 import study from "./study.css";
 import theme from "./theme.css";
@@ -31,8 +32,9 @@ export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, optio
     </AppContext.Provider>,
     root,
   );
-  if (link) void openLink(app, link);
-  else void app.showTrace();
+  if (!link) void app.showTrace();
+  else if (options.host === "page" && !location.hash) void app.openExample();
+  else void openLink(app, link).then(() => app.openExample());
   return () => {
     draw(null, root);
     removeStyle();
@@ -57,7 +59,7 @@ function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => v
 export default { render };
 
 // Later sheets overrule earlier ones.
-const STYLE = [theme, page, shared, network, translation, study].join("\n");
+const STYLE = [theme, page, shared, network, translation, study, phone].join("\n");
 
 /** Adopts the style sheets, so that the content policy needs no exception for a style element; gives back a function that removes them. */
 function adoptStyle(root: Node): () => void {

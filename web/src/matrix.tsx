@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { makeTensorScale } from "./colour";
 import { useApp, useDark, useLoaded, useTensor } from "./hooks";
 import { findTensorRow } from "./network";
-import { findMask, makePicture } from "./picture";
+import { type FramedCells, findMask, makePicture } from "./picture";
 import { Sheet } from "./sheet";
 import type { App } from "./state";
 
@@ -20,6 +20,10 @@ interface MatrixProps {
   maxHeight?: number;
   /** Draws a thumbnail without words and keys. */
   bare?: boolean;
+  /** The row, the column or the cell that is pointed at. */
+  framed?: FramedCells;
+  /** Called with the row and the column of a cell that is picked. */
+  onPin?: (row: number, col: number) => void;
   /** Called with the whole index of a cell, instead of opening the cell view. */
   onOpen?: (index: number[]) => void;
 }
@@ -67,6 +71,9 @@ export function Matrix(props: MatrixProps) {
       cell={props.cell}
       maxHeight={props.maxHeight}
       bare={props.bare}
+      subject={props.tensor}
+      framed={props.framed}
+      onPin={props.onPin}
       onOpen={openCell}
     />
   );

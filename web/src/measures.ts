@@ -1,6 +1,6 @@
 // Measures of attention weights and of position vectors, computed in the page.
 import type { AttentionParts } from "./network";
-import type { Manifest } from "./types";
+import type { Manifest, Tree } from "./types";
 
 /** Number of keys above which pictures of patterns need more room beside each other. */
 export const WIDE_KEYS = 14;
@@ -213,4 +213,46 @@ export function findLargestLeak(weights: readonly number[][]): number {
 
 function mean(values: readonly number[]): number {
   return values.length ? values.reduce((a, b) => a + b, 0) / values.length : NaN;
+}
+
+/** Counts the pieces that can be written: the likeliest of a step, and all others. */
+export function countPieces(manifest: Manifest): number {
+  const step = manifest.steps[0];
+  return step ? step.top.length + step.others_count : 0;
+}
+
+/** Counts the candidates that a search scored: at each step, every piece after each beginning that was kept. */
+export function countScored(tree: Tree, pieces: number): number {
+  const steps = new Set(tree.nodes.map((node) => node.step));
+  const first = Math.min(...steps); // not 0 where the translation began with a prefix
+  const countKept = (step: number) => (step < first ? 1 : tree.nodes.filter((node) => node.step === step && node.fate === "kept").length);
+  return [...steps].reduce((count, step) => count + pieces * countKept(step - 1), 0);
+}
+
+/** Settings of a draw: logits are divided by the temperature; of all pieces the likeliest k (0: all), then those that reach p. */
+export interface Drawing {
+  temperature: number;
+  topK: number;
+  topP: number;
+}
+
+/** Computes the probability of each piece when it is drawn: softmax of logits / temperature, cut to top k, then to top p, each renormalised. */
+export function computeDrawingChances(logits: ArrayLike<number>, { temperature, topK, topP }: Drawing): Float64Array {
+  const order = Array.from(logits, (_, id) => id).sort((one, other) => (logits[other] ?? 0) - (logits[one] ?? 0));
+  const kept = order.slice(0, topK || order.length);
+  const largest = logits[order[0] ?? 0] ?? 0;
+  const raised = kept.map((id) => Math.exp(((logits[id] ?? 0) - largest) / temperature));
+  const sum = raised.reduce((total, value) => total + value, 0);
+  const chances = new Float64Array(logits.length);
+  let reached = 0; // by all pieces likelier than this one
+  let total = 0;
+  kept.forEach((id, place) => {
+    const chance = (raised[place] ?? 0) / sum;
+    if (reached < topP) {
+      chances[id] = chance;
+      total += chance;
+    }
+    reached += chance;
+  });
+  return chances.map((chance) => chance / total);
 }

@@ -3,6 +3,23 @@ import type { SheetAxis } from "./picture";
 import type { App, Place, View } from "./state";
 import type { TensorRow } from "./types";
 
+/** Views with a tab of their own; the first nine are shown by the keys 1 to 9. */
+export const TABS: [View, string][] = [
+  ["map", "Network"],
+  ["tokens", "Pieces"],
+  ["positions", "Positions"],
+  ["words", "Words"],
+  ["heads", "Heads"],
+  ["output", "Output"],
+  ["beam", "Beam"],
+  ["align", "Alignment"],
+  ["compare", "Compare"],
+  ["claims", "Claims"],
+  ["debug", "Debug"],
+  ["checks", "Checks"],
+  ["export", "Export"],
+];
+
 const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 3 };
 
 /** Remembers the places on the way in, so that Esc finds the way out. */
@@ -45,6 +62,17 @@ export function moveLayer(app: App, by: number): void {
   if (hasSection && hasTensor) app.goTo({ ...(toSection && { section: toSection }), ...(toTensor && { tensor: toTensor }) });
 }
 
+/** Moves to another number of the last dimension, where the computation of one number is shown. */
+export function moveCell(app: App, by: number): void {
+  const { tensor, index } = app.place.value;
+  const manifest = app.manifest.value;
+  const row = [...(manifest?.tensors ?? []), ...(manifest?.parameters ?? [])].find((row) => row.name === tensor);
+  const last = index?.at(-1);
+  if (!row || !index || last === undefined) return;
+  const next = Math.min((row.shape.at(-1) ?? 1) - 1, Math.max(0, last + by));
+  if (next !== last) app.goTo({ index: [...index.slice(0, -1), next] });
+}
+
 /** Moves to another step of decoding. */
 export function moveStep(app: App, by: number): void {
   const steps = app.manifest.value?.steps.length ?? 0;
@@ -54,6 +82,7 @@ export function moveStep(app: App, by: number): void {
 /** Follows a piece, or lets go of it. */
 export function toggleFollow(app: App, axis: SheetAxis, position: number): void {
   if (axis.dim !== "S" && axis.dim !== "T") return;
+  app.pointAt({ row: undefined, col: undefined }); // the row looked at is now that of the piece
   const followed = app.followed.value;
   app.followed.value = followed?.dim === axis.dim && followed.index === position ? null : { dim: axis.dim, index: position };
 }

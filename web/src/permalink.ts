@@ -213,6 +213,12 @@ export async function openLink(app: App, link: Link): Promise<void> {
     app.notice.value = `This link names another run (${trace}) than the one its sentence and settings give here (${answer.id}), so what you see may differ from what the link showed where it was copied.`;
 }
 
+/** Tells whether two places show the same picture, whatever row and column they point at. */
+function isSameView(one: Place, other: Place): boolean {
+  const [first, second] = [one, other].map((place) => JSON.stringify({ ...place, row: 0, col: 0 }, Object.keys({ ...one, ...other, row: 0, col: 0 }).sort()));
+  return first === second;
+}
+
 /** Keeps the address and the page in step; gives back a function that stops it. In a sandboxed frame it does nothing. */
 export function syncAddress(app: App): () => void {
   let view = app.place.value;
@@ -222,7 +228,7 @@ export function syncAddress(app: App): () => void {
     const fragment = `#${writeLink(makeLink(app))}`;
     const shownTrace = app.manifest.value?.id;
     if (!shownTrace || arriving.value || fragment === location.hash) return;
-    const hasMoved = app.place.value !== view || (trace !== undefined && shownTrace !== trace);
+    const hasMoved = !isSameView(app.place.value, view) || (trace !== undefined && shownTrace !== trace);
     try {
       if (hasMoved) history.pushState(null, "", fragment);
       else history.replaceState(null, "", fragment);

@@ -10,6 +10,12 @@ export interface SheetAxis {
 }
 
 /** Properties of a sheet: its numbers, colours and labels, and the action when a cell is opened. */
+/** A row, a column or, with both, a cell that a sheet points at. */
+export interface FramedCells {
+  row?: number;
+  col?: number;
+}
+
 export interface SheetProps {
   values: ArrayLike<number>; // rows.size * cols.size numbers; NaN is shown as such
   rows: SheetAxis;
@@ -21,6 +27,10 @@ export interface SheetProps {
   maxHeight?: number;
   bare?: boolean; // a thumbnail: no words, no keys
   onOpen?: (row: number, col: number) => void;
+  /** Name by which the story points at this sheet. */
+  subject?: string;
+  framed?: FramedCells;
+  onPin?: (row: number, col: number) => void;
   /** Text beside the label: the shape, a fixed dimension. */
   note?: string;
 }

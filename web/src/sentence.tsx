@@ -1,13 +1,13 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
-import { useEffect, useState } from "preact/hooks";
-import { formatShort } from "./format";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { formatCount, formatShort } from "./format";
 import { useApp } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
 import { Piece } from "./parts";
 import { readLink } from "./permalink";
 import type { Mode, Theme } from "./state";
-import type { Manifest } from "./types";
+import type { Examples, Manifest } from "./types";
 
 const MODES: [Mode, string][] = [
   ["learn", "Learn"],
@@ -27,7 +27,7 @@ export function TopBar(props: { onHelp: () => void }) {
   return (
     <header class="topbar">
       <div class="brand">
-        <b>Pellucid</b>
+        <h1>Pellucid</h1>
         {manifest.value ? (
           <span class="quiet" title={`SHA-256 ${manifest.value.model.sha256}`}>
             {languages?.source && languages.target ? `${languages.source} → ${languages.target} · ` : ""}
@@ -70,46 +70,149 @@ export function TopBar(props: { onHelp: () => void }) {
 function SentenceForm() {
   const app = useApp();
   const manifest = app.manifest.value;
+  const box = useRef<HTMLInputElement>(null);
+  const isTyping = useRef(false); // what is being typed is never overwritten
   const [text, setText] = useState(() => (app.host === "page" ? readLink(location.hash).question?.sentence : null) ?? "");
   const [beam, setBeam] = useState(4);
   useEffect(() => {
+    // On a telephone the focus would bring up a keyboard over half of the page.
+    if (app.host === "page" && !location.hash && matchMedia("(pointer: fine)").matches) box.current?.focus();
+  }, []);
+  useEffect(() => {
     if (!manifest) return;
-    setText(manifest.sentence);
     setBeam(Number(manifest.run.search.beam));
+    if (isTyping.current) return;
+    setText(manifest.sentence);
+    requestAnimationFrame(() => isFocused(box.current) && box.current?.select());
   }, [manifest]);
-  const submit = (event: Event) => {
+  const submit = async (event: Event) => {
     event.preventDefault();
-    if (text.trim()) void app.askSource("trace", { sentence: text, beam });
+    if (!text.trim()) return;
+    isTyping.current = false;
+    const answer = await app.askSource("trace", { sentence: text, beam });
+    // The focus goes on to the translation, so that the keys of the page are at hand.
+    if (answer) box.current?.closest(".pellucid")?.querySelector<HTMLElement>(".translation")?.focus({ preventScroll: true });
   };
   return (
-    <form class="ask" onSubmit={submit}>
-      <label class="unseen" for="pellucid-sentence">
-        Sentence to translate
-      </label>
-      <input
-        id="pellucid-sentence"
-        type="text"
-        value={text}
-        placeholder="The ball is blue."
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) => setText(event.currentTarget.value)}
-      />
-      <label class="beam-width quiet">
-        beam{" "}
-        <select value={beam} onChange={(event) => setBeam(Number(event.currentTarget.value))}>
-          {[...new Set([1, 2, 4, 8, beam])].sort((a, b) => a - b).map((width) => (
-            <option key={width} value={width}>
-              {width}
-            </option>
-          ))}
-        </select>
-      </label>
-      <button type="submit" class="button primary" disabled={app.busy.value !== null || !text.trim()}>
-        Translate
-      </button>
-    </form>
+    <div class="asking">
+      <form class="ask" onSubmit={submit}>
+        <label class="unseen" for="pellucid-sentence">
+          Sentence to translate
+        </label>
+        <input
+          ref={box}
+          id="pellucid-sentence"
+          type="text"
+          value={text}
+          placeholder="The ball is blue."
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => {
+            isTyping.current = true;
+            setText(event.currentTarget.value);
+          }}
+          onBlur={() => (isTyping.current = false)}
+        />
+        <label class="beam-width quiet">
+          <span class="beam-word">beam </span>
+          <select value={beam} onChange={(event) => setBeam(Number(event.currentTarget.value))}>
+            {[...new Set([1, 2, 4, 8, beam])].sort((a, b) => a - b).map((width) => (
+              <option key={width} value={width}>
+                {width}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="submit" class="button primary" disabled={app.busy.value !== null || !text.trim()}>
+          Translate
+        </button>
+      </form>
+      <RareWords text={text} />
+    </div>
   );
+}
+
+function isFocused(element: Element | null): boolean {
+  const root = element?.getRootNode();
+  return (root instanceof Document || root instanceof ShadowRoot) && root.activeElement === element;
+}
+
+const TYPING_PAUSE = 350; // milliseconds without a letter before words are looked up
+
+/** Lists the words of a text that the model never or hardly saw in training, underlined. */
+function RareWords(props: { text: string }) {
+  const { source, examples } = useApp();
+  const { text } = props;
+  const [rare, setRare] = useState<[word: string, count: number][]>([]);
+  const known = examples.value?.sentences ?? [];
+  const isAsked = known.length > 0 && !known.includes(text) && text.trim() !== "";
+  useEffect(() => {
+    if (!isAsked) return setRare([]);
+    let isCurrent = true;
+    const wait = setTimeout(() => {
+      source.fetchRareWords?.(text).then(
+        (words) => isCurrent && setRare(Object.entries(words ?? {})),
+        () => isCurrent && setRare([]), // a text that is too long is refused when it is sent
+      );
+    }, TYPING_PAUSE);
+    return () => {
+      isCurrent = false;
+      clearTimeout(wait);
+    };
+  }, [text, isAsked]);
+  const unseen = rare.filter(([, count]) => count === 0);
+  const seldom = rare.filter(([, count]) => count > 0);
+  return (
+    <p class="rare-words quiet" role="status">
+      {unseen.length > 0 && <>Never seen in training: {unseen.map(([word]) => <><span class="rare-word">{word}</span> </>)}</>}
+      {seldom.length > 0 && (
+        <>Seldom seen: {seldom.map(([word, count]) => <><span class="rare-word">{word}</span> ({count === 1 ? "once" : `${count} times`}) </>)}</>
+      )}
+    </p>
+  );
+}
+
+/** Offers sentences to try, and says which languages the model translates and how much text it learned from. */
+export function ExampleRow() {
+  const app = useApp();
+  const examples = app.examples.value;
+  if (!examples || (!examples.sentences.length && describeTraining(examples) === "")) return null;
+  const current = app.manifest.value?.sentence;
+  return (
+    <section class="examples" aria-label="Examples">
+      <p class="quiet">{describeTraining(examples)}</p>
+      {examples.sentences.length > 0 && (
+        <ul>
+          {examples.sentences.map((sentence) => (
+            <li key={sentence}>
+              <button
+                type="button"
+                class="chip example"
+                title={sentence}
+                aria-current={sentence === current ? "true" : undefined}
+                disabled={app.busy.value !== null}
+                onClick={() => void app.askSource("trace", { sentence })}
+              >
+                {sentence}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** Describes the languages of a model and the size of its training text, as far as they are known. */
+export function describeTraining({ languages, pairs }: Examples): string {
+  const direction = languages ? `Translates ${nameLanguage(languages[0])} into ${nameLanguage(languages[1])}` : "";
+  const amount = pairs === null ? "" : `${formatCount(pairs)} pairs of sentences`;
+  if (direction && amount) return `${direction}; learned from ${amount}.`;
+  return direction ? `${direction}.` : amount && `Learned from ${amount}.`;
+}
+
+function nameLanguage(code: string): string {
+  return new Intl.DisplayNames(["en"], { type: "language" }).of(code) ?? code;
 }
 
 export function Scrubber(props: { manifest: Manifest }) {
@@ -120,8 +223,8 @@ export function Scrubber(props: { manifest: Manifest }) {
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   return (
-    <section class="scrubber" aria-label="Translation">
-      <p class="translation" lang={manifest.languages?.target}>
+    <section class="scrubber" aria-label="Translation" data-subject="translation">
+      <p class="translation" lang={manifest.languages?.target} tabIndex={-1}>
         {target.text || <span class="quiet">an empty translation</span>}
       </p>
       <p class="quiet score">
@@ -184,6 +287,8 @@ export function Scrubber(props: { manifest: Manifest }) {
   );
 }
 
+const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
+
 function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
   const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
@@ -191,7 +296,9 @@ function describeScore(manifest: Manifest, hidden: boolean): string {
   const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
   const logProb = `log p ${formatShort(log_prob)}`;
   const numbers = hidden ? [] : [logProb, `score ${formatShort(manifest.score)}`];
-  return [...numbers, origin, edited, stopped].filter(Boolean).join(" · ");
+  const meanProbability = Math.exp(log_prob / Math.max(1, manifest.steps.length));
+  const unsure = !forced && !hidden && meanProbability < UNSURE ? `unsure: probability ${formatShort(meanProbability)} per piece` : "";
+  return [unsure, ...numbers, origin, edited, stopped].filter(Boolean).join(" · ");
 }
 
 export function PieceColumn(props: { manifest: Manifest }) {

@@ -15,6 +15,7 @@ import {
   type SheetLayout,
   type SheetView,
 } from "./sheet_painting";
+import type { App } from "./state";
 
 type Cell = readonly [number, number];
 
@@ -45,7 +46,16 @@ function FullSheet(props: SheetProps) {
     viewHeight: visibleSize.height,
     ratio: globalThis.devicePixelRatio || 1,
   });
-  const marks = { follow: app.followed.value, pinned, hover, numbers, hidden: app.hidden.value };
+  const framed = props.framed ?? {};
+  const marks = {
+    follow: app.followed.value,
+    framed,
+    dimmed: app.story.value !== null,
+    pinned,
+    hover,
+    numbers,
+    hidden: app.hidden.value,
+  };
   const draw = () => {
     const context = canvas.current?.getContext("2d");
     if (context && room > 0) paintSheet(context, props, props.scale, view(), marks, getInks(dark));
@@ -57,12 +67,16 @@ function FullSheet(props: SheetProps) {
     canvas.current.height = Math.round(visibleSize.height * ratio);
     draw();
   });
+  useLayoutEffect(() => {
+    if (framed.row !== undefined && room > 0) scrollToCell(frame.current, layout, visibleSize, framed.row, framed.col ?? 0);
+  }, [framed.row, framed.col, layout]);
   if (app.table.value) return <SheetTable {...props} />;
 
   const cursor: Cell = pinned ?? [0, 0];
   const pin = (cell: Cell) => {
     const [row, col] = [clamp(cell[0], props.rows.size), clamp(cell[1], props.cols.size)];
     setPinned([row, col]);
+    props.onPin?.(row, col);
     scrollToCell(frame.current, layout, visibleSize, row, col);
     focus.current?.focus({ preventScroll: true }); // scrollToCell has scrolled already
   };
@@ -92,7 +106,7 @@ function FullSheet(props: SheetProps) {
   const shownCell = hover ?? pinned;
   const sentence = marks.hidden ? "The values are hidden; press Space to show them." : describeCell(props, cursor[0], cursor[1]);
   return (
-    <figure class="sheet">
+    <figure class={isSubject(app, props) ? "sheet sheet-subject" : "sheet"} data-subject={props.subject}>
       <figcaption class="sheet-caption">
         <span class="sheet-label">{props.label}</span>
         {props.note ? <span class="quiet">{props.note}</span> : null}
@@ -149,6 +163,11 @@ function FullSheet(props: SheetProps) {
       </p>
     </figure>
   );
+}
+
+/** Tells whether the story speaks of this sheet now. */
+function isSubject(app: App, props: SheetProps): boolean {
+  return app.story.value !== null && props.subject !== undefined && app.subjects.value[0] === props.subject;
 }
 
 function CellText(props: SheetProps & { shown: Cell }) {
@@ -213,7 +232,7 @@ function SheetTable(props: SheetProps) {
   const isCut = colCount < cols.size || rowCount < rows.size;
   const makeRange = (length: number) => Array.from({ length }, (_, i) => i);
   return (
-    <div class="sheet sheet-table scroll" tabIndex={0} role="region" aria-label={props.label}>
+    <div class="sheet sheet-table scroll" tabIndex={0} role="region" aria-label={props.label} data-subject={props.subject}>
       <table>
         <caption>
           {props.label}
@@ -231,7 +250,7 @@ function SheetTable(props: SheetProps) {
         </thead>
         <tbody>
           {makeRange(rowCount).map((row) => (
-            <tr key={row}>
+            <tr key={row} class={props.framed?.row === row ? "picked-row" : ""}>
               <th scope="row">{rows.labels?.[row] ?? (rows.dim === "1" ? "" : namePosition(rows, row))}</th>
               {makeRange(colCount).map((col) => (
                 <td key={col} class={masked?.(row, col) ? "hatched" : "mono"}>

@@ -2,7 +2,7 @@
 import { chooseInk, getColourTable, type Inks, type Scale, toRgb } from "./colour";
 import { formatShort } from "./format";
 import { SPACE } from "./parts";
-import type { SheetAxis } from "./picture";
+import type { FramedCells, SheetAxis } from "./picture";
 import type { FollowedPiece } from "./state";
 
 /** Angle of headers that are wider than their column. */
@@ -113,6 +113,8 @@ export function findHeader(cells: SheetCells, view: SheetView, x: number, y: num
 
 interface SheetMarks {
   follow: FollowedPiece | null;
+  framed: FramedCells;
+  dimmed: boolean; // all rows but the framed one
   pinned: readonly [number, number] | null;
   hover: readonly [number, number] | null;
   numbers: boolean;
@@ -134,6 +136,7 @@ export function paintSheet(context: CanvasRenderingContext2D, cells: SheetCells,
   context.translate(layout.left - view.scrollLeft, layout.top - view.scrollTop);
   if (marks.hidden) paintHidden(context, layout, seen, inks);
   else paintCells(context, cells, scale, layout, seen, marks.numbers, inks, ratio);
+  if (marks.dimmed && marks.framed.row !== undefined) paintDimmed(context, layout, seen, marks.framed.row, inks);
   paintOutlines(context, cells, layout, marks, inks);
   context.restore();
   paintHeaders(context, cells, view, seen, marks.follow, inks);
@@ -240,6 +243,18 @@ function paintHidden(context: CanvasRenderingContext2D, layout: SheetLayout, see
   if (layout.width >= 9 && layout.height >= 9) paintGrid(context, layout, seen, inks);
 }
 
+const DIMMED = 0.6; // share of the paper's colour over rows that are not spoken of
+
+/** Dims all visible rows but one. */
+function paintDimmed(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, row: number, inks: Inks): void {
+  const [left, width] = [seen.c0 * layout.width, (seen.c1 - seen.c0) * layout.width];
+  context.fillStyle = inks.panel;
+  context.globalAlpha = DIMMED;
+  context.fillRect(left, seen.r0 * layout.height, width, (row - seen.r0) * layout.height);
+  context.fillRect(left, (row + 1) * layout.height, width, (seen.r1 - row - 1) * layout.height);
+  context.globalAlpha = 1;
+}
+
 function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, layout: SheetLayout, marks: SheetMarks, inks: Inks): void {
   const { width, height } = layout;
   const [sheetWidth, sheetHeight] = [cells.cols.size * width, cells.rows.size * height];
@@ -251,7 +266,10 @@ function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, lay
     context.lineWidth = line;
     context.strokeRect(x, y, w, h);
   };
-  const { follow } = marks;
+  const { follow, framed } = marks;
+  if (framed.row !== undefined) outline(1, framed.row * height, sheetWidth - 2, height, inks.accent, 2);
+  else if (framed.col !== undefined) outline(framed.col * width, 1, width, sheetHeight - 2, inks.accent, 2);
+  if (framed.row !== undefined && framed.col !== undefined) outline(framed.col * width, framed.row * height, width, height, inks.accent, 3);
   if (follow && cells.rows.dim === follow.dim) outline(1, follow.index * height, sheetWidth - 2, height, inks.follow, 2);
   if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, sheetHeight - 2, inks.follow, 2);
   if (marks.hover) outline(marks.hover[1] * width, marks.hover[0] * height, width, height, inks.ink, 1);

@@ -1,7 +1,7 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
 import { findFileAnswer, TraceCache } from "./trace_cache";
-import type { Acts, HeadStudyAnswer, Manifest, TraceSource } from "./types";
+import type { Acts, Examples, HeadStudyAnswer, Manifest, TraceSource } from "./types";
 
 export type View =
   | "map"
@@ -27,8 +27,8 @@ export interface Place {
   section?: string; // "decoder.3.cross"
   tensor?: string;
   head?: number;
-  row?: number;
-  col?: number;
+  row?: number; // the query looked at, where queries are source pieces; those of the decoder are its steps
+  col?: number; // the key looked at
   index?: number[]; // of the cell opened, one number for each dimension of `tensor`
 }
 
@@ -65,6 +65,8 @@ export class App {
   readonly problem = signal<string | null>(null);
   readonly notice = signal<string | null>(null); // how the shown trace differs from what a link named, until another comes
   readonly baseline = signal<Baseline | null>(null); // a trace that is kept, to compare another with it
+  readonly subjects = signal<readonly string[]>([]); // what the story speaks of, the most important first
+  readonly examples = signal<Examples | null>(null); // of a server, before anything is typed
   trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out
   readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
   private cache: TraceCache;
@@ -106,9 +108,31 @@ export class App {
       );
   }
 
+  /** Translates the first of the server's examples, so that the page is never empty; stays empty where there is none. */
+  async openExample(): Promise<void> {
+    const examples = await this.loadExamples();
+    const first = examples?.sentences[0];
+    // What a link could not show is said, and not covered by another sentence.
+    if (first === undefined || this.manifest.value || this.busy.value || this.problem.value || this.notice.value) return;
+    await this.askSource("trace", { sentence: first });
+  }
+
+  /** Loads sentences to try; a page without them works as well. */
+  async loadExamples(): Promise<Examples | null> {
+    const examples = (await this.source.fetchExamples?.().catch(() => null)) ?? null;
+    this.examples.value = examples;
+    return examples;
+  }
+
   /** Moves to a place that differs from the current one by `change`, and adds it to the history. */
   goTo(change: Partial<Place>): void {
     this.place.value = { ...this.place.value, ...change };
+  }
+
+  /** Points at a row or a column of the current place, which is no new place: nothing is added to the history. */
+  pointAt(change: Pick<Partial<Place>, "row" | "col">): void {
+    const { row, col } = { ...this.place.value, ...change };
+    if (row !== this.place.value.row || col !== this.place.value.col) this.place.value = { ...this.place.value, row, col };
   }
 
   /** Asks the source; null where it could not answer, with the reason in `problem`. A new trace is shown at once, at `then`. */

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { formatCount, formatQuantity, quotePiece, type RichText, richText } from "./format";
 import { display, fraction, line, makeFormula, power } from "./mathml";
+import { countPieces, countScored } from "./measures";
 import {
   type AttentionParts,
   findConsumer,
@@ -23,8 +24,6 @@ export interface StoryReader {
   step: number; // row of T
   readValues(name: string): Promise<Float32Array>;
 }
-
-export type TextWriter = (cast: StoryParts, reader: StoryReader) => Promise<RichText>;
 
 const NO_SUCH_PART = richText`This model has no such part.`;
 
@@ -154,9 +153,18 @@ export const STORY_TEXTS = {
     const summary = richText`Each piece that is written is read at the next step, ${ended}: ${formatQuantity(steps.length, "step")} here, log P = ${manifest.log_prob} in all.`;
     if (!tree) return richText`${summary} ${manifest.forced ? "This translation was given, not searched for." : "There is no beam tree: this trace was not made by a search."}`;
     const pruned = tree.nodes.filter((node) => node.fate === "pruned").length;
-    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step; of the ${formatQuantity(tree.nodes.length, "candidate")} recorded here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
+    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step and scored every piece after each of them, ${formatQuantity(countScored(tree, countPieces(manifest)), "candidate")} in all; of the ${formatCount(tree.nodes.length)} drawn here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
   },
 };
+
+/** Finds the key that a text names beside its query; undefined where it names none. */
+export async function findStoryKey(text: keyof typeof STORY_TEXTS, parts: StoryParts, reader: StoryReader): Promise<number | undefined> {
+  const { manifest, encoderSelf, cross } = parts;
+  if (text === "projections") return reader.piece;
+  if (text === "crossing") return cross ? (await averageRow(manifest, cross, reader)).best : undefined;
+  const isOfPairs = text === "products" || text === "scores" || text === "pattern" || text === "mixture";
+  return isOfPairs && encoderSelf ? (await findStrongestKey(manifest, encoderSelf, reader.piece, reader)).best : undefined;
+}
 
 /** Finds the key with the largest weight in one row of head 1, with all weights of that row. */
 async function findStrongestKey(manifest: Manifest, parts: AttentionParts, position: number, reader: StoryReader) {

@@ -1,5 +1,5 @@
 // Sources of a trace: a server, a file, or the kernel of a notebook, all with the same interface.
-import type { Acts, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
+import type { Acts, Examples, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
 interface HttpSource extends TraceSource {
   /** Id of the trace that is shown; null before the first. */
@@ -28,6 +28,12 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
       const result = (await answer.json()) as Acts[V]["gives"];
       if (verb === "trace" || verb === "edit") source.id = (result as Manifest).id;
       return result;
+    },
+    fetchExamples: async () => (await (await request(`${base}examples`)).json()) as Examples,
+    async fetchRareWords(text) {
+      const headers = { "content-type": "application/json" };
+      const answer = await request(`${base}rare-words`, { method: "POST", headers, body: JSON.stringify({ text }) });
+      return ((await answer.json()) as { words: Record<string, number> | null }).words;
     },
     downloadUrl: (what) => traceUrl(what === "npz" ? "tensors.npz" : `export.html?keep=${what.replace("html-", "")}`),
   };

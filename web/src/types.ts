@@ -353,6 +353,13 @@ export interface Acts {
  */
 export type Question = Acts["trace"]["args"] & { model?: string };
 
+/** What a server offers before anything was typed: sentences to try, and what is known of the training text. */
+export interface Examples {
+  sentences: string[];
+  languages: [source: string, target: string] | null;
+  pairs: number | null;
+}
+
 export interface TraceSource {
   kind: "http" | "widget" | "file";
   /** Fetches the manifest of the trace that is shown, or from now on of this id, if it is the one wanted. */
@@ -363,6 +370,10 @@ export interface TraceSource {
   fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
   /** Performs an act; absent in a file. */
   act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
+  /** Fetches sentences to try; absent where nothing can be typed. */
+  fetchExamples?(): Promise<Examples>;
+  /** Fetches the words of a text that are rare in the training text, with their counts; null where these are unknown. */
+  fetchRareWords?(text: string): Promise<Record<string, number> | null>;
   /** Gives the address of a download of the whole trace, if there is one. */
   downloadUrl?(what: "html-maps" | "html-float16" | "html-float32" | "html-weights" | "npz"): string;
 }

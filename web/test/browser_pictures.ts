@@ -13,7 +13,7 @@ function sheetReadBack(values: number[], rows: number, cols: number, scale: Scal
   canvas.width = 900 * ratio;
   canvas.height = 700 * ratio;
   const context = canvas.getContext("2d", { willReadFrequently: true }) as CanvasRenderingContext2D;
-  paintSheet(context, cells, scale, view, { follow: null, pinned: null, hover: null, numbers: false, hidden: false }, getInks(scale.dark));
+  paintSheet(context, cells, scale, view, { follow: null, framed: {}, dimmed: false, pinned: null, hover: null, numbers: false, hidden: false }, getInks(scale.dark));
   return values.map((_, i) => {
     const x = layout.left + ((i % cols) + 0.5) * layout.width;
     const y = layout.top + (Math.floor(i / cols) + 0.5) * layout.height;

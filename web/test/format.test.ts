@@ -91,7 +91,7 @@ test("the formula of every kind of operation is well-formed MathML", () => {
 });
 
 test("the formulas of all stops are well-formed, also where the model lacks parts", () => {
-  for (const stop of makeStory(makeManifest(), 1, 2, true)) for (const element of listElements(stop.formula)) checkElement(element as Element);
+  for (const stop of makeStory(makeManifest(), 1, true)) for (const element of listElements(stop.formula)) checkElement(element as Element);
 });
 
 test("the check of formulas can fail", () => {

@@ -4,10 +4,12 @@ import { test } from "node:test";
 import {
   averageHeads,
   computeContributionNorms,
+  computeDrawingChances,
   computeEntropy,
   computeMaskedWeights,
   cosineAtDistance,
   countConstantDims,
+  countScored,
   findLargestDifference,
   findLargestLeak,
   makeMask,
@@ -36,6 +38,24 @@ import { computeCosines } from "../src/views/positions";
 import { groupPieces, listWarnings } from "../src/views/tokens";
 import { findNearest, findNext, findPieces, locatePoint, makeFrame } from "../src/views/words";
 import { makeManifest } from "./small_trace";
+
+test("chances of a draw are sharpened by the temperature, cut to k pieces and then to p, and add up to 1", () => {
+  const logits = [Math.log(0.2), Math.log(0.5), Math.log(0.3)];
+  const chances = (temperature: number, topK: number, topP: number) => [...computeDrawingChances(logits, { temperature, topK, topP })];
+  const assertAll = (numbers: number[], expected: number[]) => numbers.forEach((number, i) => assertNear(number, expected[i] ?? NaN));
+  assertAll(chances(1, 0, 1), [0.2, 0.5, 0.3]);
+  assertAll(chances(0.5, 0, 1), [0.04 / 0.38, 0.25 / 0.38, 0.09 / 0.38]); // squares
+  assertAll(chances(1, 2, 1), [0, 0.625, 0.375]);
+  assertAll(chances(1, 0, 0.7), [0, 0.625, 0.375]); // 0.5 is less than 0.7, 0.8 is not
+  assertAll(chances(1, 2, 0.6), [0, 1, 0]); // of the two, renormalised, the first reaches 0.625
+});
+
+test("a search scores every piece after each beginning that was kept at the step before", () => {
+  const grow = (step: number, fate: "kept" | "pruned" | "finished") => ({ step, fate });
+  const nodes = [grow(2, "kept"), grow(2, "kept"), grow(2, "pruned"), grow(3, "kept"), grow(3, "finished"), grow(4, "finished")];
+  const tree = { nodes } as unknown as Parameters<typeof countScored>[0];
+  assert.equal(countScored(tree, 100), 100 * (1 + 2 + 1)); // the first step follows a prefix
+});
 
 const assertNear = (a: number, b: number, tolerance = 1e-9) => assert.ok(Math.abs(a - b) < tolerance, `${a} is not ${b}`);
 const makeFloats = (...values: number[]) => Float32Array.from(values);

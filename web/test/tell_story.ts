@@ -16,7 +16,7 @@ async function readValues(name: string): Promise<Float32Array> {
 }
 
 const reader = { piece: Number(piece), step: Number(step), readValues };
-const stops = makeStory(manifest, reader.piece, reader.step, true).map(async (stop) => {
+const stops = makeStory(manifest, reader.piece, true).map(async (stop) => {
   const text = await stop.writeText(reader).catch((error: Error) => [error.message]);
   return {
     title: stop.title,

@@ -35,8 +35,8 @@ def run(
         str | None,
         typer.Option(
             metavar="maps|float16|float32|weights",
-            help="what the file keeps: attention patterns and every account (maps, the default); all tensors, rounded "
-            "to float16 or in full float32; or the weights too",
+            help="what the file keeps: attention patterns and every account (maps); all tensors, rounded to float16 or "
+            "in full float32; or the weights too. By default float16, and maps where that would take more than 3 MB",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="write the manifest as one JSON object instead of text")] = False,
@@ -51,7 +51,6 @@ def run(
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
     from pellucid.page.html import (
-        KEEP_CHOICES,
         format_size,
         manifest_with_answers,
         require_writable,
@@ -61,13 +60,13 @@ def run(
 
     SearchConfig(beam=beam)
     if html:
-        require_writable(Path(html), keep or KEEP_CHOICES[0])  # a wrong path is reported before the model is loaded
+        require_writable(Path(html), keep)  # a wrong path is reported before the model is loaded
     elif keep:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
     line = _read_only_line() if sentence == "-" else sentence
     trace = load(model).trace(line, target=target, beam=beam)
     if html:
-        size = save_html(trace, html, keep or KEEP_CHOICES[0], say=lambda words: typer.echo(words, err=True))
+        size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
     if json:
         # JSON has neither infinities nor NaN: they become null.

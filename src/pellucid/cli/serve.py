@@ -70,6 +70,7 @@ def run(
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.gate import LOOPBACK, ApiKeys
     from pellucid.serve.settings import Languages, Limits
+    from pellucid.serve.training_text import TrainingText
 
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
@@ -89,7 +90,15 @@ def run(
         # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.
         hosts = LOOPBACK | names if allow_host or is_local else None
         app = create_app(
-            loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or (), terms=terminology, keys=keys
+            loaded,
+            limits,
+            languages=languages,
+            hosts=hosts,
+            origins=allow_origin or (),
+            terms=terminology,
+            keys=keys,
+            # The text may be private: other machines are shown nothing of it.
+            training_text=TrainingText.find_beside(loaded.directory, loaded.manifest) if is_local else None,
         )
         # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"

@@ -22,6 +22,9 @@ KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 _MAP_OPERATIONS = ("softmax", "present", "causal")
 """Operations whose results are maps: attention patterns, and which positions are allowed."""
 
+_LARGEST_WHOLE = 3_000_000
+"""Bytes up to which a file keeps all numbers without being asked to: it can still be sent by mail."""
+
 _LARGEST_PAGE = 2**29
 """Bytes of the largest file that is written; browsers open no larger text."""
 
@@ -42,26 +45,42 @@ class TraceLike(Protocol):
     def parameter(self, name: str, /) -> np.ndarray: ...
 
 
-def save_html(trace: TraceLike, path: str | Path, keep: str = "maps", say: Callable[[str], Any] | None = None) -> int:
+def save_html(
+    trace: TraceLike, path: str | Path, keep: str | None = None, say: Callable[[str], Any] | None = None
+) -> int:
     """Write the file and return its bytes; before that, `say` is told the most it can have.
 
-    Raises ValueError for numbers that cannot be kept or are not there; then nothing is written.
+    Without `keep`, all numbers are kept as float16 if the file has 3 MB at most, and maps otherwise, which `say` is
+    told. Raises ValueError for numbers that cannot be kept or are not there; then nothing is written.
     """
     path = Path(path)
     require_writable(path, keep)
     manifest = _manifest_for_file(trace)
+    chosen = keep or choose_keep(manifest)
+    if say and chosen != "float16" and keep is None:
+        whole = format_size(estimate_size(manifest, "float16"))
+        say(f"{path} keeps the attention maps only; with every number it would have {whole}: --keep float16")
     if say:
-        say(f"{path} will have at most {format_size(estimate_size(manifest, keep))}")
+        say(f"{path} will have at most {format_size(estimate_size(manifest, chosen))}")
+    keep = chosen
     data = page_html(trace, manifest, keep).encode()
     with atomic_file(path) as write:
         write(data)
     return len(data)
 
 
-def trace_page(trace: TraceLike, keep: str = "maps") -> str:
-    """Return the text of the file."""
+def trace_page(trace: TraceLike, keep: str | None = None) -> str:
+    """Return the text of the file; without `keep`, of one that `choose_keep` chooses."""
     _require_keep_choice(keep)
-    return page_html(trace, _manifest_for_file(trace), keep)
+    manifest = _manifest_for_file(trace)
+    return page_html(trace, manifest, keep or choose_keep(manifest))
+
+
+def choose_keep(manifest: Mapping[str, Any]) -> str:
+    """Return float16 where all numbers of a trace fit into it and into 3 MB, and maps otherwise."""
+    extremes = [row.get(key) or 0 for row in manifest["tensors"] for key in ("least", "largest")]
+    fits = max(map(abs, extremes), default=0) <= float(np.finfo(np.float16).max)
+    return "float16" if fits and estimate_size(manifest, "float16") <= _LARGEST_WHOLE else "maps"
 
 
 def manifest_with_answers(trace: TraceLike) -> dict[str, Any]:
@@ -196,16 +215,16 @@ does not run.</p></noscript>
 """
 
 
-def require_writable(path: Path, keep: str) -> None:
+def require_writable(path: Path, keep: str | None) -> None:
     """Raise ValueError where no file of this kind can be written."""
     _require_keep_choice(keep)
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"{path} cannot be a file: {'it is' if path.is_dir() else f'{path.parent} is not'} a folder")
 
 
-def _require_keep_choice(keep: str) -> None:
-    """Raise ValueError for a choice that is none of `KEEP_CHOICES`."""
-    if keep not in KEEP_CHOICES:
+def _require_keep_choice(keep: str | None) -> None:
+    """Raise ValueError for a choice that is none of `KEEP_CHOICES`; None leaves it to `choose_keep`."""
+    if keep is not None and keep not in KEEP_CHOICES:
         raise ValueError(f"a file keeps {', '.join(KEEP_CHOICES[:-1])} or {KEEP_CHOICES[-1]}, not {json.dumps(keep)}")
 
 

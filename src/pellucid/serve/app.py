@@ -26,6 +26,7 @@ from pellucid.serve.libretranslate import libretranslate_routes
 from pellucid.serve.service import Service
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.trace_routes import page_routes, trace_routes
+from pellucid.serve.training_text import TrainingText
 
 
 def create_app(
@@ -37,16 +38,23 @@ def create_app(
     origins: Collection[str] = (),
     terms: Terms | None = None,
     keys: ApiKeys | None = None,
+    training_text: TrainingText | None = None,
 ) -> FastAPI:
     """Make the server of one model.
 
     `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
     all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
     model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages
-    and its settings.
+    and its settings. The page offers sentences of `training_text` and marks words that are rare in it; anyone who
+    reaches the server can then read these sentences.
     """
     service = Service(
-        model, limits or Limits(), languages or Languages.from_manifest(model.manifest), terms, keys or ApiKeys()
+        model,
+        limits or Limits(),
+        languages or Languages.from_manifest(model.manifest),
+        terms,
+        keys or ApiKeys(),
+        training_text or TrainingText(),
     )
 
     @asynccontextmanager
@@ -68,7 +76,7 @@ def create_app(
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate_routes(service))
-    for router in (page_routes(), trace_routes(service), _metrics_routes(service)):
+    for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 
     @app.get(

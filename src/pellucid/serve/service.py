@@ -20,6 +20,7 @@ from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Languages, Limits
+from pellucid.serve.training_text import TrainingText
 from pellucid.trace.session import Trace, perform_act
 
 DRAIN_SECONDS = 5.0
@@ -35,8 +36,17 @@ Answer = TypeVar("Answer")
 class Service:
     """One model shared by many clients: one thread translates, one traces, and each has its own queue."""
 
-    def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None, keys: ApiKeys):
+    def __init__(
+        self,
+        model: Model,
+        limits: Limits,
+        languages: Languages,
+        terms: Terms | None,
+        keys: ApiKeys,
+        training_text: TrainingText,
+    ):
         self.model = model
+        self.training_text = training_text
         self.terms = terms
         if terms is not None:
             # Before the first request: it would wait for them, and wrong ones would make every request fail.

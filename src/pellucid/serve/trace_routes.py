@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, RootModel
-from starlette.responses import HTMLResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from pellucid.page.html import read_script, trace_page
 from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
@@ -82,8 +83,14 @@ class ActArguments(RootModel[dict[str, Any]]):
     """Arguments of an act by name; `perform_act` checks each of them."""
 
 
-def page_routes() -> APIRouter:
-    """Make the routes GET / and GET /pellucid.js."""
+class Text(BaseModel):
+    """A text that is being typed."""
+
+    text: Annotated[str, Field(description="the text whose words are looked up")]
+
+
+def page_routes(service: Service) -> APIRouter:
+    """Make the routes GET /, GET /pellucid.js, GET /examples and POST /rare-words."""
     router = APIRouter(tags=["page"])
 
     @router.get("/", **answers("text/html"))
@@ -97,6 +104,21 @@ def page_routes() -> APIRouter:
     def javascript() -> Response:
         """Return the script of the page."""
         return Response(_page_script(), media_type="text/javascript")
+
+    @router.get("/examples", **answers(JSON))
+    def examples() -> Response:
+        """Return sentences to try, the languages and the number of training pairs, where they are known."""
+        text, languages = service.training_text, service.languages
+        codes = (languages.source, languages.target) if languages.are_named else text.languages
+        return JSONResponse({"sentences": text.choose_examples(), "languages": codes, "pairs": text.pairs})
+
+    @router.post("/rare-words", **answers(JSON, 403, 415), **_takes_json(Text.model_json_schema()))
+    async def rare_words(request: Request) -> Response:
+        """Return the words of a text that are rare in the training text, with their counts; null if it is unknown."""
+        form = await read_form(request, Text)
+        _refuse_long_text(len(form.text), service.limits.characters)
+        # In a thread: the first call counts the words of the whole training text.
+        return JSONResponse({"words": await run_in_threadpool(service.training_text.find_rare_words, form.text)})
 
     return router
 
@@ -165,8 +187,10 @@ def trace_routes(service: Service) -> APIRouter:
         add_act(verb, description)
 
     @router.get("/{identity}/export.html", **answers("text/html", 404, 504))
-    async def export(identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] = "maps"):
-        """Return the page and the trace as one file."""
+    async def export(
+        identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] | None = None
+    ):
+        """Return the page and the trace as one file; by default whole in float16 up to 3 MB, and maps otherwise."""
         trace = service.get_trace(identity).trace
         # The exported file contains the script: refuse before the work if it was not built.
         _page_script()

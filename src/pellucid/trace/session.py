@@ -179,10 +179,10 @@ class Trace(TraceData):
 
         return show_in_notebook(self, act=perform_act)
 
-    def save_html(self, path: str | Path, keep: str = "maps") -> int:
+    def save_html(self, path: str | Path, keep: str | None = None) -> int:
         """Write the page as one file that needs no network and return its bytes.
 
-        `keep` is maps, float16, float32 or weights.
+        `keep` is maps, float16, float32 or weights; by default float16, and maps where that would take more than 3 MB.
         """
         from pellucid.page.html import save_html
 

@@ -1,8 +1,9 @@
 // The beam search: the candidates of every step, which were kept, pruned or finished, and which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatNumber, formatQuantity, quotePiece } from "../format";
+import { formatCount, formatNumber, formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
+import { countPieces, countScored } from "../measures";
 import { Missing, Value } from "../parts";
 import { type App, describeError } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
@@ -12,19 +13,39 @@ export function BeamView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  if (!manifest.tree) {
+  const searched = findSearch(app, manifest);
+  if (!searched) {
     const reason = manifest.forced ? "its target was given" : "it was computed with an edit, or by a search that does not record its candidates";
     return <Missing message={`This trace has no beam tree: ${reason}.`} />;
   }
-  return <BeamPanel app={app} manifest={manifest} tree={manifest.tree} key={manifest.id} />;
+  return <BeamPanel app={app} shown={manifest} {...searched} key={searched.manifest.id} />;
 }
 
-function BeamPanel({ app, manifest, tree }: { app: App; manifest: Manifest; tree: Tree }) {
+interface Search {
+  manifest: Manifest; // of the trace that was searched for
+  tree: Tree;
+}
+
+/** Finds the search to draw: that of the trace shown, or the one that the shown candidate was opened from. */
+function findSearch(app: App, shown: Manifest): Search | null {
+  const kept = app.baseline.value?.manifest;
+  if (shown.tree) return { manifest: shown, tree: shown.tree };
+  if (!shown.forced || !kept?.tree || kept.sentence !== shown.sentence || kept.model.sha256 !== shown.model.sha256) return null;
+  return { manifest: kept, tree: kept.tree };
+}
+
+function BeamPanel({ app, shown, manifest, tree }: Search & { app: App; shown: Manifest }) {
   const largestRank = Math.max(1, ...tree.nodes.map((node) => node.rank));
   const [ranks, setRanks] = useState(Math.min(largestRank, Math.max(6, tree.width + 2)));
-  const [picked, setPicked] = useState<number | null>(tree.nodes.findLast((node) => node.best)?.id ?? null);
+  const [picked, setPicked] = useState<number | null>(findShownNode(tree, shown)?.id ?? null);
   const node = tree.nodes.find((node) => node.id === picked);
   const countFate = (fate: TreeNode["fate"]) => tree.nodes.filter((node) => node.fate === fate).length;
+  const vocabulary = countPieces(manifest);
+  const pick = (id: number) => {
+    setPicked(id);
+    const opened = tree.nodes.find((candidate) => candidate.id === id);
+    if (opened && app.source.act && !app.busy.value) void openCandidate(app, { manifest, tree }, shown, opened);
+  };
   return (
     <div class="stack beam-body">
       <header class="row">
@@ -35,14 +56,39 @@ function BeamPanel({ app, manifest, tree }: { app: App; manifest: Manifest; tree
         </label>
       </header>
       <p>
-        At each step every kept beginning is extended by every possible piece; the likeliest candidates stand in a column, the best on top.{" "}
-        {formatQuantity(countFate("kept"), "candidate")} were kept (solid), {countFate("pruned")} pruned (dashed), {countFate("finished")} finished (★).
+        At each step every kept beginning is extended by every one of the {formatCount(vocabulary)} pieces:{" "}
+        {formatQuantity(countScored(tree, vocabulary), "candidate")} were scored. The likeliest stand in a column, the best on top:{" "}
+        {formatCount(countFate("kept"))} were kept (solid), {formatCount(countFate("pruned"))} pruned (dashed), {formatCount(countFate("finished"))} finished (★).
+        {app.source.act ? " Click one, and every picture of this page shows the trace of just that candidate." : ""}
       </p>
-      <TreePicture app={app} tree={tree} layout={layOutTree(tree, ranks)} picked={picked} onPick={setPicked} />
-      {node ? <PickedCandidate app={app} manifest={manifest} tree={tree} node={node} /> : <p class="quiet">Pick a node to see its numbers.</p>}
+      <TreePicture app={app} tree={tree} layout={layOutTree(tree, ranks)} picked={picked} onPick={pick} />
+      {node ? <PickedCandidate app={app} shown={shown} manifest={manifest} tree={tree} node={node} /> : <p class="quiet">Pick a node to see its numbers.</p>}
       {app.code.value && <ScoreFormula tree={tree} />}
     </div>
   );
+}
+
+/** Finds the node whose trace is shown: that with the same pieces, or the winner of the search. */
+function findShownNode(tree: Tree, shown: Manifest): TreeNode | undefined {
+  const ids = shown.target.ids.join(" ");
+  const isShown = (node: TreeNode) => findPath(tree, node.id).map((each) => each.piece_id).join(" ") === ids;
+  return (shown.tree ? undefined : tree.nodes.find(isShown)) ?? tree.nodes.findLast((node) => node.best);
+}
+
+/** Shows the trace of a candidate everywhere; the trace of the search is kept, to be compared with it and to come back to. */
+async function openCandidate(app: App, search: Search, shown: Manifest, node: TreeNode): Promise<void> {
+  const { manifest, tree } = search;
+  const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
+  if (isWinner && shown.id === manifest.id) return;
+  if (isWinner && (await app.showTrace(manifest.id))) return;
+  if (shown.id === manifest.id) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+  const target_ids = findPath(tree, node.id).map((each) => each.piece_id);
+  await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), target_ids });
+}
+
+/** Lists the edits of a trace without its prefix, which a candidate begins with anyway. */
+function listOtherEdits(manifest: Manifest) {
+  return manifest.edits.filter((edit) => edit.kind !== "prefix");
 }
 
 function ScoreFormula({ tree }: { tree: Tree }) {
@@ -90,7 +136,7 @@ function TreePicture({ app, tree, layout, picked, onPick }: PictureProps) {
   };
   const pathIds = new Set(picked === null ? [] : findPath(tree, picked).map((node) => node.id));
   return (
-    <div class="scroll beam-tree" ref={box}>
+    <div class="scroll beam-tree" ref={box} tabIndex={0} role="region" aria-label="The tree of candidates" data-subject="beam">
       <svg onKeyDown={onKeyDown} width={scale * layout.width} height={scale * layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`} role="group" aria-label="Candidates by step and rank; arrow keys walk from one to the next">
         {layout.placed.map((placed) => (
           <Edge placed={placed} from={placedById.get(placed.node.parent ?? -1)} layout={layout} isOnPath={pathIds.has(placed.node.id)} />
@@ -170,19 +216,18 @@ function fitText(text: string, room: number): string {
   return letters.length <= room ? text : `${letters.slice(0, room - 1).join("")}…`;
 }
 
-function PickedCandidate({ app, manifest, tree, node }: { app: App; manifest: Manifest; tree: Tree; node: TreeNode }) {
+function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: App; shown: Manifest; node: TreeNode }) {
   const path = findPath(tree, node.id);
-  const ids = path.map((node) => node.piece_id);
   const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end token is the same on both sides
-  const edits = manifest.edits.filter((edit) => edit.kind !== "prefix"); // the path begins with it
-  const openTrace = async (beginning: { target_ids: number[] } | { prefix_ids: number[] }) => {
-    await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
-    await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits, ...beginning }, { view: "compare" });
+  const continueSearch = async () => {
+    if (shown.id === manifest.id) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+    const prefix_ids = path.map((each) => each.piece_id);
+    await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), prefix_ids }, { view: "compare" });
   };
   return (
     <section class="panel stack" aria-label="The candidate picked">
       <p>
-        “{path.map((node) => node.piece).join("").replaceAll("\u2581", " ").trim()}”: {describeFate(node, tree)}.
+        “{path.map((each) => each.piece).join("").replaceAll("\u2581", " ").trim()}”: {describeFate(node, tree)}.
       </p>
       <p>
         log P of {quotePiece(node.piece)} <Value shown={formatNumber(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
@@ -191,11 +236,13 @@ function PickedCandidate({ app, manifest, tree, node }: { app: App; manifest: Ma
       </p>
       {app.source.act ? (
         <p class="row">
-          <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => openTrace({ target_ids: ids })}>
-            Open the trace of this candidate beside the one shown
-          </button>
+          {shown.id !== manifest.id && (
+            <button type="button" class="button" onClick={() => app.goTo({ view: "compare" })}>
+              Compare it with the translation
+            </button>
+          )}
           {!isFinished && (
-            <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => openTrace({ prefix_ids: ids })}>
+            <button type="button" class="button" disabled={app.busy.value !== null} onClick={continueSearch}>
               Continue the search from here
             </button>
           )}

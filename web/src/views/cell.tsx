@@ -29,7 +29,7 @@ function TensorCell(props: { manifest: Manifest; row: TensorRow; index: number[]
   const loaded = useLoaded(() => explainCell(getTraceNumbers(app, manifest), row.name, index), key);
   return (
     <article class="cell-body" data-cell={`${row.name} ${index.join(".")}`}>
-      <header class="panel">
+      <header class="panel" data-subject="cell">
         <CellName manifest={manifest} row={row} index={index} />
         <p>{row.means}</p>
         {app.code.value ? (

@@ -1,4 +1,5 @@
 // One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values and output.
+import { useEffect } from "preact/hooks";
 import { formatExact, formatNumber, quotePiece } from "../format";
 import { useApp, useArrival, useLoaded } from "../hooks";
 import { chooseCellSize, chooseHeight, FlowStep, Matrix } from "../matrix";
@@ -14,13 +15,20 @@ import { HeadRole, HeadsRow } from "./head_roles";
 export function HeadView() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const { section, head: requestedHead } = app.place.value;
+  const { section, head: requestedHead, row } = app.place.value;
   const heading = useArrival<HTMLHeadingElement>(`${section} ${requestedHead}`);
+  const block = manifest ? findBlock(manifest, section) : undefined;
+  const isDecoder = block?.attention?.queryDim === "T";
+  useEffect(() => {
+    if (!isDecoder || row === undefined || !manifest) return;
+    app.step.value = Math.min(row, manifest.steps.length - 1); // rows of the decoder are the steps
+    app.pointAt({ row: undefined });
+  }, [isDecoder, row]);
   if (!manifest) return null;
-  const block = findBlock(manifest, section);
   const parts = section === undefined ? listAttentions(manifest)[0] : block?.attention;
   if (!parts) return <Missing message={`This model has no attention ${section ?? ""} whose head could be shown.`} />;
   const head = Math.min(requestedHead ?? 0, parts.heads - 1);
+  const pointed = findPointedPair(app, manifest, parts);
   const moveBy = (by: number) => app.goTo({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
   return (
     <article class="head-body">
@@ -37,42 +45,87 @@ export function HeadView() {
         <HeadsRow parts={parts} current={head} />
       </header>
       <HeadRole section={parts.section} head={head} />
-      <MatrixChain key={`${parts.section} ${head}`} manifest={manifest} parts={parts} head={head} />
-      <RowWeights manifest={manifest} parts={parts} head={head} />
+      <MatrixChain key={`${parts.section} ${head}`} manifest={manifest} parts={parts} head={head} pointed={pointed} />
+      <RowWeights manifest={manifest} parts={parts} head={head} query={pointed.query ?? 0} />
     </article>
   );
 }
 
-function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: number }) {
-  const { manifest, parts, head } = props;
+/** The query and the key that are looked at; undefined where none was chosen. */
+interface PointedPair {
+  query: number | undefined;
+  key: number | undefined;
+}
+
+/**
+ * Finds the query and the key that are looked at. Queries of the decoder are the steps of decoding; of the encoder, the row of the
+ * place, else the followed piece. In teach mode the key stays hidden with the values: it may be what is to be guessed.
+ */
+function findPointedPair(app: App, manifest: Manifest, parts: AttentionParts): PointedPair {
+  const { row, col } = app.place.value;
+  const follow = app.followed.value;
+  const followed = follow?.dim === parts.queryDim ? follow.index : undefined;
+  const isTold = app.story.value !== null;
+  const query = parts.queryDim === "T" ? ((isTold ? undefined : followed) ?? app.step.value) : (row ?? followed);
+  const limit = (position: number | undefined, dim: string) =>
+    position === undefined ? undefined : Math.min(position, listLabels(manifest, dim).length - 1);
+  return { query: limit(query, parts.queryDim), key: app.hidden.value ? undefined : limit(col, parts.keyDim) };
+}
+
+function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: number; pointed: PointedPair }) {
+  const app = useApp();
+  const { manifest, parts, head, pointed } = props;
   const [queries = 0, width = 0] = findTensorRow(manifest, parts.q)?.shape.slice(1) ?? [];
   const keys = findTensorRow(manifest, parts.k)?.shape[1] ?? 0;
-  const shapes = `${queries} × ${width} times ${width} × ${keys} gives ${queries} × ${keys}`;
   const height = chooseHeight(Math.max(queries, keys));
   const isCausal = findTensorRow(manifest, parts.allowed)?.op.kind === "causal";
-  const cell = chooseCellSize(useApp(), keys);
-  const plainMatrix = (tensor: string, label: string, turned = false) => (
-    <Matrix tensor={tensor} fixed={{ H: head }} label={label} transposed={turned} cell={cell} maxHeight={height} />
+  const cell = chooseCellSize(app, keys);
+  const point = (pair: { query?: number; key?: number }) => {
+    if (pair.query !== undefined && parts.queryDim === "T") app.step.value = pair.query;
+    else if (pair.query !== undefined) app.pointAt({ row: pair.query });
+    if (pair.key !== undefined) app.pointAt({ col: pair.key });
+  };
+  const ofQueries = (tensor: string, label: string) => (
+    <Matrix tensor={tensor} fixed={{ H: head }} label={label} maxHeight={height} framed={{ row: pointed.query }} onPin={(query) => point({ query })} />
   );
-  const labelledMatrix = (tensor: string, label: string) => (
-    <Matrix tensor={tensor} fixed={{ H: head, "1": 0 }} label={label} cell={cell} maxHeight={height} />
+  const ofKeys = (tensor: string, label: string) => (
+    <Matrix tensor={tensor} fixed={{ H: head }} label={label} maxHeight={height} framed={{ row: pointed.key }} onPin={(key) => point({ key })} />
+  );
+  const ofPairs = (tensor: string, label: string) => (
+    <Matrix
+      tensor={tensor}
+      fixed={{ H: head, "1": 0 }}
+      label={label}
+      cell={cell}
+      maxHeight={height}
+      framed={{ row: pointed.query, col: pointed.key }}
+      onPin={(query, key) => point({ query, key })}
+    />
   );
   return (
     <>
       <section class="panel">
-        <h3>How well each query fits each key</h3>
+        <h3>Three vectors for each position</h3>
         <div class="flow">
           <FlowStep numbers={width} caption="queries: what each position looks for">
-            {plainMatrix(parts.q, "q")}
+            {ofQueries(parts.q, "q")}
           </FlowStep>
-          <FlowStep sign="×" words={keys} caption="keys, transposed: what each position can be found by">
-            {plainMatrix(parts.k, "k transposed", true)}
+          <FlowStep numbers={width} caption="keys: what each position can be found by">
+            {ofKeys(parts.k, "k")}
           </FlowStep>
-          <FlowStep sign="=" words={keys} caption={shapes}>
-            {labelledMatrix(parts.products, "products")}
+          <FlowStep numbers={width} caption="values: what each position gives when it is read">
+            {ofKeys(parts.v, "v")}
           </FlowStep>
-          <FlowStep sign={`÷ √${width}`} words={keys} caption={`the same, scaled down: ${width} is the width of a head`}>
-            {labelledMatrix(parts.scores, "scores")}
+        </div>
+      </section>
+      <section class="panel">
+        <h3>How well each query fits each key</h3>
+        <div class="flow">
+          <FlowStep sign="q kᵀ =" words={keys} caption={`the q of the row times the k of the column: ${width} products, added up`}>
+            {ofPairs(parts.products, "products")}
+          </FlowStep>
+          <FlowStep sign={`÷ √${width} =`} words={keys} caption={`the same, scaled down: ${width} is the width of a head`}>
+            {ofPairs(parts.scores, "scores")}
           </FlowStep>
         </div>
       </section>
@@ -81,19 +134,16 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
         <div class="flow">
           {isCausal ? (
             <FlowStep words={keys} caption="the mask: a position may read itself and earlier positions">
-              {labelledMatrix(parts.allowed, "may be read")}
+              {ofPairs(parts.allowed, "may be read")}
             </FlowStep>
           ) : (
             <p class="flow-note">No mask: every position holds a piece, and all may be read.</p>
           )}
           <FlowStep sign="softmax →" words={keys} caption="weights: e to each score, divided by the sum of its row">
-            {labelledMatrix(parts.pattern, "pattern")}
+            {ofPairs(parts.pattern, "pattern")}
           </FlowStep>
-          <FlowStep sign="×" numbers={width} caption="values: what each position gives when it is read">
-            {plainMatrix(parts.v, "v")}
-          </FlowStep>
-          <FlowStep sign="=" numbers={width} caption="the output of the head">
-            {plainMatrix(parts.headOutput, "head output")}
+          <FlowStep sign="× v =" numbers={width} caption="the output of the head: each value times its weight, added up">
+            {ofQueries(parts.headOutput, "head output")}
           </FlowStep>
         </div>
       </section>
@@ -109,14 +159,11 @@ interface WeightsAndNorms {
   keys: number;
 }
 
-function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: number }) {
+function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: number; query: number }) {
   const app = useApp();
-  const { manifest, parts, head } = props;
+  const { manifest, parts, head, query } = props;
   const loaded = useLoaded(() => loadWeightsAndNorms(app, manifest, parts, head), `${manifest.id} ${parts.section} ${head}`);
   const names = listLabels(manifest, parts.queryDim);
-  const follow = app.followed.value;
-  const chosen = follow?.dim === parts.queryDim ? follow.index : parts.queryDim === "T" ? app.step.value : 0;
-  const query = Math.min(chosen, names.length - 1);
   return (
     <section class="panel">
       <h3>
@@ -129,7 +176,7 @@ function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: nu
       <p class="quiet reading-width">
         A weight says how much is read; the length of weight · v · W<sub>O</sub> says how much of it reaches the output.
         Much weight on EOS, the end token, usually means that there is nothing relevant to read: look at what it adds. Follow
-        another piece to see its row.
+        another piece, or pick a cell above, to see its row.
       </p>
     </section>
   );

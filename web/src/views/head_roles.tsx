@@ -69,12 +69,18 @@ export function HeadRole(props: { section: string; head: number }) {
   );
 }
 
-/** Explains the colours and role marks and on how much text they were measured; or says how to measure them. */
+/** Says how the roles of heads can be measured, where they were not. */
+export function RolesMissing() {
+  const { study, says } = useApp().headStudy.value ?? { study: null, says: null };
+  return !study && says ? <p class="quiet roles-missing">No roles are shown: {says}</p> : null;
+}
+
+/** Explains the colours and role marks and on how much text they were measured. */
 export function RolesLegend() {
   const app = useApp();
   const dark = useDark();
-  const { study, says } = app.headStudy.value ?? { study: null, says: null };
-  if (!study) return says ? <p class="quiet roles-missing">No roles are shown: {says}</p> : null;
+  const study = app.headStudy.value?.study;
+  if (!study) return null;
   return (
     <div class="roles-legend quiet">
       <p>

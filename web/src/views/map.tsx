@@ -8,7 +8,7 @@ import { type Block, describeSection, listAttentions, listStacks, type Stack } f
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
 import type { Manifest, TensorRow } from "../types";
-import { HeadsRow, RolesLegend } from "./head_roles";
+import { HeadsRow, RolesLegend, RolesMissing } from "./head_roles";
 
 export function MapView() {
   const app = useApp();
@@ -36,16 +36,20 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const heads = formatQuantity(listAttentions(manifest)[0]?.heads ?? 0, "head");
   return (
     <div class="map-how quiet">
-      <p>
-        {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
-        {formatCount(manifest.model.parameters)} learned numbers.
-      </p>
-      <p>
-        Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
-        are the positions that read, its columns the positions that are read. The frame marks the row of the current
-        step. A line around a part carries its input past it.
-      </p>
-      <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
+      <details>
+        <summary>How to read this picture</summary>
+        <p>
+          {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
+          {formatCount(manifest.model.parameters)} learned numbers.
+        </p>
+        <p>
+          Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
+          are the positions that read, its columns the positions that are read. The frame marks the row of the current
+          step. A line around a part carries its input past it.
+        </p>
+        <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
+        <RolesMissing />
+      </details>
       <RolesLegend />
     </div>
   );

@@ -1,11 +1,12 @@
-// The candidates of one step, and the parts that add up to the logit of the chosen piece.
+// One step of decoding: its candidates, and the parts that add up to the logit of the chosen piece.
 import { useState } from "preact/hooks";
-import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { describeSection, findLogits, listLabels, listWords } from "../network";
+import { describeSection, listLabels, listWords } from "../network";
 import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { AccountPart, LogitAccount, Manifest, Side, Step } from "../types";
+import { Candidates } from "./candidates";
 
 const FIRST_BARS = 12; // of heads and layers shown at first
 
@@ -16,39 +17,9 @@ export function OutputView() {
   if (!manifest || !step) return null;
   return (
     <div class="output-body">
-      <Candidates app={app} manifest={manifest} step={step} />
+      <Candidates manifest={manifest} step={step} />
       <LogitOrigin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
     </div>
-  );
-}
-
-function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
-  const logits = findLogits(manifest);
-  const isChosenBelow = !step.top.some((candidate) => candidate.id === step.chosen.id);
-  const shown = isChosenBelow ? [...step.top, step.chosen] : step.top;
-  const others = isChosenBelow ? step.others - step.chosen.prob : step.others;
-  const makeOpenCell = (id: number) => () => logits && app.goTo({ view: "cell", tensor: logits.name, index: [step.step, id] });
-  const bars = shown.map((candidate) => ({
-    label: candidate.piece,
-    value: candidate.prob,
-    shown: formatProbability(candidate.prob),
-    ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
-    ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
-  }));
-  const rest = { label: `the other ${formatCount(step.others_count - (isChosenBelow ? 1 : 0))}`, value: others, shown: formatProbability(others) };
-  return (
-    <section class="panel stack" aria-label="What could come next">
-      <h2>
-        Step {step.step + 1} of {manifest.steps.length}: after {quotePiece(step.input)}
-      </h2>
-      <Bars bars={[...bars, rest]} reach={1} caption="Probability of the next piece: softmax of the logits as they are" />
-      <p class="quiet">
-        {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(step.top.length + step.others_count)}; its logit is{" "}
-        <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
-        <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
-        {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
-      </p>
-    </section>
   );
 }
 

@@ -11,9 +11,9 @@ import {
   findStoryParts,
   makeFeedForwardFormula,
   makePositionFormula,
+  findStoryKey,
   STORY_TEXTS,
   type StoryReader,
-  type TextWriter,
 } from "../story_texts";
 import type { Code, Manifest, TensorRow } from "../types";
 
@@ -35,19 +35,39 @@ function chooseStoryPiece(app: App, manifest: Manifest): number {
 function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; number: number }) {
   const piece = chooseStoryPiece(app, manifest);
   const step = app.step.value;
-  const stops = makeStory(manifest, piece, step, app.source.act !== undefined);
+  const stops = makeStory(manifest, piece, app.source.act !== undefined);
   const stop = stops[number - 1];
+  const panel = useRef<HTMLElement>(null);
   const shown = useRef<number | null>(null);
+  const isElsewhere = stop !== undefined && isAwayFrom(app.place.value, stop);
   useEffect(() => {
-    // A link names its own place, so the story moves the picture only when it begins and when it goes on.
-    if (stop && (shown.current !== null || number === 1)) visitStop(app, manifest, stop);
+    // A link names its own place, so the story moves the picture only when it begins, goes on or takes another piece.
+    const isLinked = shown.current === null && number !== 1;
+    if (stop && !isLinked && (shown.current !== number || !isElsewhere)) visitStop(app, manifest, stop);
     shown.current = number;
-  }, [number]);
+  }, [number, piece, manifest.id]);
+  const reader = { piece, step, readValues: async (name: string) => (await app.loadTensor(name)).values };
+  useEffect(() => {
+    let isCurrent = true;
+    const isLinked = app.place.value.col !== undefined;
+    if (stop && !isElsewhere && !isLinked)
+      stop.findKey(reader).then(
+        (col) => isCurrent && col !== undefined && app.pointAt({ col }),
+        () => undefined, // the text says what was not captured
+      );
+    return () => {
+      isCurrent = false;
+    };
+  }, [number, piece, step, manifest.id, isElsewhere]);
+  useEffect(() => {
+    app.subjects.value = stop?.subjects ?? [];
+    const root = panel.current?.closest<HTMLElement>(".pellucid");
+    if (root && stop && !isElsewhere && app.host !== "widget") return keepInView(root, stop.subjects);
+  }, [number, piece, manifest.id, isElsewhere]);
+  useEffect(() => () => void (app.subjects.value = []), []);
   if (!stop) return null;
-  const { view, section } = app.place.value;
-  const isElsewhere = stop.place.view !== view || (stop.place.section !== undefined && stop.place.section !== section);
   return (
-    <section class="panel story-panel" aria-label={`Story, stop ${number} of ${STOP_COUNT}`}>
+    <section ref={panel} class="panel story-panel" aria-label={`Story, stop ${number} of ${STOP_COUNT}`}>
       <header class="row">
         <span class="quiet">
           Story {number} of {STOP_COUNT}
@@ -73,18 +93,62 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
   );
 }
 
+/** Tells whether another picture is shown than that of a stop. */
+function isAwayFrom(place: Place, stop: StoryStop): boolean {
+  return stop.place.view !== place.view || (stop.place.section !== undefined && stop.place.section !== place.section);
+}
+
 /** Moves the picture to a stop, and closes what an earlier place had opened. */
 function visitStop(app: App, manifest: Manifest, stop: StoryStop): void {
   const closed = { section: undefined, tensor: undefined, head: undefined, row: undefined, col: undefined, index: undefined };
   if (stop.isTimedLater && app.step.value === 0) app.step.value = Math.min(2, manifest.steps.length - 1);
-  const row = stop.isTimedLater && stop.place.row !== undefined ? { row: app.step.value } : {};
-  app.goTo({ ...closed, ...stop.place, ...row });
+  app.goTo({ ...closed, ...stop.place });
+}
+
+const SETTLING = 2500; // milliseconds in which numbers arrive and move what is below them
+
+/** Scrolls until what the story speaks of can be seen, also while numbers arrive, and until the reader scrolls; gives back how to stop. */
+function keepInView(root: HTMLElement, subjects: readonly string[]): () => void {
+  const centre = root.querySelector(".centre");
+  if (!centre) return () => undefined;
+  const observer = new ResizeObserver(() => scrollToSubjects(root, subjects));
+  const events = ["wheel", "touchmove", "pointerdown"] as const;
+  const stop = () => {
+    observer.disconnect();
+    clearTimeout(wait);
+    for (const event of events) root.removeEventListener(event, stop);
+  };
+  const wait = setTimeout(stop, SETTLING);
+  for (const event of events) root.addEventListener(event, stop, { passive: true });
+  observer.observe(centre);
+  for (const element of centre.querySelectorAll(".view")) observer.observe(element);
+  return stop;
+}
+
+const MARGIN = 12; // pixels around what is scrolled to
+
+/** Scrolls the page so that the first subject is wholly in view, with as many of the others as fit above a story at the lower edge. */
+function scrollToSubjects(root: HTMLElement, subjects: readonly string[]): void {
+  const boxes = subjects.flatMap((name) => root.querySelector(`[data-subject="${CSS.escape(name)}"]`)?.getBoundingClientRect() ?? []);
+  const [first] = boxes;
+  if (!first) return;
+  const story = root.querySelector<HTMLElement>(".story");
+  const isBelow = story !== null && getComputedStyle(story).position === "sticky" && story.offsetWidth > 0.9 * root.clientWidth;
+  const room = innerHeight - (isBelow ? story.offsetHeight : 0);
+  let { top, bottom } = first;
+  for (const box of boxes) {
+    const [higher, lower] = [Math.min(top, box.top), Math.max(bottom, box.bottom)];
+    if (lower - higher + 2 * MARGIN <= room) [top, bottom] = [higher, lower];
+  }
+  if (top >= MARGIN && bottom <= room - MARGIN) return;
+  const goal = bottom - top + 2 * MARGIN > room ? MARGIN : (room - (bottom - top)) / 2;
+  scrollBy({ top: top - goal, behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth" });
 }
 
 function StopText({ app, stop, piece, step, traceKey }: { app: App; stop: StoryStop; piece: number; step: number; traceKey: string }) {
   const readValues = async (name: string) => (await app.loadTensor(name)).values;
   const loaded = useLoaded(() => stop.writeText({ piece, step, readValues }), `${traceKey} ${piece} ${step}`);
-  const hint = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
+  const hint = app.host === "file" ? " A file written by “pellucid explain … --html FILE --keep float16” has these numbers." : "";
   if (loaded.state === "missing") return <Missing message={loaded.message + hint} />;
   return (
     <p class="story-text" aria-live="polite">
@@ -149,33 +213,48 @@ interface StoryStop {
   formula: JSX.Element;
   writeText(reader: StoryReader): Promise<RichText>;
   suggestion: string;
+  /** What the stop speaks of, the most important first: names of tensors, or of parts of a view. */
+  subjects: string[];
+  /** Finds the key that the text names; undefined where it names none. */
+  findKey(reader: StoryReader): Promise<number | undefined>;
 }
 
-/** Makes the fourteen stops for the source piece and the step that are looked at. */
-export function makeStory(manifest: Manifest, piece: number, step: number, canAct: boolean): StoryStop[] {
+/** Makes the fourteen stops for the source piece that is looked at. */
+export function makeStory(manifest: Manifest, piece: number, canAct: boolean): StoryStop[] {
   const story = findStoryParts(manifest);
   const findRow = (name: string | undefined) => (name === undefined ? null : (findTensorRow(manifest, name) ?? null));
-  const placeHead = (parts: AttentionParts | null, position: number): Place =>
-    parts ? { view: "head", section: parts.section, head: 0, row: position } : { view: "map" };
+  const placeHead = (parts: AttentionParts | null): Place =>
+    parts ? { view: "head", section: parts.section, head: 0, ...(parts.queryDim === "S" && { row: piece }) } : { view: "map" };
   const placeCell = (tensor: TensorRow | null, ...index: number[]): Place =>
     tensor ? { view: "cell", tensor: tensor.name, index } : { view: "map" };
   const { encoderSelf, decoderSelf, cross } = story;
-  const makeStop = (title: string, place: Place, tensor: TensorRow | null, formula: JSX.Element, writer: TextWriter, suggestion: string): StoryStop => ({
+  const makeStop = (
+    title: string,
+    place: Place,
+    subjects: (string | undefined)[],
+    tensor: TensorRow | null,
+    formula: JSX.Element,
+    text: keyof typeof STORY_TEXTS,
+    suggestion: string,
+  ): StoryStop => ({
     title,
     place,
-    isTimedLater: writer === STORY_TEXTS.mask || writer === STORY_TEXTS.crossing || writer === STORY_TEXTS.logits,
+    subjects: subjects.filter((name) => name !== undefined),
+    isTimedLater: text === "mask" || text === "crossing" || text === "logits",
     tensor,
     formula,
-    writeText: (reader: StoryReader) => writer(story, reader),
+    writeText: (reader) => STORY_TEXTS[text](story, reader),
+    findKey: (reader) => findStoryKey(text, story, reader),
     suggestion,
   });
   return [
     makeStop(
       "A sentence comes in",
       { view: "map" },
+      ["translation"],
       story.logits,
       display(line("P ( y | x ) =", over("∏", "t"), "P ( y_t | y_{<t} , x )")),
-      STORY_TEXTS.sentence,
+      "sentence",
       canAct
         ? "Press / and type a sentence of your own; everything here is then computed again."
         : "This is a file with one sentence; to type your own, open the model with pellucid serve.",
@@ -183,108 +262,121 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
     makeStop(
       "Cut into pieces",
       { view: "tokens" },
+      ["pieces"],
       story.embedding,
       display('"sentence" → "pieces" → "ids"'),
-      STORY_TEXTS.pieces,
+      "pieces",
       "Click a piece: it stays outlined in every picture until you press Esc.",
     ),
     makeStop(
       "Each id picks a vector",
       placeCell(story.embedding, piece, 0),
+      ["cell"],
       story.embedding,
       story.embedding ? makeFormula(story.embedding.op) : display("x_p = table [ id_p ]"),
-      STORY_TEXTS.embedding,
-      "Go to another number of the vector with the right arrow key.",
+      "embedding",
+      "Go to the next numbers of the vector with the right arrow key, or click a number to see where it comes from.",
     ),
     makeStop(
       "Where it stands",
       story.positions ? { view: "positions" } : story.rotatedQueries ? placeCell(story.rotatedQueries, 0, piece, 0) : { view: "map" },
+      [story.positions?.name ?? "cell"],
       story.positions ?? story.rotatedQueries,
       makePositionFormula(story),
-      STORY_TEXTS.positions,
+      "positions",
       story.positions
-        ? "Move over two neighbouring rows, then over two that are far apart, and compare their similarity."
+        ? "Look below at how alike two positions are: neighbours are, and two that are far apart are not."
         : "Type the same words in another order and see whether the translation changes.",
     ),
     makeStop(
       "Three vectors from one",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
+      [encoderSelf?.q, encoderSelf?.k, encoderSelf?.v],
       findRow(encoderSelf?.q),
       display("q = x W_Q + b_Q", "k = x W_K + b_K", "v = x W_V + b_V"),
-      STORY_TEXTS.projections,
-      "Go through the heads with [ and ]: each has matrices of its own.",
+      "projections",
+      "Go through the heads, with [ and ] or the buttons above: each has matrices of its own.",
     ),
     makeStop(
       "Every query meets every key",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
+      [encoderSelf?.products],
       findRow(encoderSelf?.products),
       display(line("q · k =", over("∑", "e"), "q_e k_e"), '"all at once:" Q K^T'),
-      STORY_TEXTS.products,
-      "Open a number of the products with Enter to see it as a sum.",
+      "products",
+      "Click a number of the products, then “how this number is computed”: it opens as a sum.",
     ),
     makeStop(
       "Scaled down",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
+      [encoderSelf?.scores, encoderSelf?.products],
       findRow(encoderSelf?.scores),
       display(line("scores =", fraction("Q K^T", root("d_k")))),
-      STORY_TEXTS.scores,
+      "scores",
       "Compare the colours of products and scores: the pattern is the same, only the scale in the legend differs.",
     ),
     makeStop(
       "What must not be seen",
-      placeHead(decoderSelf ?? encoderSelf, decoderSelf ? step : piece),
+      placeHead(decoderSelf ?? encoderSelf),
+      [(decoderSelf ?? encoderSelf)?.allowed],
       findRow((decoderSelf ?? encoderSelf)?.allowed),
       display('a_{q,k} = 1 "where" k ≤ q , "else" 0'),
-      STORY_TEXTS.mask,
-      "Go to the next step with the . key: with every step one more column can be read.",
+      "mask",
+      "Go to the next step, with the . key or the › button on top: with every step one more column can be read.",
     ),
     makeStop(
       "Scores become weights",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
+      [encoderSelf?.pattern, encoderSelf?.scores],
       findRow(encoderSelf?.pattern),
       display(line("α_{q,k} =", fraction(power("e", "s_{q,k}"), line(over("∑", "j"), power("e", "s_{q,j}"))))),
-      STORY_TEXTS.pattern,
+      "pattern",
       "Guess which piece gets the largest weight in a row, then check.",
     ),
     makeStop(
       "Reading with the weights",
-      placeHead(encoderSelf, piece),
+      placeHead(encoderSelf),
+      [encoderSelf?.headOutput, encoderSelf?.pattern],
       findRow(encoderSelf?.output),
       display(line("z_q =", over("∑", "k"), "α_{q,k} v_k"), "output = ( z^1 ; z^2 ; … ) W_O + b_O"),
-      STORY_TEXTS.mixture,
-      "Open a number of the head's output with Enter: it is the weights times the values.",
+      "mixture",
+      "Click a number of the head's output, then “how this number is computed”: it is the weights times the values.",
     ),
     makeStop(
       "Add, norm, think, repeat",
       story.activation ? { view: "block", section: getSection(story.activation.name) } : { view: "map" },
+      [story.activation?.name],
       story.activation,
       makeFeedForwardFormula(story),
-      STORY_TEXTS.feedForward,
+      "feedForward",
       "Open the same block one layer up with } and see which units are active there.",
     ),
     makeStop(
       "The decoder looks back at the source",
-      placeHead(cross, step),
+      placeHead(cross),
+      [cross?.pattern],
       findRow(cross?.pattern),
       display(line("cross = softmax (", fraction("Q_{decoder} K_{encoder}^T", root("d_k")), ") V_{encoder}")),
-      STORY_TEXTS.crossing,
-      "Go back and forth with the , and . keys: the attended source piece moves with the word that is written.",
+      "crossing",
+      "Go back and forth with the , and . keys or the ‹ and › buttons: the attended source piece moves with the word that is written.",
     ),
     makeStop(
       "One number for each piece",
       { view: "output" },
+      ["candidates"],
       story.logits,
       display(line("P ( piece ) =", fraction(power("e", "logit"), line(over("∑", '"all pieces"'), power("e", "logit"))))),
-      STORY_TEXTS.logits,
+      "logits",
       "Look at what adds to its logit, then compare with the runner-up.",
     ),
     makeStop(
       "Write it down and go on",
       { view: manifest.tree ? "beam" : "output" },
+      [manifest.tree ? "beam" : "candidates"],
       story.logits,
       display(line("log P ( y | x ) =", over("∑", "t"), "log P ( y_t | y_{<t} , x )")),
-      STORY_TEXTS.search,
-      manifest.tree && canAct ? "Click a dashed node, then open its trace with the button below the tree." : "Go back to the first step with the , key and walk through all of them.",
+      "search",
+      manifest.tree && canAct ? "Click a dashed node: every picture then shows the trace of that candidate. Click the last node of the thick path to come back." : "Go back to the first step with the , key and walk through all of them.",
     ),
   ];
 }

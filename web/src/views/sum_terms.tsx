@@ -29,6 +29,7 @@ export function SumTerms(props: { sum: Sum }) {
   return (
     <section class="panel sum-panel">
       <h3>{sum.caption}</h3>
+      <WorkedLine sum={sum} at={current} />
       <div class="sum-layout">
         {sum.terms.length > 2 ? (
           <div
@@ -67,7 +68,7 @@ export function SumTerms(props: { sum: Sum }) {
           </div>
         ) : null}
         <table class="terms-table">
-          <caption>{describeShown(sum.terms.length)}</caption>
+          <caption>{describeShown(sum.terms, current)}</caption>
           <thead>
             <tr>
               <th scope="col">at</th>
@@ -79,9 +80,13 @@ export function SumTerms(props: { sum: Sum }) {
             </tr>
           </thead>
           <tbody>
-            {chooseRows(sum, current).map((index) => (
-              <TermRow sum={sum} at={index} picked={index === current} />
+            {chooseRows(sum, current).map((index, i, rows) => (
+              <>
+                <SkippedRow count={index - (rows[i - 1] ?? -1) - 1} columns={sum.operandNames.length + 3} />
+                <TermRow sum={sum} at={index} picked={index === current} />
+              </>
             ))}
+            <SkippedRow count={sum.terms.length - 1 - (chooseRows(sum, current).at(-1) ?? 0)} columns={sum.operandNames.length + 3} />
           </tbody>
           <tfoot>
             <tr>
@@ -96,6 +101,58 @@ export function SumTerms(props: { sum: Sum }) {
         </table>
       </div>
     </section>
+  );
+}
+
+/** Says how one term is computed and what it adds to, in one line. */
+function WorkedLine(props: { sum: Sum; at: number }) {
+  const { sum, at } = props;
+  const term = sum.terms[at];
+  if (!term) return null;
+  const before = sum.terms.slice(0, at).reduce((total, earlier) => total + earlier.value, 0);
+  const [first, second] = term.operands;
+  const isProduct = first && second && Math.abs(first.value * second.value - term.value) <= 1e-6 * Math.abs(term.value);
+  const others = sum.terms.length - 1;
+  return (
+    <p class="worked-line">
+      At <Piece text={term.label} />:{" "}
+      {term.masked ? (
+        "masked, so nothing is added"
+      ) : (
+        <>
+          {isProduct ? (
+            <>
+              <ShownNumber value={first.value} /> × <ShownNumber value={second.value} /> = <ShownNumber value={term.value} />
+            </>
+          ) : (
+            <>
+              {sum.termName} <ShownNumber value={term.value} />
+            </>
+          )}
+          {at === 0 ? ", the first to be added" : <>, added to <ShownNumber value={before} /> makes <ShownNumber value={before + term.value} /></>}
+        </>
+      )}
+      {others > 0 && (
+        <>
+          ; all {sum.terms.length} together make <ShownNumber value={sum.value} />
+        </>
+      )}
+      .
+    </p>
+  );
+}
+
+function ShownNumber(props: { value: number }) {
+  return <Value shown={formatNumber(props.value)} exact={formatExact(props.value)} />;
+}
+
+/** Stands for the terms between two rows of the table. */
+function SkippedRow(props: { count: number; columns: number }) {
+  if (props.count <= 0) return null;
+  return (
+    <tr class="skipped-terms quiet">
+      <td colSpan={props.columns}>… {props.count === 1 ? "1 smaller term" : `${props.count} smaller terms`} …</td>
+    </tr>
   );
 }
 
@@ -145,8 +202,10 @@ export function makeCellPlace(operand: { name: string; index: number[] }) {
   return { view: "cell" as const, tensor: operand.name, index: operand.index };
 }
 
-function describeShown(terms: number): string {
-  return terms > FEW ? `the ${SHOWN} largest of ${terms} and the one picked` : "term by term";
+function describeShown(terms: Term[], picked: number): string {
+  if (terms.length <= FEW) return "term by term, in the order they are added";
+  const isAmongLargest = sortBySize(terms).slice(0, SHOWN).includes(picked);
+  return `the ${SHOWN} largest of ${terms.length}${isAmongLargest ? "" : " and the one picked"}, in the order they are added`;
 }
 
 /** Chooses the term that is picked at first: the cell's own, else the largest. */
@@ -160,10 +219,11 @@ function sortBySize(terms: Term[]): number[] {
   return order.sort((a, b) => Math.abs(terms[b]?.value ?? 0) - Math.abs(terms[a]?.value ?? 0));
 }
 
+/** Chooses the largest terms and the one picked, in the order they are added, so that the running sum can be followed. */
 function chooseRows(sum: Sum, picked: number): number[] {
   if (sum.terms.length <= FEW) return sum.terms.map((_, i) => i);
   const top = sortBySize(sum.terms).slice(0, SHOWN);
-  return top.includes(picked) ? top : [...top, picked];
+  return [...new Set([...top, picked])].sort((one, other) => one - other);
 }
 
 function computeRunningSums(terms: Term[]): number[] {

@@ -27,7 +27,7 @@ export function TokensView() {
 
 function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: string; dim: "S" | null }) {
   return (
-    <section class="panel stack" aria-label={title}>
+    <section class="panel stack" aria-label={title} data-subject={dim === "S" ? "pieces" : undefined}>
       <h2>{title}</h2>
       <dl class="token-stages">
         <dt>As written</dt>
