@@ -325,7 +325,7 @@ def disturb_run(training: Training, command: Callable[[Training, Path], list[obj
 def test_whichever_write_a_disk_refuses_a_run_goes_on_from_whole_files_to_the_same_bits(training, tmp_path, command):
     calls = training.count_calls(command, tmp_path / "out")
     assert calls > 60
-    for n in spread_calls(calls, 6, first=calls // 2):
+    for n in spread_calls(calls, 4, first=calls // 2):
         assert disturb_run(training, command, tmp_path / "out", n)
         shutil.rmtree(tmp_path / "out")
 

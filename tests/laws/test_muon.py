@@ -199,6 +199,7 @@ def test_two_workers_train_the_same_model_as_one_to_the_bit(muon_run, tmp_path):
     assert_same_end(out, tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_two_workers_that_share_a_model_have_the_losses_of_one(muon_run, tmp_path):
     run, out = muon_run
     sharded = replace(run, train=replace(run.train, shard_model=True))

@@ -220,6 +220,7 @@ assert torch._dynamo.utils.counters["frames"]["ok"]
 """
 
 
+@pytest.mark.slow
 def test_compiled_layers_give_the_same_loss_and_gradient():
     """Layers are traced and differentiated by torch.compile, but not turned into machine code: that takes minutes.
 

@@ -197,10 +197,10 @@ def distinct_tables(bundle: Bundle) -> dict[str, str]:
     """Return the tables of a model that are not shared with another, and what each does, in words."""
     tie = bundle.model.config.tie
     if tie == "all":
-        return {"source": "read by the encoder, read by the decoder, and written: one table for all three"}
+        return {"source": "encoder, decoder and output, which share one"}
     if tie == "decoder":
-        return {"source": "read by the encoder", "target": "read by the decoder, and written: one table for both"}
-    return {"source": "read by the encoder", "target": "read by the decoder", "output": "what makes the logits"}
+        return {"source": "encoder", "target": "decoder and output, which share one"}
+    return {"source": "encoder", "target": "decoder", "output": "output"}
 
 
 def distinct_table(bundle: Bundle, side: str) -> Embeddings:

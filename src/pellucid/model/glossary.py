@@ -44,10 +44,10 @@ def glossary(c: ModelConfig) -> list[TensorRow]:
     """
     return [
         *_stack_rows(
-            c, "encoder", "source", "S", c.encoder_layers, "memory", "what the encoder made of each source piece"
+            c, "encoder", "source", "S", c.encoder_layers, "memory", "the output of the encoder for each source piece"
         ),
         *_stack_rows(
-            c, "decoder", "target", "T", c.decoder_layers, "states", "what the decoder knows at each position"
+            c, "decoder", "target", "T", c.decoder_layers, "states", "the output of the decoder at each position"
         ),
         TensorRow(
             "logits", "B T V", "a number for each piece that could come next", "states U^T, U the output embedding"
@@ -88,7 +88,10 @@ def _stack_rows(
                 else _attention_rows(c, prefix, sublayer_input, position)
             )
             yield TensorRow(
-                f"{residual}.sum", stream, "what came in plus what the part adds", f"{x} + dropout({prefix}.output)"
+                f"{residual}.sum",
+                stream,
+                "input of the sublayer plus its output",
+                f"{x} + dropout({prefix}.output)",
             )
             # Post-norm: the norm comes behind the sum, and is what the next sublayer reads.
             if not c.norm_first:
@@ -111,13 +114,14 @@ def _attention_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Itera
         )
     else:
         allowed = TensorRow(
-            "allowed", "1 1 T T", "itself and the past, never the future", "key position <= query position"
+            "allowed",
+            "1 1 T T",
+            "each position reads itself and earlier ones only",
+            "key position <= query position",
         )
     for row in (
         TensorRow("q", f"B H {position} E", "what each position looks for", f"{x} Wq + bq, split into heads{rotated}"),
-        TensorRow(
-            "k", f"B H {key} E", "what each position offers to be found by", f"{y} Wk + bk, split into heads{rotated}"
-        ),
+        TensorRow("k", f"B H {key} E", "what each position can be found by", f"{y} Wk + bk, split into heads{rotated}"),
         TensorRow("v", f"B H {key} E", "what each position gives when it is read", f"{y} Wv + bv, split into heads"),
         TensorRow("products", f"B H {position} {key}", "how well each query fits each key", "q k^T"),
         *(
@@ -127,7 +131,7 @@ def _attention_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Itera
         TensorRow(
             "scores",
             f"B H {position} {key}",
-            "the products at a scale that keeps the softmax soft",
+            "the products, divided so that the softmax is not too sharp",
             "products / sqrt(E) + position_bias" if biased else "products / sqrt(E)",
         ),
         allowed,
@@ -149,13 +153,11 @@ def _feed_forward_rows(c: ModelConfig, prefix: str, x: str, position: str) -> It
     """Yield the rows of one feed-forward network, which reads the tensor named `x`."""
     # swiglu: W1 makes gates and values, which become one row of width F when they are multiplied.
     width = "2F" if c.activation == "swiglu" else "F"
-    yield TensorRow(
-        f"{prefix}.inner", f"B {position} {width}", "how strongly each inner unit is addressed", f"{x} W1 + b1"
-    )
+    yield TensorRow(f"{prefix}.inner", f"B {position} {width}", "the input of each inner unit", f"{x} W1 + b1")
     yield TensorRow(
         f"{prefix}.active",
         f"B {position} F",
-        "how strongly each inner unit answers",
+        "the output of each inner unit",
         _ACTIVATION_FORMULAS[c.activation],
     )
     yield TensorRow(f"{prefix}.output", f"B {position} D", "what the feed-forward adds", "dropout(active) W2 + b2")
