@@ -1,6 +1,7 @@
 """Times searching in this checkout beside another checkout, in pairs: the same models, texts, beams and batches.
 
-    python -m benchmarks.one_model OTHER [--model runs/demo/best] [--rounds 9] [--page benchmarks/results/one-model.md]
+    python -m benchmarks.one_model OTHER [--model runs/demo/best] [--rounds 9] [--threads 1 2]
+        [--page benchmarks/results/one-model.md]
 
 OTHER is a checkout of an earlier commit (`git worktree add ../before 83d6827`). Each checkout runs in a process of its
 own and loads the same model directories; the two take turns at every measurement, and who begins changes each round.
@@ -52,7 +53,7 @@ def main() -> None:
             size: options.model if size == "tiny" else save_random_model(options.model, size, Path(folder))
             for size in SIZES
         }
-        for threads in (1, 2):
+        for threads in options.threads:
             workers = [start_worker(checkout, threads) for checkout in (options.other, ROOT)]
             for size, directory in models.items():
                 for beam in (1, 4):
@@ -76,6 +77,7 @@ def main() -> None:
 def parse_options(words: list[str]) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.one_model", description=__doc__)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads to measure with")
     parser.add_argument("other", type=Path, help="checkout of the commit to compare with")
     parser.add_argument("--model", type=Path, default=ROOT / "runs" / "demo" / "best", help="a trained tiny model")
     parser.add_argument("--rounds", type=int, default=9)
@@ -171,7 +173,8 @@ def page_lines(options: argparse.Namespace, rows: list[str]) -> list[str]:
     return [
         "# Searching with the model itself",
         "",
-        f"    python -m benchmarks.one_model OTHER --rounds {options.rounds}",
+        f"    python -m benchmarks.one_model OTHER --rounds {options.rounds} --threads "
+        f"{' '.join(map(str, options.threads))}",
         "",
         f"Before: commit {commits[0]}, whose searches ran a second decoder. After: {commits[1]}, whose searches run "
         f"the model. {platform.processor() or platform.machine()}, {os.cpu_count()} processors, torch, float32. CPU "

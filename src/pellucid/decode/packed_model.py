@@ -26,7 +26,7 @@ _packing = Lock()
 class PackedWeight(Tensor):
     """A matrix that knows a second copy of itself, in the layout in which oneDNN multiplies a few rows fastest.
 
-    `F.linear` with such a matrix takes a half to nine tenths of the usual time for few rows, in the same precision
+    `F.linear` with such a matrix takes a half to nine tenths of the usual time for a few rows, in the same precision
     (benchmarks/results/translate.md). For everything else it is the plain matrix.
     """
 
@@ -49,6 +49,11 @@ class PackedWeight(Tensor):
         """Return x W^T + b; shapes as for `F.linear`."""
         # The operator is quickest with a matrix of rows: of a batch of sequences it makes one itself, more slowly.
         rows = x.reshape(-1, x.shape[-1])
+        # One row is the product of a matrix and a vector, which has nothing to gain from packing: with the plain matrix
+        # a greedy search of one sentence takes four fifths of the time (benchmarks/results/one-model.md).
+        if len(rows) == 1 and x.dtype == torch.float32:
+            with torch._C.DisableTorchFunctionSubclass():
+                return F.linear(x, self, bias)
         packed = self.pack() if self.packed is None else self.packed
         return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "").view(*x.shape[:-1], -1)
 
