@@ -35,11 +35,11 @@ for line in sys.stdin:
         models[job["directory"]] = pellucid.load(job["directory"], engine="torch")
     model = models[job["directory"]]
     cpu, wall = time.process_time(), time.perf_counter()
-    found = model.translate(job["lines"], beam=job["beam"], batch=job["batch"], max_extra=20, repetition="keep")
+    translations = model.translate(job["lines"], beam=job["beam"], batch=job["batch"], max_extra=20, repetition="keep")
     took = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
     took["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    took["texts"], took["scores"] = [one.text for one in found], [one.score for one in found]
-    took["pieces"] = sum(len(one.pieces) for one in found)
+    took["texts"], took["scores"] = [translation.text for translation in translations], [translation.score for translation in translations]
+    took["pieces"] = sum(len(translation.pieces) for translation in translations)
     print(json.dumps(took), flush=True)
 """
 
