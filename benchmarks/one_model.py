@@ -38,7 +38,8 @@ for line in sys.stdin:
     translations = model.translate(job["lines"], beam=job["beam"], batch=job["batch"], max_extra=20, repetition="keep")
     took = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
     took["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    took["texts"], took["scores"] = [translation.text for translation in translations], [translation.score for translation in translations]
+    took["texts"] = [translation.text for translation in translations]
+    took["scores"] = [translation.score for translation in translations]
     took["pieces"] = sum(len(translation.pieces) for translation in translations)
     print(json.dumps(took), flush=True)
 """
