@@ -84,7 +84,7 @@ def assert_same_text(directory: Path, folder: Path, lines: list[str]) -> None:
     assert len(set(ours)) > len(set(lines)) // 3, "the model says something of its own for most lines"
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", [pytest.param("pre", marks=pytest.mark.slow), "post"])
 def test_the_real_converter_and_transformers_write_what_we_write(tmp_path: Path, norm: Literal["pre", "post"]):
     train_model(tmp_path / "ours", norm)
     assert_same_text(tmp_path / "ours", tmp_path, phrases(200, seed=2)[0])
