@@ -19,7 +19,7 @@ import torch
 torch.set_num_threads(1)
 
 # Every shape in a signature of the model and its loss is checked at every call of the tests named here. In the others,
-# which make the same calls thousands of times, that would take two thirds of the time.
+# which make the same calls thousands of times, that took up to two thirds of the time.
 SHAPES_CHECKED = (
     "articles",
     "inspect",
