@@ -58,9 +58,14 @@ export function useArrival<E extends HTMLElement>(place: string): RefObject<E | 
 
 /** Tells whether no element of the page has the focus. */
 function isFocusLost(element: HTMLElement): boolean {
-  const root = element.getRootNode();
-  const active = root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
+  const active = getActiveElement(element);
   return active === null || active === document.body;
+}
+
+/** Gets the focused element of the document, or of the shadow tree, that an element is in. */
+export function getActiveElement(element: Element): Element | null {
+  const root = element.getRootNode();
+  return root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
 }
 
 /** Scrolls a row of controls sideways until the current one is in view, again whenever `current` changes. */

@@ -215,6 +215,11 @@ function mean(values: readonly number[]): number {
   return values.length ? values.reduce((a, b) => a + b, 0) / values.length : NaN;
 }
 
+/** Adds up some numbers. */
+export function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
 /** Counts the pieces that can be written: the likeliest of a step, and all others. */
 export function countPieces(manifest: Manifest): number {
   const step = manifest.steps[0];

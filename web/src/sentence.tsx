@@ -1,7 +1,7 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
-import { useApp, useCurrentInView } from "./hooks";
+import { getActiveElement, useApp, useCurrentInView } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
 import { Piece } from "./parts";
@@ -83,7 +83,7 @@ function SentenceForm() {
     setBeam(Number(manifest.run.search.beam));
     if (isTyping.current) return;
     setText(manifest.sentence);
-    requestAnimationFrame(() => isFocused(box.current) && box.current?.select());
+    requestAnimationFrame(() => box.current && getActiveElement(box.current) === box.current && box.current.select());
   }, [manifest]);
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -130,11 +130,6 @@ function SentenceForm() {
       <RareWords text={text} />
     </div>
   );
-}
-
-function isFocused(element: Element | null): boolean {
-  const root = element?.getRootNode();
-  return (root instanceof Document || root instanceof ShadowRoot) && root.activeElement === element;
 }
 
 const TYPING_PAUSE = 350; // milliseconds without a letter before words are looked up

@@ -57,13 +57,12 @@ def save_html(
     require_writable(path, keep)
     manifest = _manifest_for_file(trace)
     chosen = keep or choose_keep(manifest)
-    if say and chosen != "float16" and keep is None:
-        whole = format_size(estimate_size(manifest, "float16"))
-        say(f"{path} keeps the attention maps only; with every number it would have {whole}: --keep float16")
     if say:
+        if keep is None and chosen == "maps":
+            whole = format_size(estimate_size(manifest, "float16"))
+            say(f"{path} keeps the attention maps only; with every number it would have {whole}: --keep float16")
         say(f"{path} will have at most {format_size(estimate_size(manifest, chosen))}")
-    keep = chosen
-    data = page_html(trace, manifest, keep).encode()
+    data = page_html(trace, manifest, chosen).encode()
     with atomic_file(path) as write:
         write(data)
     return len(data)

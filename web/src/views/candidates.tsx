@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
-import { computeDrawingChances, type Drawing } from "../measures";
+import { computeDrawingChances, type Drawing, sumOf } from "../measures";
 import { findLogits } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
 import type { Candidate, Manifest, Step } from "../types";
@@ -65,7 +65,7 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
 
 /** Computes the probability of all pieces that are not shown, from those that the trace has. */
 function computeOthers(step: Step, shown: Candidate[]): number {
-  const isShown = (candidate: Candidate) => shown.some((each) => each.id === candidate.id);
+  const isShown = (candidate: Candidate) => shown.some((other) => other.id === candidate.id);
   const unlisted = sumOf(step.top.filter((candidate) => !isShown(candidate)).map((candidate) => candidate.prob));
   const isCounted = step.top.some((candidate) => candidate.id === step.chosen.id); // else it is one of the others
   return step.others + unlisted - (isCounted ? 0 : step.chosen.prob);
@@ -73,7 +73,7 @@ function computeOthers(step: Step, shown: Candidate[]): number {
 
 /** Computes the chances of all pieces at a step with these settings; null where they change nothing, or before the logits have come. */
 function useDrawingChances(name: string | null, step: number, drawing: Drawing): Float64Array | null {
-  const loaded = useTensor(name ?? "");
+  const loaded = useTensor(name ?? ""); // before any setting is changed, so that the bars follow at once
   const isPlain = drawing.temperature === 1 && drawing.topK === 0 && drawing.topP === 1;
   if (isPlain || loaded.state !== "ready") return null;
   const width = loaded.value.row.shape.at(-1) ?? 0;
@@ -86,36 +86,14 @@ function DrawingControls(props: { drawing: Drawing; onChange: (drawing: Drawing)
   return (
     <fieldset class="drawing">
       <legend>If the piece were drawn by chance</legend>
-      <label>
-        Temperature{" "}
-        <input
-          type="range"
-          min={0.1}
-          max={2}
-          step={0.1}
-          value={drawing.temperature}
-          onInput={(event) => onChange({ ...drawing, temperature: event.currentTarget.valueAsNumber })}
-        />{" "}
-        {drawing.temperature}
-      </label>
+      <Slider label="Temperature" step={0.1} largest={2} value={drawing.temperature} onPick={(temperature) => onChange({ ...drawing, temperature })} />
       <Menu
         label="Top-k"
         value={String(drawing.topK)}
         options={TOP_K_CHOICES.map((count) => [String(count), count === 0 ? "all pieces" : `the likeliest ${count}`])}
         onPick={(count) => onChange({ ...drawing, topK: Number(count) })}
       />
-      <label>
-        Top-p{" "}
-        <input
-          type="range"
-          min={0.05}
-          max={1}
-          step={0.05}
-          value={drawing.topP}
-          onInput={(event) => onChange({ ...drawing, topP: event.currentTarget.valueAsNumber })}
-        />{" "}
-        {drawing.topP}
-      </label>
+      <Slider label="Top-p" step={0.05} largest={1} value={drawing.topP} onPick={(topP) => onChange({ ...drawing, topP })} />
       <button type="button" class="button" disabled={drawing === PLAIN} onClick={() => onChange(PLAIN)}>
         As they are
       </button>
@@ -129,6 +107,13 @@ function DrawingControls(props: { drawing: Drawing; onChange: (drawing: Drawing)
   );
 }
 
-function sumOf(values: number[]): number {
-  return values.reduce((sum, value) => sum + value, 0);
+/** Picks a number from one step to the largest. */
+function Slider(props: { label: string; step: number; largest: number; value: number; onPick: (value: number) => void }) {
+  const { label, step, largest, value, onPick } = props;
+  return (
+    <label>
+      {label}{" "}
+      <input type="range" min={step} max={largest} step={step} value={value} onInput={(event) => onPick(event.currentTarget.valueAsNumber)} /> {value}
+    </label>
+  );
 }

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
+import { sumOf } from "../measures";
 import { describeSection, listLabels, listWords } from "../network";
 import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
@@ -184,8 +185,4 @@ export function sumByWord(values: number[], side: Side): LabelledValue[] {
 export function parseHeadPart(part: AccountPart): { section: string; head: number } | null {
   const [, section, head] = /^(.+)\.head\.(\d+)$/.exec(part.name) ?? [];
   return section === undefined ? null : { section, head: Number(head) };
-}
-
-function sumOf(values: number[]): number {
-  return values.reduce((sum, value) => sum + value, 0);
 }

@@ -26,6 +26,7 @@ export function SumTerms(props: { sum: Sum }) {
   const strips = sum.operandNames
     .map((name, operand) => ({ name, operand, values: sum.terms.map((term) => term.operands[operand]?.value ?? 0) }))
     .filter(({ values }) => values.some((value) => value !== values[0]));
+  const rows = chooseRows(sum, current);
   return (
     <section class="panel sum-panel">
       <h3>{sum.caption}</h3>
@@ -80,13 +81,13 @@ export function SumTerms(props: { sum: Sum }) {
             </tr>
           </thead>
           <tbody>
-            {chooseRows(sum, current).map((index, i, rows) => (
+            {rows.map((index, i) => (
               <>
                 <SkippedRow count={index - (rows[i - 1] ?? -1) - 1} columns={sum.operandNames.length + 3} />
                 <TermRow sum={sum} at={index} picked={index === current} />
               </>
             ))}
-            <SkippedRow count={sum.terms.length - 1 - (chooseRows(sum, current).at(-1) ?? 0)} columns={sum.operandNames.length + 3} />
+            <SkippedRow count={sum.terms.length - 1 - (rows.at(-1) ?? 0)} columns={sum.operandNames.length + 3} />
           </tbody>
           <tfoot>
             <tr>
@@ -109,7 +110,7 @@ function WorkedLine(props: { sum: Sum; at: number }) {
   const { sum, at } = props;
   const term = sum.terms[at];
   if (!term) return null;
-  const before = sum.terms.slice(0, at).reduce((total, earlier) => total + earlier.value, 0);
+  const before = computeRunningSums(sum.terms)[at - 1] ?? 0;
   const [first, second] = term.operands;
   const isProduct = first && second && Math.abs(first.value * second.value - term.value) <= 1e-6 * Math.abs(term.value);
   const others = sum.terms.length - 1;
