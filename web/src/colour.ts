@@ -114,7 +114,7 @@ export function chooseInk(colour: Colour): string {
 
 /** Measures the contrast of two colours, 1 to 21 (WCAG 2.2, relative luminance). */
 export function measureContrast(first: Colour, second: Colour): number {
-  const [low, high] = [measureLuminance(first), measureLuminance(second)].sort((a, b) => a - b) as [number, number];
+  const [low, high] = [measureLuminance(first), measureLuminance(second)].sort((one, other) => one - other) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
 

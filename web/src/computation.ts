@@ -316,7 +316,7 @@ async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">, row: T
   const scores = await readCells(numbers, op.inputs[0], index);
   const allowed = await Promise.all(scores.map((score) => readCell(numbers, op.inputs[1], score.index)));
   const readable = scores.filter((_, k) => allowed[k]?.value !== 0).map((score) => score.value);
-  const largest = readable.reduce((a, b) => (b > a || Number.isNaN(b) ? b : a), Number.NEGATIVE_INFINITY);
+  const largest = readable.reduce((most, value) => (value > most || Number.isNaN(value) ? value : most), Number.NEGATIVE_INFINITY);
   const terms = scores.map((score, k): Term => {
     const mask = allowed[k] as Operand;
     const masked = mask.value === 0;

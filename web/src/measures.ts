@@ -104,7 +104,7 @@ export function haveSameAxes(first: AttentionParts, second: AttentionParts): boo
 export function softmax(scores: readonly number[]): number[] {
   const largest = Math.max(...scores);
   const powers = scores.map((score) => Math.exp(score - largest));
-  const sum = powers.reduce((a, b) => a + b, 0);
+  const sum = sumOf(powers);
   return powers.map((power) => power / sum);
 }
 
@@ -212,7 +212,7 @@ export function findLargestLeak(weights: readonly number[][]): number {
 }
 
 function mean(values: readonly number[]): number {
-  return values.length ? values.reduce((a, b) => a + b, 0) / values.length : NaN;
+  return values.length ? sumOf(values) / values.length : NaN;
 }
 
 /** Adds up some numbers. */

@@ -144,9 +144,9 @@ export function listBlocks(manifest: Manifest): Block[] {
   const allAttentions = listAttentions(manifest);
   const ordered = [...grouped].map(([key, rows]) => {
     const attention = allAttentions.find((parts) => parts.section === key) ?? null;
-    return makeBlock(manifest, key, rows.sort((a, b) => orderOf(a) - orderOf(b)), attention);
+    return makeBlock(manifest, key, rows.sort((one, other) => orderOf(one) - orderOf(other)), attention);
   });
-  return ordered.sort((a, b) => orderOf(a.tensors[0]) - orderOf(b.tensors[0]));
+  return ordered.sort((one, other) => orderOf(one.tensors[0]) - orderOf(other.tensors[0]));
 }
 
 /** Finds the section whose output these tensors add to its input, if they are a residual. */
@@ -180,7 +180,7 @@ export function listStacks(manifest: Manifest): Stack[] {
   const blocks = listBlocks(manifest);
   return [...new Set(blocks.map((block) => block.stack))].map((name) => {
     const stackBlocks = blocks.filter((block) => block.stack === name);
-    const numbers = [...new Set(stackBlocks.flatMap((block) => block.layer ?? []))].sort((a, b) => a - b);
+    const numbers = [...new Set(stackBlocks.flatMap((block) => block.layer ?? []))].sort((one, other) => one - other);
     return {
       name,
       input: stackBlocks.find((block) => block.kind === "input") ?? null,

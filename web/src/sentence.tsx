@@ -116,7 +116,7 @@ function SentenceForm() {
         <label class="beam-width quiet">
           <span class="beam-word">beam </span>
           <select value={beam} onChange={(event) => setBeam(Number(event.currentTarget.value))}>
-            {[...new Set([1, 2, 4, 8, beam])].sort((a, b) => a - b).map((width) => (
+            {[...new Set([1, 2, 4, 8, beam])].sort((one, other) => one - other).map((width) => (
               <option key={width} value={width}>
                 {width}
               </option>

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { formatCount, formatQuantity, quotePiece, type RichText, richText } from "./format";
 import { display, fraction, line, makeFormula, power } from "./mathml";
-import { countPieces, countScored } from "./measures";
+import { countPieces, countScored, sumOf } from "./measures";
 import {
   type AttentionParts,
   findConsumer,
@@ -104,7 +104,7 @@ export const STORY_TEXTS = {
   async pattern({ manifest, encoderSelf }: StoryParts, reader: StoryReader): Promise<RichText> {
     if (!encoderSelf) return NO_SUCH_PART;
     const { best, weights, name } = await findStrongestKey(manifest, encoderSelf, reader.piece, reader);
-    const sum = weights.reduce((a, b) => a + b, 0);
+    const sum = sumOf(weights);
     return richText`Softmax turns the scores of a row into weights that add up to ${sum}. In head 1, ${name} attends most to ${{ guess: quotePiece(listLabels(manifest, encoderSelf.keyDim)[best]) }}, with weight ${weights[best] ?? NaN} of 1.`;
   },
 

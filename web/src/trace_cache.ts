@@ -55,7 +55,7 @@ export class TraceCache {
     if (!row) throw new Error(`This trace has no tensor named ${name}.`);
     if (!row.captured) throw new Error(`${name} was not captured.`);
     const values = await this.source.fetchTensor(name);
-    const count = row.shape.reduce((a, b) => a * b, 1);
+    const count = row.shape.reduce((product, size) => product * size, 1);
     if (values.length !== count) throw new Error(`${name} came with ${values.length} numbers; its shape has ${count}.`);
     return { row, values };
   }

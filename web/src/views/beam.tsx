@@ -293,7 +293,7 @@ export function layOutTree(tree: Tree, ranks: number): TreeLayout {
   for (const node of shown) steps.set(node.step, [...(steps.get(node.step) ?? []), node]);
   const placed = [...steps].flatMap(([step, nodes]) =>
     nodes
-      .sort((a, b) => a.rank - b.rank || a.id - b.id)
+      .sort((one, other) => one.rank - other.rank || one.id - other.id)
       .map((node, place) => ({
         node,
         x: NODE.margin + NODE.root + NODE.gap + step * (NODE.width + NODE.gap),

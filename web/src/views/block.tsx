@@ -218,7 +218,7 @@ function ActiveUnits(props: { row: TensorRow; position: { at: number; label: str
   const width = row.shape.at(-1) ?? 0;
   const { at, label } = props.position;
   const vector = Array.from(values.subarray(at * width, (at + 1) * width));
-  const order = vector.map((_, unit) => unit).sort((a, b) => Math.abs(vector[b] ?? 0) - Math.abs(vector[a] ?? 0));
+  const order = vector.map((_, unit) => unit).sort((one, other) => Math.abs(vector[other] ?? 0) - Math.abs(vector[one] ?? 0));
   const openUnit = (unit: number) => app.goTo({ view: "cell", tensor: row.name, index: [at, unit] });
   const answering = vector.filter((value) => value !== 0).length;
   const unit = order[picked] ?? 0;

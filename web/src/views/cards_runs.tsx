@@ -278,7 +278,7 @@ function RoleCounts({ study }: { study: HeadStudy }) {
   const marks = new Map<string, number>();
   for (const head of study.heads) for (const badge of head.badges) marks.set(badge.mark, (marks.get(badge.mark) ?? 0) + 1);
   const none = study.heads.filter((head) => head.badges.length === 0).length;
-  const byLoss = [...study.heads].sort((a, b) => b.silent - a.silent);
+  const byLoss = [...study.heads].sort((one, other) => other.silent - one.silent);
   const [first, last] = [byLoss[0], byLoss.at(-1)];
   const harmless = study.heads.filter((head) => head.silent <= 0).length;
   return (

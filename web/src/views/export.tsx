@@ -72,7 +72,7 @@ function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
           CSV, all numbers
         </button>
         <button type="button" class="button" onClick={withNumbers((tensor) => saveFile(nameFile("npz"), writeNpz([makeNamedArray(row, tensor.values)]), "application/zip"))}>
-          NPZ for numpy, {formatBytes(4 * row.shape.reduce((a, b) => a * b, 1))}
+          NPZ for numpy, {formatBytes(4 * countNumbers(row.shape))}
         </button>
       </div>
       {isTooLarge && <p class="quiet">{formatCount(Math.max(...row.shape.slice(-2)))} cells side by side are too many for a picture; export the numbers instead.</p>}
@@ -135,7 +135,7 @@ function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) {
       )}
       <div class="row">
         <button type="button" class="button" onClick={() => saveAll().catch((error) => (app.problem.value = describeError(error)))}>
-          NPZ of all {captured.length} tensors, {formatBytes(captured.reduce((sum, row) => sum + 4 * row.shape.reduce((a, b) => a * b, 1), 0))}
+          NPZ of all {captured.length} tensors, {formatBytes(captured.reduce((sum, row) => sum + 4 * countNumbers(row.shape), 0))}
         </button>
       </div>
     </section>
@@ -151,9 +151,13 @@ const FILES = [
 
 const MAP_KINDS = new Set(["softmax", "present", "causal"]);
 
+/** Counts the numbers of a tensor of this shape. */
+function countNumbers(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
 /** Estimates the bytes of a file: base64 writes four characters for three bytes; what compression saves is not counted. */
 export function estimateSize(manifest: Manifest, what: (typeof FILES)[number]["what"]): number {
-  const countNumbers = (shape: number[]) => shape.reduce((a, b) => a * b, 1);
   const rows = manifest.tensors.filter((row) => row.captured && (what !== "html-maps" || MAP_KINDS.has(row.op.kind)));
   const tensorBytes = (row: TensorRow) => countNumbers(row.shape) * (row.dtype === "bool" ? 1 : what === "html-float16" ? 2 : 4);
   const tensors = rows.reduce((sum, row) => sum + tensorBytes(row), 0);

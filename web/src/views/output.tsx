@@ -155,7 +155,7 @@ export function sumByGroup(account: LogitAccount): LabelledValue[] {
 /** Sorts the parts of some groups by absolute value, the largest first. */
 export function sortBySize(account: LogitAccount, groups: AccountPart["group"][]): AccountPart[] {
   const parts = account.parts.filter((part) => groups.includes(part.group));
-  return parts.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  return parts.sort((one, other) => Math.abs(other.value) - Math.abs(one.value));
 }
 
 /** Sums what the heads of a group add from each position they read; null where no head is split by position. */

@@ -217,7 +217,7 @@ function choosePicked(terms: Term[]): number {
 
 function sortBySize(terms: Term[]): number[] {
   const order = terms.map((_, i) => i);
-  return order.sort((a, b) => Math.abs(terms[b]?.value ?? 0) - Math.abs(terms[a]?.value ?? 0));
+  return order.sort((one, other) => Math.abs(terms[other]?.value ?? 0) - Math.abs(terms[one]?.value ?? 0));
 }
 
 /** Chooses the largest terms and the one picked, in the order they are added, so that the running sum can be followed. */

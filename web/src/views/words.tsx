@@ -122,7 +122,7 @@ export function findPieces(pieces: string[], text: string): number[] {
   const points: number[] = [];
   const bare = (piece: string) => piece.replace(/^\u2581/, "").toLowerCase();
   for (let i = 0; i < pieces.length && points.length < MOST_OPTIONS; i++) if (bare(pieces[i] as string).startsWith(prefix) || pieces[i] === text.trim()) points.push(i);
-  return points.sort((a, b) => bare(pieces[a] as string).length - bare(pieces[b] as string).length || a - b);
+  return points.sort((one, other) => bare(pieces[one] as string).length - bare(pieces[other] as string).length || one - other);
 }
 
 interface ScatterProps {
