@@ -189,9 +189,9 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
     batches: list[Sequence[SearchRequest]] = []
     search_requests = Translator.search_requests
 
-    def record_requests(self, requests, config):
+    def record_requests(self, requests, config, *on_done):
         batches.append(requests)
-        return search_requests(self, requests, config)
+        return search_requests(self, requests, config, *on_done)
 
     monkeypatch.setattr(Translator, "search_requests", record_requests)
     terms = Terms.from_pairs([("ball", "bola nueva")])

@@ -99,17 +99,12 @@ class CTranslate2Engine:
     ) -> Iterator[list[list[Hypothesis]]]:
         """Search batch by batch, in order, with several batches submitted at a time, so that no worker is idle."""
         remaining = iter(batches)
-        # Not all at once: a search that the caller asks for between two batches shall not wait for the last of them.
+        # Not all at once: what another thread asks for meanwhile shall not wait for the last of them.
         submitted = deque(self.submit(batch, config) for batch in islice(remaining, BATCHES_PER_WORKER * self.workers))
-
-        # An inner function, so that the first batches are submitted at once and not when the first result is taken.
-        def take_results() -> Iterator[list[list[Hypothesis]]]:
-            while submitted:
-                result = submitted.popleft()()
-                submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
-                yield result
-
-        return take_results()
+        while submitted:
+            result = submitted.popleft()()
+            submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
+            yield result
 
     def submit(self, requests: Sequence[SearchRequest], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
         """Start a search and return at once; the function returned waits and gives the hypotheses of each request."""

@@ -15,6 +15,7 @@ from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import Spelling, Term
 from pellucid.decode.terms.word_edges import EDGE, edge_positions, joins_word
+from pellucid.store.atomic import join_problems
 from pellucid.text.markup import find_protected
 
 
@@ -114,8 +115,7 @@ class Terms:
             source = normalize_text(columns[0])
             exact[source] = tuple(dict.fromkeys((*exact.get(source, ()), columns[1])))
         if problems:
-            more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-            raise ValueError("; ".join(problems[:5]) + more)
+            raise ValueError(join_problems(problems, limit=5))
         any_case: dict[str, tuple[str, ...]] = {}
         for source in exact:
             # "US" in any case would match every "us".
@@ -182,7 +182,7 @@ class Terms:
         targets = [*dict.fromkeys(target for targets in self.exact.values() for target in targets)]
         problems = [explain_unwritable(target) for target in unwritable_texts(tokenizer, targets)]
         if problems:
-            raise ValueError("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
+            raise ValueError(join_problems(problems, limit=5))
         self.checked_for.add(tokenizer)
 
 
