@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.greedy import follow_choices
 from pellucid.decode.request import Hypothesis
 from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule, rank_hypotheses, stable_topk
@@ -22,8 +21,6 @@ def sample_search(
     top_k: int,
     top_p: float,
     length_penalty: float,
-    start: int = BOS,
-    end: int = EOS,
     rules: Sequence[Rule] = (forbidden_rule(),),
 ) -> list[list[Hypothesis]]:
     """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS; some may be equal.
@@ -43,7 +40,7 @@ def sample_search(
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
     hypotheses = follow_choices(
-        step, state, limits[rows], choose, length_penalty, start, end, [rule_for_draws(r, copies) for r in rules]
+        step, state, limits[rows], choose, length_penalty, [rule_for_draws(r, copies) for r in rules]
     )
     by_sentence = [
         [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]

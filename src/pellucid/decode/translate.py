@@ -1,6 +1,6 @@
 """Translates lines of text: prepares them, batches them by length, searches, and restores their order."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.lines import (
     LengthLimits,
-    PreparedLine,
     SearchResult,
     Segment,
     Translation,
@@ -125,7 +124,6 @@ class Translator:
         self,
         lines: Sequence[str],
         config: SearchConfig,
-        progress: Callable[[int], None] | None = None,
         first_line: int = 1,
         *,
         terms: "Terms | None" = None,
@@ -135,13 +133,11 @@ class Translator:
         """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
 
         A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
-        notes.
-
-        `progress` is called with the number of lines done. Lines are counted from `first_line`: that number is what an
-        error names, and what the draws of sampling depend on together with the seed. The translation of a line has what
-        `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. Raises ValueError,
-        naming the lines, for lines that the model cannot take, and for weights that are infinite or NaN. `check_wanted`
-        is called again and again while it translates, and stops it by an exception, which is passed on.
+        notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
+        depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
+        where), and begins with its text of `prefixes`. Raises ValueError, naming the lines, for lines that the model
+        cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and again while it
+        translates, and stops it by an exception, which is passed on.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
@@ -150,7 +146,7 @@ class Translator:
         prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, check_wanted)
         segments = [segment for line in prepared for segment in line.segments]
         with self.inference():
-            results = self.search_segments(segments, config, LineProgress(prepared, progress))
+            results = self.search_segments(segments, config)
             results = self.add_alignments(segments, self.add_texts(results), config)
         # The segments of all lines stand in one list: each line takes as many results as it has segments.
         remaining = iter(results)
@@ -159,21 +155,12 @@ class Translator:
             for line in prepared
         ]
 
-    def search_segments(
-        self, segments: Sequence[Segment], config: SearchConfig, on_done: Callable[[int], None]
-    ) -> list[SearchResult]:
-        """Return what was found for each segment, or why nothing was; translations that repeat are searched again.
-
-        `on_done` is called with the index of each segment when its first search is over.
-        """
+    def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:
+        """Return what was found for each segment, or why nothing was; translations that repeat are searched again."""
         no_room = self.explain_missing_room([segment.request for segment in segments], config)
         fitting = [i for i, reason in enumerate(no_room) if not reason]
         results = [SearchResult([], notes=(reason,)) for reason in no_room]
-        for i, reason in enumerate(no_room):
-            if reason:
-                on_done(i)
-        first = self.search_once([segments[i] for i in fitting], config, lambda n: on_done(fitting[n]))
-        for i, hypotheses in zip(fitting, first, strict=True):
+        for i, hypotheses in zip(fitting, self.search_once([segments[i] for i in fitting], config), strict=True):
             results[i] = SearchResult(hypotheses) if hypotheses else self.explain_failure(segments[i])
         repeating = [i for i in fitting if needs_retry(segments[i], results[i].hypotheses, config)]
         second = self.search_once([forbid_repeats(segments[i]) for i in repeating], config)
@@ -216,26 +203,16 @@ class Translator:
         for model in self.models:
             refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")
 
-    def search_once(
-        self, segments: Sequence[Segment], config: SearchConfig, on_done: Callable[[int], None] = lambda _: None
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each segment, whose index `on_done` is called with when its search is over."""
+    def search_once(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each segment."""
         plain = [i for i, segment in enumerate(segments) if not segment.request.terms]
         with_terms = [i for i, segment in enumerate(segments) if segment.request.terms]
-        requests = [segments[i].request for i in plain]
-        results = dict(zip(plain, self.search_requests(requests, config, lambda n: on_done(plain[n])), strict=True))
+        results = dict(zip(plain, self.search_requests([segments[i].request for i in plain], config), strict=True))
         results |= zip(with_terms, self.search_with_terms([segments[i] for i in with_terms], config), strict=True)
-        for i in with_terms:
-            on_done(i)
         return [results[i] for i in range(len(segments))]
 
-    def search_requests(
-        self,
-        requests: Sequence[SearchRequest],
-        config: SearchConfig,
-        on_done: Callable[[int], None] = lambda _: None,
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses that the engine finds for each request; `on_done` is called as in `search_once`."""
+    def search_requests(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
+        """Return the hypotheses that the engine finds for each request."""
         # Equal requests are searched once: a translation does not depend on what else is in its batch.
         equal: dict[Hashable, list[int]] = {}
         for i, request in enumerate(requests):
@@ -249,8 +226,6 @@ class Translator:
         for batch, output in zip(batches, outputs, strict=True):
             requests[groups[batch[0]][0]].check_wanted()
             results |= {i: hypotheses for n, hypotheses in zip(batch, output, strict=True) for i in groups[n]}
-            for i in (i for n in batch for i in groups[n]):
-                on_done(i)
         return [results[i] for i in range(len(requests))]
 
     def search_with_terms(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
@@ -340,7 +315,7 @@ class Translator:
             while block_lines := list(islice(line_iterator, block)):
                 block_prefixes = None if prefix_iterator is None else list(islice(prefix_iterator, len(block_lines)))
                 options = {"terms": terms, "prefixes": block_prefixes, "check_wanted": refuse_stopped}
-                yield partial(self.translate, block_lines, config, None, first_line, **options)
+                yield partial(self.translate, block_lines, config, first_line, **options)
                 first_line += len(block_lines)
 
         if block < LARGE_BLOCK or self.threads is None:
@@ -382,25 +357,6 @@ class Translator:
                     log_prob = require_finite(log_prob, f"line {i + 1}")
                     scores[i] = Score(log_prob, self.tokenizer.target_pieces(target_ids[i]), log_probs)
         return [scores[i] for i in range(len(source_ids))]
-
-
-class LineProgress:
-    """Counts the lines whose segments are all done, and calls `progress` whenever there is one more."""
-
-    def __init__(self, prepared: Sequence[PreparedLine], progress: Callable[[int], None] | None):
-        self.progress = progress
-        self.line_of_segment = [number for number, line in enumerate(prepared) for _ in line.segments]
-        self.segments_left = Counter(self.line_of_segment)
-        self.lines_done = sum(not line.segments for line in prepared)  # blank lines have no segments
-
-    def __call__(self, segment: int) -> None:
-        """Count the segment with this index as done."""
-        number = self.line_of_segment[segment]
-        self.segments_left[number] -= 1
-        if not self.segments_left[number]:
-            self.lines_done += 1
-            if self.progress is not None:
-                self.progress(self.lines_done)
 
 
 def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:
