@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from math import fsum, inf, isfinite, log10, nan
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchConfig, SearchRequest, length_divisor
+from pellucid.decode.request import (
+    CLOSE_CALL,
+    Hypothesis,
+    SearchBounds,
+    SearchConfig,
+    SearchRequest,
+    continue_always,
+    length_divisor,
+)
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
 from pellucid.store.directory import Bundle
@@ -124,8 +133,14 @@ class CTranslate2Engine:
             )
 
         def finish() -> list[list[Hypothesis]]:
-            for request in requests:
-                request.check_wanted()
+            # Who stops a search must not wait for batches that others submitted before: looked at every 2 ms.
+            checks = {request.check_wanted for request in requests} - {continue_always}
+            while checks:
+                for check_wanted in checks:
+                    check_wanted()
+                if all(answer.done() for answer in answers.values()):
+                    break
+                sleep(0.002)
             decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
             if self.can_truncate(config):
                 # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.
