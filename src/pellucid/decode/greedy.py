@@ -73,7 +73,7 @@ def follow_choices(
         log_probs = apply_rules(step(last_tokens, state), rules, tokens, sentences)
         last_tokens, margin = choose(log_probs, sentences, tokens.shape[1])
         if observe is not None:
-            observe(choice_as_step(log_probs, token_log_probs, sentences, last_tokens))
+            observe(_choice_as_step(log_probs, token_log_probs, sentences, last_tokens))
         margins = margins.minimum(margin)
         tokens = torch.cat([tokens, last_tokens[:, None]], dim=1)
         token_log_probs = torch.cat([token_log_probs, log_probs.gather(1, last_tokens[:, None])], dim=1)
@@ -92,7 +92,7 @@ def follow_choices(
     return finished.best_lists(1)
 
 
-def choice_as_step(
+def _choice_as_step(
     log_probs: Float[Tensor, "R V"],
     token_log_probs: Float[Tensor, "R T"],
     sentences: Int[Tensor, " R"],

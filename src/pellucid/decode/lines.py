@@ -54,7 +54,9 @@ def prepare_lines(
 ) -> list[PreparedLine]:
     """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked."""
     with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
-    split_lines, tagged, sources = cut_lines(lines, with_markup, tokenizer, lengths, split=config.too_long == "split")
+    split_lines, tagged, sources = _segment_lines(
+        lines, with_markup, tokenizer, lengths, split=config.too_long == "split"
+    )
     longest = {first_line + i: max(map(len, line_sources), default=0) for i, line_sources in enumerate(sources)}
     refuse_long_lines("source", longest, lengths.longest)
     if terms is not None and config.method == "sample":
@@ -98,7 +100,7 @@ def prepare_lines(
     return prepared
 
 
-def cut_lines(
+def _segment_lines(
     lines: Sequence[str], with_markup: Sequence[bool], tokenizer: Tokenizer, lengths: LengthLimits, split: bool
 ) -> tuple[list[SplitLine], list[list[TaggedText]], list[list[list[int]]]]:
     """Return each line in segments, each segment without its tags, and the token ids of each.
@@ -127,7 +129,7 @@ def cut_lines(
         )
         line_texts = [TaggedText(segment) for segment in line_split.segments]
         if has_markup:
-            line_split, line_texts = extract_line_tags(line_split)
+            line_split, line_texts = _extract_line_tags(line_split)
         split_lines.append(line_split)
         tagged.append(line_texts)
     # Only texts that were split or had tags are new; again one call of the tokenizer for all.
@@ -136,7 +138,7 @@ def cut_lines(
     return split_lines, tagged, [[encoded[item.text] for item in line_texts] for line_texts in tagged]
 
 
-def extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
+def _extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
     """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
     segments, tagged, gaps = [], [], [line.gaps[0]]
     for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
@@ -213,13 +215,13 @@ def assemble_translation(
         reasons = tuple(dict.fromkeys(note for result in results if not result.hypotheses for note in result.notes))
         return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=no_links)
     ranks = max(len(result.hypotheses) for result in results)
-    best, *others = (assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
+    best, *others = (_assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
     # dict.fromkeys: each note once, in order.
     notes = tuple(dict.fromkeys((*prepared.notes, *(note for result in results for note in result.notes))))
     return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
-def assemble_rank(
+def _assemble_rank(
     prepared: PreparedLine, results: Sequence[SearchResult], rank: int, tokenizer: Tokenizer, config: SearchConfig
 ) -> Translation:
     """Return the translation of a line from the hypotheses of one rank; a segment with fewer gives its last."""
@@ -245,11 +247,11 @@ def assemble_rank(
         ],
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
         [piece for segment in prepared.segments for piece in tokenizer.source_pieces(segment.request.source)],
-        alignment=line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
+        alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 
 
-def line_alignment(
+def _line_alignment(
     prepared: PreparedLine, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
 ) -> Links:
     """Return the links of all segments, counted in words of the whole line and of its whole translation."""
@@ -273,22 +275,15 @@ def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str)
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
         # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
-        positions = (
-            [start + i for i in letter_positions_outside_tags(tagged_text)]
-            if len(letter_positions_outside_tags(tagged_text)) == len(letter_positions(plain_text))
-            else []
-        )
-        first_letters = [n for n, i in enumerate(letter_positions(plain_text)) if i == 0 or plain_text[i - 1].isspace()]
+        hidden = {i for match in TAG.finditer(tagged_text) for i in range(*match.span())}
+        visible = [start + i for i in _letter_positions(tagged_text) if i not in hidden]
+        letters = _letter_positions(plain_text)
+        positions = visible if len(visible) == len(letters) else []
+        first_letters = [n for n, i in enumerate(letters) if i == 0 or plain_text[i - 1].isspace()]
         indices.append([bisect_right(starts, positions[n]) - 1 if positions else 0 for n in first_letters])
     return indices
 
 
-def letter_positions(text: str) -> list[int]:
+def _letter_positions(text: str) -> list[int]:
     """Return the indices of the characters that are not white space."""
     return [i for i, character in enumerate(text) if not character.isspace()]
-
-
-def letter_positions_outside_tags(tagged: str) -> list[int]:
-    """Return the indices of the characters that are neither white space nor in a tag."""
-    hidden = {i for match in TAG.finditer(tagged) for i in range(*match.span())}
-    return [i for i in letter_positions(tagged) if i not in hidden]

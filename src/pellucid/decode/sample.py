@@ -40,7 +40,7 @@ def sample_search(
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
     hypotheses = follow_choices(
-        step, state, limits[rows], choose, length_penalty, [rule_for_draws(r, copies) for r in rules]
+        step, state, limits[rows], choose, length_penalty, [_rule_for_draws(r, copies) for r in rules]
     )
     by_sentence = [
         [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]
@@ -49,7 +49,7 @@ def sample_search(
     return [rank_hypotheses(samples) for samples in by_sentence]
 
 
-def rule_for_draws(rule: Rule, copies: int) -> Rule:
+def _rule_for_draws(rule: Rule, copies: int) -> Rule:
     """Turn a rule for sentences into a rule for their draws, of which each sentence has `copies` in a row."""
     return lambda log_probs, tokens, numbers: rule(log_probs, tokens, numbers // copies)
 

@@ -162,10 +162,10 @@ class Translator:
         results = [SearchResult([], notes=(reason,)) for reason in no_room]
         for i, hypotheses in zip(fitting, self.search_once([segments[i] for i in fitting], config), strict=True):
             results[i] = SearchResult(hypotheses) if hypotheses else self.explain_failure(segments[i])
-        repeating = [i for i in fitting if needs_retry(segments[i], results[i].hypotheses, config)]
-        second = self.search_once([forbid_repeats(segments[i]) for i in repeating], config)
+        repeating = [i for i in fitting if _needs_retry(segments[i], results[i].hypotheses, config)]
+        second = self.search_once([_forbid_repeats(segments[i]) for i in repeating], config)
         for i, hypotheses in zip(repeating, second, strict=True):
-            results[i] = choose_retried(results[i], hypotheses)
+            results[i] = _choose_retried(results[i], hypotheses)
         return results
 
     def explain_missing_room(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[str]:
@@ -325,7 +325,7 @@ class Translator:
         # While the last lines of one block are searched again, or a block is prepared, the engine has others.
         with ThreadPoolExecutor(BLOCKS_AHEAD + 1) as pool:
             try:
-                for translations in read_ahead(map(pool.submit, read_blocks()), BLOCKS_AHEAD):
+                for translations in _read_ahead(map(pool.submit, read_blocks()), BLOCKS_AHEAD):
                     yield from translations.result()
             finally:
                 # Of a stream that is left before its end, the blocks that were begun end at their next batch.
@@ -376,11 +376,11 @@ def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> 
         start += count
 
 
-def read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
+def _read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
     """Yield the items, reading `count` ahead; an exception is raised after the items that were already read.
 
     >>> items = iter([1, 2, 3, 4])
-    >>> next(read_ahead(items, 2)), next(items)
+    >>> next(_read_ahead(items, 2)), next(items)
     (1, 4)
     """
     pending: deque[Item] = deque()
@@ -416,7 +416,7 @@ NO_REPEAT_NGRAM = 4
 """Tokens in a row of which no sequence may stand twice in the second search."""
 
 
-def needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:
+def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:
     """Return whether the best hypothesis repeats itself, its source does not, and the config asks for a retry."""
     return (
         config.repetition == "retry"
@@ -426,12 +426,12 @@ def needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: Sear
     )
 
 
-def forbid_repeats(segment: Segment) -> Segment:
+def _forbid_repeats(segment: Segment) -> Segment:
     """Return the segment with a request that forbids repeated n-grams."""
     return replace(segment, request=replace(segment.request, no_repeat=NO_REPEAT_NGRAM))
 
 
-def choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
+def _choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
     """Return what the second search found, or the first result, with a note, where the second is no better."""
     # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
     if not second or has_repetition(second[0].tokens):

@@ -54,7 +54,7 @@ class PlainOutput(ProgressOutput):
         print(self.prefix + message, file=sys.stderr, flush=True)
 
 
-class BarOutput(ProgressOutput):
+class _BarOutput(ProgressOutput):
     """Shows a progress bar with step, loss, tokens per second, dev score and the time left."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class BarOutput(ProgressOutput):
 
 def choose_output() -> ProgressOutput:
     """Return a progress bar if standard error is a terminal, otherwise plain lines."""
-    return BarOutput() if sys.stderr.isatty() else PlainOutput()
+    return _BarOutput() if sys.stderr.isatty() else PlainOutput()
 
 
 class RunLog:

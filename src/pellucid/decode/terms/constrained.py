@@ -88,7 +88,7 @@ def constrained_search(
         log_probs = apply_rules(
             step(last_tokens, state), rules, tokens.flatten(0, 1), sentences.repeat_interleave(rows_per_sentence)
         )
-        totals, parents, new_tokens, gains, states = constrained_continuations(
+        totals, parents, new_tokens, gains, states = _constrained_continuations(
             log_probs, totals, states, progress, widths, widest
         )
         ends, lacking = new_tokens == EOS, progress.pieces_lacking(states)
@@ -96,7 +96,7 @@ def constrained_search(
         room = torch.where(ends, 0, (remaining - length)[:, None])
         no_bank = max(progress.lacks) + 1
         banks = torch.where((totals != -torch.inf) & (lacking <= room), lacking, no_bank)
-        chosen, bank_margins = choose_candidates(totals, ends, banks, widths, no_bank)
+        chosen, bank_margins = _choose_candidates(totals, ends, banks, widths, no_bank)
         # Tokens and log-probabilities are copied only for the chosen candidates, which are at most 2 * widest.
         first = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, : 2 * widest]
         totals, parents, new_tokens, gains, states, chosen = (
@@ -135,7 +135,7 @@ def constrained_search(
     return finished.best_lists(n_best)
 
 
-def constrained_continuations(
+def _constrained_continuations(
     log_probs: Float[Tensor, "R V"],
     totals: Float[Tensor, "B W"],
     states: Int[Tensor, "B W"],
@@ -184,7 +184,7 @@ def constrained_continuations(
     )
 
 
-def choose_candidates(
+def _choose_candidates(
     totals: Float[Tensor, "B N"],
     ends: Bool[Tensor, "B N"],
     banks: Int[Tensor, "B N"],
@@ -197,14 +197,14 @@ def choose_candidates(
     compete with one that has not.
     """
     live_banks = torch.where(ends, no_bank, banks)
-    rank, places = rank_in_bank(banks, no_bank), share_beam(banks, widths, no_bank).gather(1, banks)
+    rank, places = _rank_in_bank(banks, no_bank), share_beam(banks, widths, no_bank).gather(1, banks)
     # As in beam search, an end takes no place from those that live on: these are ranked without it.
-    has_place, lives_on = rank < places, ~ends & (rank_in_bank(live_banks, no_bank) < places)
+    has_place, lives_on = rank < places, ~ends & (_rank_in_bank(live_banks, no_bank) < places)
     # How near another candidate came matters to an end only where it is the last with a place, or the next one.
     end_at_edge = (ends & (banks != no_bank) & ((rank == places) | (rank == places - 1))).any(dim=1)
-    end_margin = bank_margin(totals, banks.where(banks == 0, no_bank), has_place, no_bank)
+    end_margin = _bank_margin(totals, banks.where(banks == 0, no_bank), has_place, no_bank)
     margin = smallest_margin(
-        bank_margin(totals, live_banks, lives_on, no_bank), torch.where(end_at_edge, end_margin, torch.inf)
+        _bank_margin(totals, live_banks, lives_on, no_bank), torch.where(end_at_edge, end_margin, torch.inf)
     )
     return torch.where(ends, has_place, lives_on), margin
 
@@ -215,26 +215,26 @@ def share_beam(banks: Int[Tensor, "B N"], widths: Int[Tensor, " B"], no_bank: in
     The banks take turns, one place at a time, as long as they have candidates.
     """
     # A number for each candidate: by rank first, then by bank. The lowest `widths` of them have a place.
-    turns = (rank_in_bank(banks, no_bank) * (no_bank + 1) + banks).masked_fill(banks == no_bank, LAST_TURN)
+    turns = (_rank_in_bank(banks, no_bank) * (no_bank + 1) + banks).masked_fill(banks == no_bank, LAST_TURN)
     order = F.pad(turns.sort(dim=1).values, (0, int(widths.max())), value=LAST_TURN)
     has_place = turns < order.gather(1, widths[:, None])
-    return sum_by_bank(banks, has_place.long(), no_bank)
+    return _sum_by_bank(banks, has_place.long(), no_bank)
 
 
-def rank_in_bank(banks: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B N"]:
+def _rank_in_bank(banks: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B N"]:
     """Return the rank of each candidate in its bank, from 0, in the order of the candidates."""
-    sizes = sum_by_bank(banks, torch.ones_like(banks), no_bank)
+    sizes = _sum_by_bank(banks, torch.ones_like(banks), no_bank)
     # The inverse of a stable sort by bank is each candidate's position; minus the sizes of the banks before its own.
     position = banks.argsort(dim=1, stable=True).argsort(dim=1)
     return position - (sizes.cumsum(dim=1) - sizes).gather(1, banks)
 
 
-def sum_by_bank(banks: Int[Tensor, "B N"], values: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B M"]:
+def _sum_by_bank(banks: Int[Tensor, "B N"], values: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B M"]:
     """Return the sum of the values of each bank."""
     return banks.new_zeros(len(banks), no_bank + 1).scatter_add(1, banks, values)
 
 
-def bank_margin(
+def _bank_margin(
     totals: Float[Tensor, "B N"], banks: Int[Tensor, "B N"], has_place: Bool[Tensor, "B N"], no_bank: int
 ) -> Float[Tensor, " B"]:
     """Return how much likelier the last candidate with a place is than the first without one, in the closest bank."""
