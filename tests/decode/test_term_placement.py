@@ -254,12 +254,6 @@ def test_neighbours_change_nothing(translator):
         ]
 
 
-def test_progress_counts_every_line_once(translator):
-    counts: list[int] = []
-    translator.translate(LINES_WITH_TERMS, SHORT, counts.append, terms=TERMS)
-    assert counts == list(range(1, len(LINES_WITH_TERMS) + 1))
-
-
 def test_a_term_inside_a_placeholder_is_not_asked_for(translator):
     bola = Terms.from_pairs([("ball", "bola"), ("{cat}", "{gato}")])
     inside, around = translator.translate(["{ball}", "{cat}"], SHORT, terms=bola)

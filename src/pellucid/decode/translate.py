@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from itertools import islice
 from math import fsum, isfinite
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.lines import (
@@ -273,7 +273,7 @@ class Translator:
             for hypothesis, text in zip(results[i].hypotheses, results[i].texts, strict=True)
         ]
         # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
-        columns = (
+        columns: tuple[list[Any], ...] = (
             [segment.request.source for segment, _, _ in rows],
             [[*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")] for _, hypothesis, _ in rows],
             [segment.marked.text for segment, _, _ in rows],
