@@ -46,7 +46,7 @@ def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
         if not as_user:
             process = ForkedProcess(*words, folder=tmp_path, environment=environment, stdin=stdin)
             out, err = process.communicate(timeout=300)
-            return subprocess.CompletedProcess(words, process.poll() or 0, out.encode(), err.encode())
+            return subprocess.CompletedProcess([*map(str, words)], process.poll() or 0, out.encode(), err.encode())
         return subprocess.run(
             [sys.executable, "-m", "pellucid", *map(str, words)],
             input=stdin,
