@@ -1,7 +1,8 @@
 // Hooks by which components reach the state of their page, wait for numbers, and learn the theme, their room and the focus.
 import { signal } from "@preact/signals";
 import { createContext, type RefObject } from "preact";
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Paint } from "./play";
 import { type App, describeError } from "./state";
 import type { Tensor } from "./trace_cache";
 
@@ -91,6 +92,18 @@ mediaQuery?.addEventListener("change", (event) => {
 export function useDark(): boolean {
   const { theme } = useApp();
   return theme.value === "auto" ? systemDark.value : theme.value === "dark";
+}
+
+/** Paints an element after each render and, while the play goes on, by each of its frames in which the element is in view. */
+export function usePainter(element: RefObject<Element | null>, paint: Paint): void {
+  const { player } = useApp();
+  const isOn = player.state.value !== "off";
+  const newest = useRef(paint);
+  newest.current = paint;
+  useLayoutEffect(() => {
+    if (element.current) paint(player.getFrame());
+  });
+  useLayoutEffect(() => (isOn && element.current ? player.addPainter(element.current, (frame) => newest.current(frame)) : undefined), [isOn, element.current]);
 }
 
 /** Measures the width available for a sheet and its font size, again whenever the page changes. */

@@ -1,11 +1,13 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
-import { getActiveElement, useApp, useCurrentInView } from "./hooks";
+import { getActiveElement, useApp, useCurrentInView, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
-import { Piece } from "./parts";
+import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
+import { PlayBar, PlayButton, ReadingLight } from "./play_controls";
+import { paintWritten } from "./play";
 import type { Mode, Theme } from "./state";
 import type { Examples, Manifest } from "./types";
 
@@ -218,10 +220,14 @@ export function Scrubber(props: { manifest: Manifest }) {
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
+  const heading = useRef<HTMLParagraphElement>(null);
+  const texts = splitByPiece(manifest);
+  usePainter(heading, (frame) => texts && heading.current && paintWritten([...heading.current.children], frame));
+  usePainter(stepRow, (frame) => stepRow.current && paintWritten([...stepRow.current.children].slice(1), frame));
   return (
     <section class="scrubber" aria-label="Translation" data-subject="translation">
-      <p class="translation" lang={manifest.languages?.target} tabIndex={-1}>
-        {target.text || <span class="quiet">an empty translation</span>}
+      <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
+        {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
       </p>
       <p class="quiet score">
         {describeScore(manifest, hidden)}
@@ -245,6 +251,7 @@ export function Scrubber(props: { manifest: Manifest }) {
           <button type="button" class="button icon" aria-label="Last step" onClick={() => moveStep(app, steps.length)}>
             ›|
           </button>
+          <PlayButton />
         </div>
         <div class="step-line">
           <ol ref={stepRow}>
@@ -279,8 +286,17 @@ export function Scrubber(props: { manifest: Manifest }) {
           </span>
         </div>
       </div>
+      <PlayBar />
     </section>
   );
+}
+
+/** Splits the translation into the text that each piece adds; null where its text is not that of its pieces. */
+function splitByPiece({ target }: Manifest): string[] | null {
+  const texts = target.pieces.map((piece, i) => (target.words[i] === null ? "" : piece.replaceAll(SPACE, " ")));
+  const first = texts.findIndex((text) => text !== "");
+  const trimmed = texts.map((text, i) => (i === first ? text.trimStart() : text));
+  return first >= 0 && trimmed.join("") === target.text ? trimmed : null;
 }
 
 const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
@@ -329,6 +345,7 @@ function Pieces(props: { title: string; dim: "S" | "T"; pieces: string[]; unknow
                 title={props.unknown?.[index] ? "unknown to the model" : undefined}
                 onClick={() => toggleFollow(app, { dim: props.dim, size: props.pieces.length }, index)}
               >
+                {props.dim === "S" && <ReadingLight position={index} />}
                 <span class="pointer" aria-hidden="true">
                   {isFollowed ? "▸" : ""}
                 </span>

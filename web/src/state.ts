@@ -1,5 +1,7 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
+import { makeStage } from "./navigation";
+import { Player } from "./play";
 import { findFileAnswer, TraceCache } from "./trace_cache";
 import type { Acts, Examples, HeadStudyAnswer, Manifest, TraceSource } from "./types";
 
@@ -69,6 +71,8 @@ export class App {
   readonly examples = signal<Examples | null>(null); // of a server, before anything is typed
   trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out
   readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
+  readonly stage = makeStage(this); // what is played
+  readonly player = new Player(this.stage);
   private cache: TraceCache;
 
   constructor(
@@ -99,6 +103,7 @@ export class App {
     if (tensor && !isKnown) this.place.value = { view: "map" };
     const isOtherModel = this.manifest.value?.model.sha256 !== next.model.sha256;
     this.cache = this.cache.makeNext(next);
+    this.player.stop();
     this.manifest.value = next;
     this.notice.value = null;
     if (isOtherModel || !this.headStudy.value)

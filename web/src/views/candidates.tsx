@@ -1,10 +1,11 @@
 // The candidates of one step with their probabilities, as they are or as they would be drawn: sharpened or flattened, and cut.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { computeDrawingChances, type Drawing, sumOf } from "../measures";
 import { findLogits } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
+import { useGrowingBars } from "../play_controls";
 import type { Candidate, Manifest, Step } from "../types";
 
 const FIRST_CANDIDATES = 8; // shown at first
@@ -15,6 +16,8 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
   const app = useApp();
   const [showsAll, setShowsAll] = useState(false);
   const [drawing, setDrawing] = useState(PLAIN);
+  const table = useRef<HTMLTableElement>(null);
+  useGrowingBars(table, ".bars-bar");
   const logits = findLogits(manifest);
   const listed = showsAll ? step.top : step.top.slice(0, FIRST_CANDIDATES);
   const shown = listed.some((candidate) => candidate.id === step.chosen.id) ? listed : [...listed, step.chosen];
@@ -38,6 +41,7 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
       </h2>
       <div data-subject="candidates">
         <Bars
+          table={table}
           bars={[...bars, rest]}
           reach={1}
           caption={chances ? "Probability of each piece if it were drawn with these settings" : "Probability of the next piece: softmax of the logits as they are"}
