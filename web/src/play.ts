@@ -66,6 +66,7 @@ export class Player {
     if (this.state.value === "playing") return this.pause();
     const rows = this.stage.countRows();
     if (rows === 0) return;
+    this.observe();
     if (this.state.value === "off") this.playhead = this.stage.getRow() < rows - 1 ? this.stage.getRow() : 0;
     this.followRow();
     if (this.playhead >= rows) this.playhead = 0;
@@ -86,7 +87,10 @@ export class Player {
     if (this.state.value === "off") return;
     cancelAnimationFrame(this.request);
     this.state.value = "off";
-    this.paint();
+    this.observer?.disconnect();
+    this.observer = null;
+    this.visible.clear();
+    for (const paint of this.painters.values()) paint(null);
   }
 
   /** Moves the playhead to a place, in rows: 2.5 is the middle of the third. */
@@ -110,20 +114,26 @@ export class Player {
 
   /** Calls a function with each frame while its element is in view; gives back how to stop. */
   addPainter(element: Element, paint: Paint): () => void {
-    this.observer ??= new IntersectionObserver((entries) => {
+    this.painters.set(element, paint);
+    this.observer?.observe(element);
+    return () => {
+      this.painters.delete(element);
+      this.visible.delete(element);
+      this.observer?.unobserve(element);
+    };
+  }
+
+  /** Learns from now on which elements are in view, which costs nothing where nothing is ever played. */
+  private observe(): void {
+    if (this.observer) return;
+    this.observer = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) {
         if (isIntersecting) this.visible.add(target);
         else this.visible.delete(target);
         if (isIntersecting) this.painters.get(target)?.(this.getFrame());
       }
     });
-    this.painters.set(element, paint);
-    this.observer.observe(element);
-    return () => {
-      this.painters.delete(element);
-      this.visible.delete(element);
-      this.observer?.unobserve(element);
-    };
+    for (const element of this.painters.keys()) this.observer.observe(element);
   }
 
   private readonly tick = (time: number) => {

@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { useApp, usePainter, useTensor } from "./hooks";
 import { averageHeads, makePattern } from "./measures";
 import { findTensorRow, listAttentions } from "./network";
-import { easeWithin, GROWING, READING, setStyle } from "./play";
+import { easeWithin, GROWING, READING, setStyle, WRITING } from "./play";
 import type { Tensor } from "./trace_cache";
 import type { Manifest } from "./types";
 
@@ -92,10 +92,10 @@ function findLastCross(manifest: Manifest): string | undefined {
 export function RowMark({ dim, rows }: { dim: string; rows: number }) {
   const app = useApp();
   const mark = useRef<HTMLSpanElement>(null);
-  const followed = app.followed.value?.dim === dim ? app.followed.value.index : null;
-  const row = followed ?? (dim === "T" ? app.step.value : null);
   usePainter(mark, (frame) => {
     if (!mark.current) return;
+    const followed = app.followed.value?.dim === dim ? app.followed.value.index : null;
+    const row = followed ?? (dim === "T" ? app.step.value : null);
     const isPlayed = frame?.dim === dim;
     const place = isPlayed ? Math.max(0, frame.row - 1 + easeWithin(READING, frame.share)) : row;
     setStyle(mark.current, "opacity", place === null ? "0" : "1");
@@ -104,10 +104,13 @@ export function RowMark({ dim, rows }: { dim: string; rows: number }) {
   return <span ref={mark} class="head-row-mark" style={{ height: `${100 / rows}%` }} />;
 }
 
-/** Lets the bars inside an element grow from nothing to their length while a step is played. */
-export function useGrowingBars(box: RefObject<HTMLElement | null>, selector: string): void {
+/** Lets the bars inside an element grow from nothing to their length while a step is played; what is `revealed` then appears. */
+export function useGrowth(box: RefObject<HTMLElement | null>, revealed: string, bars = ""): void {
   usePainter(box, (frame) => {
-    const grown = frame?.dim === "T" ? easeWithin(GROWING, frame.share) : 1;
-    for (const bar of box.current?.querySelectorAll(selector) ?? []) setStyle(bar, "transform", grown === 1 ? "" : `scaleX(${grown.toFixed(3)})`);
+    const isOfStep = frame?.dim === "T";
+    const grown = isOfStep ? easeWithin(GROWING, frame.share).toFixed(3) : null;
+    const shown = isOfStep ? easeWithin(WRITING, frame.share).toFixed(3) : "";
+    for (const bar of (bars && box.current?.querySelectorAll(bars)) || []) setStyle(bar, "transform", grown === null ? "" : `scaleX(${grown})`);
+    for (const element of box.current?.querySelectorAll(revealed) ?? []) setStyle(element, "opacity", shown);
   });
 }

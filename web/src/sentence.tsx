@@ -6,7 +6,7 @@ import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
 import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
-import { PlayBar, PlayButton, ReadingLight } from "./play_controls";
+import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
 import { paintWritten } from "./play";
 import type { Mode, Theme } from "./state";
 import type { Examples, Manifest } from "./types";
@@ -221,7 +221,9 @@ export function Scrubber(props: { manifest: Manifest }) {
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
   const heading = useRef<HTMLParagraphElement>(null);
+  const stepText = useRef<HTMLSpanElement>(null);
   const texts = splitByPiece(manifest);
+  useGrowth(stepText, ".step-writes");
   usePainter(heading, (frame) => texts && heading.current && paintWritten([...heading.current.children], frame));
   usePainter(stepRow, (frame) => stepRow.current && paintWritten([...stepRow.current.children].slice(1), frame));
   return (
@@ -271,16 +273,19 @@ export function Scrubber(props: { manifest: Manifest }) {
               </li>
             ))}
           </ol>
-          <span class="quiet step-says" aria-live="polite">
+          <span ref={stepText} class="quiet step-says" aria-live="polite">
             {step ? (
               <>
                 step {currentStep + 1} of {steps.length}: reads <b>
                   <Piece text={step.input} />
-                </b>, writes{" "}
-                <b>
-                  <Piece text={step.chosen.piece} />
                 </b>
-                {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                <span class="step-writes">
+                  , writes{" "}
+                  <b>
+                    <Piece text={step.chosen.piece} />
+                  </b>
+                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                </span>
               </>
             ) : null}
           </span>
@@ -303,7 +308,8 @@ const UNSURE = 0.5; // below this mean, all other pieces together are likelier t
 
 function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
-  const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
+  const isDrawn = manifest.run.search.method === "sample";
+  const origin = forced ? "target given" : isDrawn ? `drawn at temperature ${manifest.run.search.temperature}` : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
   const logProb = `log p ${formatShort(log_prob)}`;

@@ -19,6 +19,7 @@ beforeEach(() => {
         inView.push(report);
       }
       observe() {}
+      disconnect() {}
       unobserve() {}
     },
   });
@@ -76,11 +77,11 @@ test("only what is in view is painted", () => {
   const [seen, unseen] = [{} as Element, {} as Element];
   player.addPainter(seen, () => painted.push("seen"));
   player.addPainter(unseen, () => painted.push("unseen"));
+  player.toggle();
   inView[0]?.([
     { target: seen, isIntersecting: true },
     { target: unseen, isIntersecting: false },
   ]);
-  player.toggle();
   showFrames(0.5);
   assert.ok(painted.length > 20);
   assert.deepEqual([...new Set(painted)], ["seen"]);

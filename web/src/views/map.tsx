@@ -7,7 +7,7 @@ import { Matrix } from "../matrix";
 import { type Block, describeSection, listAttentions, listStacks, type Stack } from "../network";
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
-import { ReadingLight, useGrowingBars } from "../play_controls";
+import { ReadingLight, useGrowth } from "../play_controls";
 import type { Manifest, TensorRow } from "../types";
 import { HeadsRow, RolesLegend, RolesMissing } from "./head_roles";
 
@@ -226,18 +226,18 @@ function NotCapturedNote(props: { row: TensorRow }) {
 function NextPieceBox(props: { manifest: Manifest }) {
   const app = useApp();
   const step = props.manifest.steps[app.step.value];
-  const candidates = useRef<HTMLSpanElement>(null);
-  useGrowingBars(candidates, ".bar-weight");
+  const box = useRef<HTMLButtonElement>(null);
+  useGrowth(box, ".map-chosen, .map-candidates .value-shown", ".bar-weight");
   if (!step) return null;
   const label = `writes ${quotePiece(step.chosen.piece)}: open the output`;
   return (
-    <button type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
+    <button ref={box} type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
       <span class="map-chosen">
         <span class="quiet">writes</span> <strong>
           <Piece text={step.chosen.piece} />
         </strong>
       </span>
-      <span ref={candidates} class="map-candidates">
+      <span class="map-candidates">
         {step.top.slice(0, 5).map((candidate) => (
           <span class={candidate.id === step.chosen.id ? "current-step" : ""}>
             <span class="map-candidate">
