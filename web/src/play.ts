@@ -73,6 +73,7 @@ export class Player {
     this.state.value = "playing";
     this.lastTime = 0;
     this.move(this.playhead);
+    this.paint();
     this.request = requestAnimationFrame(this.tick);
   }
 
@@ -109,7 +110,8 @@ export class Player {
   getFrame(): PlayFrame | null {
     if (this.state.value === "off") return null;
     this.followRow();
-    return { dim: this.stage.getDim(), row: this.row, share: Math.min(1, this.playhead - this.row) };
+    const isStill = this.state.value === "playing" && !hasMotion();
+    return { dim: this.stage.getDim(), row: this.row, share: isStill ? 1 : Math.min(1, this.playhead - this.row) };
   }
 
   /** Calls a function with each frame while its element is in view; gives back how to stop. */
@@ -166,7 +168,6 @@ export class Player {
 
   private paint(): void {
     const frame = this.getFrame();
-    if (frame && this.state.value === "playing" && !hasMotion()) frame.share = 1;
     for (const element of this.visible) this.painters.get(element)?.(frame);
   }
 }

@@ -92,9 +92,7 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
     return Edit({name: _chain_changes(functions) for name, functions in changes.items()})
 
 
-def _tensor_changes(
-    edit: EditSpec, config: ModelConfig, words: Sequence[int | None]
-) -> Mapping[str, _TensorChange]:
+def _tensor_changes(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
     """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
     if isinstance(edit, Silence):
         return {f"{edit.attention}.head_output": silence_head(edit.head)}
@@ -146,7 +144,10 @@ def _leave_out_mask(config: ModelConfig) -> dict[str, _TensorChange]:
 def _leave_out_residual(config: ModelConfig) -> dict[str, _TensorChange]:
     """Return the changes that put the output of each sublayer in the place of its sum with the input."""
     changes: dict[str, _TensorChange] = {}
-    stacks = (("encoder", config.encoder_layers, ("self", "ffn")), ("decoder", config.decoder_layers, ("self", "cross", "ffn")))
+    stacks = (
+        ("encoder", config.encoder_layers, ("self", "ffn")),
+        ("decoder", config.decoder_layers, ("self", "cross", "ffn")),
+    )
     for part in (f"{stack}.{n}.{part}" for stack, layers, parts in stacks for n in range(layers) for part in parts):
         # Dropout is off in every trace, so that the sum without the input is just this output.
         output = changes[f"{part}.output"] = _Keep()
@@ -245,7 +246,9 @@ def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | Non
 def _leaving_out_problems(edit: Without, config: ModelConfig) -> list[str]:
     """Return the reasons why a model cannot be run without a part."""
     if edit.part == "scaling" and adds_bias(config.positions):
-        return [f"its positions, {config.positions}, are added to the scores, so the scores alone cannot be left undivided"]
+        return [
+            f"its positions, {config.positions}, are added to the scores, so the scores alone cannot be left undivided"
+        ]
     if edit.part == "positions" and config.positions not in ("sinusoidal", "learned", "rotary"):
         return [f"this model has no position vectors that could be left out; its positions are {config.positions!r}"]
     return []
