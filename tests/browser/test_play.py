@@ -1,4 +1,4 @@
-"""Tests of the play: pieces appear in order, attended words light up, matrices fill; it pauses, is moved, and stands still for those who ask."""
+"""Tests of the play: pieces appear in order, what is read lights up, matrices fill, and motion is left out on request."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,8 @@ FILLED = """figure => {
     const cell = figure.querySelector('[role=gridcell]');
     const [left, top, width, height] = ['left', 'top', 'width', 'height'].map(side => parseFloat(cell.style[side]));
     const row0 = Number(cell.parentElement.getAttribute('aria-rowindex')) - 1;
-    const [rows, cols] = ['rowcount', 'colcount'].map(name => Number(figure.querySelector('[role=grid]').getAttribute(`aria-${name}`)));
+    const grid = figure.querySelector('[role=grid]');
+    const [rows, cols] = ['rowcount', 'colcount'].map(name => Number(grid.getAttribute(`aria-${name}`)));
     const pen = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
     pen.drawImage(canvas, 0, 0);
     const isEmpty = (row, col) => pen.getImageData(Math.round((left + (col + 0.2) * width) * ratio),

@@ -364,7 +364,7 @@ def test_without_residual_connections_a_sum_is_the_output_of_its_sublayer(norm):
 def test_a_part_that_a_model_does_not_have_cannot_be_left_out():
     with pytest.raises(ValueError, match="no position vectors that could be left out; its positions are 'none'"):
         small_traced(positions="none").trace("?").edited(Without("positions"))
-    with pytest.raises(ValueError, match="edit.without.part is 'norm'"):
+    with pytest.raises(ValueError, match=r"edit\.without\.part is 'norm'"):
         ball().edited({"kind": "without", "part": "norm"})
 
 
