@@ -1,4 +1,4 @@
-"""Tests of the play: pieces appear in order, what is read lights up, matrices fill, and motion is left out on request."""
+"""Tests of the play: pieces appear in order, what is read lights up, matrices fill, and motion can be left out."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -65,8 +65,8 @@ class Drawing:
 class TraceOrigin:
     """Everything a trace was made with, enough to make another one.
 
-    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep` holds patterns of the names of
-    tensors to capture; `model_queries` answers a page's questions about the whole model.
+    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
+    holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
     """
 
     translator: Translator
