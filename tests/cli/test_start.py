@@ -21,7 +21,7 @@ QUICK = ["--set", "train.batch_tokens=257", "--set", "train.dev_sentences=2", "-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    run = small_run(folder / "data")
+    run = small_run(folder / "data", model={"max_positions": 256})
     tokenizer = read_data(run).tokenizer
     save_bundle(folder / "old" / "best", Transformer(run.model_config(tokenizer)), tokenizer)
     return folder / "old" / "best"

@@ -178,8 +178,10 @@ def test_sentences_are_searched_together_and_each_gets_its_own():
     assert search_with_terms([], scripted.search, align_by_letter, WORDS) == []
 
 
-@pytest.mark.parametrize("count", [3, 11])
-@pytest.mark.parametrize("line", ["{{n}} ", "the {{a{}}} ball, ", "https://x.y/{} is <b>{{n}}</b>. "])
+@pytest.mark.parametrize(
+    ("count", "line"),
+    [(3, "{{n}} "), (11, "{{n}} "), (7, "the {{a{}}} ball, "), (7, "https://x.y/{} is <b>{{n}}</b>. ")],
+)
 def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, count: int, line: str):
     tokenizer = small_tokenizer()
     vocabularies = tokenizer.source_vocabulary, tokenizer.target_vocabulary

@@ -60,13 +60,13 @@ def make_undecided_model() -> Transformer:
 def test_any_batch_in_any_order_gives_each_sentence_the_same_translations(config):
     model = make_undecided_model()
     draw = random.Random(1)
-    sources = [[*(draw.randrange(4, 53) for _ in range(draw.randrange(1, 14))), 3] for _ in range(24)]
+    sources = [[*(draw.randrange(4, 53) for _ in range(draw.randrange(1, 14))), 3] for _ in range(17)]
     requests = [SearchRequest(source, number) for number, source in enumerate(sources, start=1)]
     engine = TorchEngine([model], ())
     expected = {request.number: list_texts(engine.search([request], config)) for request in requests}
     close = sum(hypotheses[0].margin < CLOSE_CALL for hypotheses in engine.search(requests, config))
-    assert close > 5
-    for size in (2, 7, 24):
+    assert close > 3
+    for size in (2, 7, 17):
         draw.shuffle(requests)
         batches = [requests[i : i + size] for i in range(0, len(requests), size)]
         for batch, results in zip(batches, engine.search_all(batches, config), strict=True):
@@ -86,6 +86,8 @@ def test_without_the_second_search_of_close_calls_neighbours_change_translations
             together = list_texts(engine.search_batch(requests, config))
             separate = [list_texts(engine.search_batch([request], config))[0] for request in requests]
         differing += sum(a != b for a, b in zip(together, separate, strict=True))
+        if differing:
+            break
     assert differing > 0
 
 

@@ -41,7 +41,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with a random model of each kind, its tokenizer learned from a corpus of numbers."""
     folder = tmp_path_factory.mktemp("models")
     for seed, (kind, settings) in enumerate(KINDS.items()):
-        run = small_run(folder / "data", model=settings)
+        run = small_run(folder / "data", model={"max_positions": 1024, **settings})
         tokenizer = read_data(run).tokenizer
         torch.manual_seed(seed)
         model = Transformer(run.model_config(tokenizer))

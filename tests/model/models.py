@@ -8,14 +8,24 @@ from torch import Tensor
 
 from pellucid.model import ModelConfig, Transformer
 
-TIES = ("all", "decoder", "none")
-FORMULAS = product(("pre", "post", "rms"), ("sinusoidal", "learned", "rotary", "none"), ("relu", "gelu", "swiglu"))
-EVERY_OPTION = [  # each formula once, each way of tying with each value of each other option
-    {"norm": norm, "positions": positions, "activation": activation, "tie": TIES[(number + number // 3) % 3]}
-    for number, (norm, positions, activation) in enumerate(FORMULAS)
+NORMS, ACTIVATIONS, TIES = ("pre", "post", "rms"), ("relu", "gelu", "swiglu"), ("all", "decoder", "none")
+POSITIONS = ("sinusoidal", "learned", "rotary", "none")
+EVERY_PAIR = [  # each value of each option with each value of each other option
+    {"norm": NORMS[n], "positions": positions, "activation": ACTIVATIONS[(n + p) % 3], "tie": TIES[(n + 2 * p) % 3]}
+    for p, positions in enumerate(POSITIONS)
+    for n in range(3)
+]
+EVERY_FORMULA = [  # every norm, position encoding and activation together; twelve of these are those above
+    {"norm": norm, "positions": positions, "activation": activation, "tie": TIES[(n + 2 * p + f) % 3]}
+    for (p, positions), (n, norm) in product(enumerate(POSITIONS), enumerate(NORMS))
+    for f, activation in enumerate([*ACTIVATIONS[(n + p) % 3 :], *ACTIVATIONS[: (n + p) % 3]])
 ]
 every_option = pytest.mark.parametrize(
-    "options", EVERY_OPTION, ids=[" ".join(options.values()) for options in EVERY_OPTION]
+    "options",
+    [
+        pytest.param(options, id=" ".join(options.values()), marks=() if options in EVERY_PAIR else pytest.mark.slow)
+        for options in EVERY_FORMULA
+    ],
 )
 
 

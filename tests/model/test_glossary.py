@@ -7,7 +7,7 @@ import torch
 
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
 from pellucid.trace import Record
-from tests.model.models import EVERY_OPTION, every_option, sentences, small_config, small_model
+from tests.model.models import EVERY_FORMULA, every_option, sentences, small_config, small_model
 
 SIZES = {"B": 2, "S": 11, "T": 7, "D": 30, "H": 3, "E": 10, "F": 17, "2F": 34, "V": 29, "1": 1}
 
@@ -29,7 +29,7 @@ def test_every_visible_tensor_has_one_row_with_its_dimensions(options):
 
 def test_the_legend_explains_each_letter_and_no_other():
     used = {
-        letter for options in EVERY_OPTION for row in glossary(small_config(**options)) for letter in row.dims.split()
+        letter for options in EVERY_FORMULA for row in glossary(small_config(**options)) for letter in row.dims.split()
     }
     assert used == set(LEGEND) == set(SIZES)
 
@@ -103,7 +103,7 @@ def test_weights_share_the_names_of_what_they_make(options):
 
 
 def test_every_row_is_a_plain_sentence():
-    for options in EVERY_OPTION:
+    for options in EVERY_FORMULA:
         for row in glossary(small_config(**options)):
             assert row.means, row.name
             assert not re.search(r"[.{}]", row.means), row.name

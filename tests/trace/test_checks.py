@@ -77,10 +77,17 @@ def skipped_checks(checks: list[Check]) -> set[str]:
 def searched_trace(beam: int = 4, **settings: Any) -> Trace:
     """A trace of a random model that writes nonsense, with the search for it."""
     tokenizer = small_tokenizer()
-    model = random_model(45, tokenizer.source_vocabulary, tokenizer.target_vocabulary, **settings)
+    sizes = {"max_positions": 37, **settings}  # the translation is as long as it may be
+    model = random_model(45, tokenizer.source_vocabulary, tokenizer.target_vocabulary, **sizes)
     files = {name: {"sha256": "a" * 64} for name in ("model.safetensors", *tokenizer.files(tokenizer.config))}
     bundle = Bundle(model, tokenizer, {"files": files}, Path("somewhere"))
     return trace_sentence(TraceOrigin(Translator(model, tokenizer), bundle, beam), "The ball is blue.")
+
+
+@cache
+def searched_checks(beam: int = 4) -> list[Check]:
+    """The checks of that trace."""
+    return check_trace(searched_trace(beam))
 
 
 def with_tensor(run: CapturedRun, name: str, values: np.ndarray) -> CapturedRun:
@@ -104,14 +111,14 @@ def test_in_float32_the_limits_are_those_of_rounding_in_float32(norm):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_trace_with_its_search_passes_every_check(beam):
-    checks = check_trace(searched_trace(beam))
+    checks = searched_checks(beam)
     assert all(check.passed and check.value is not None for check in checks), checks
     assert {check.name for check in checks} >= SEARCH
     assert len({check.name for check in checks}) == len(checks)
 
 
 def test_checks_are_ready_for_json_and_say_what_they_mean():
-    for check in check_trace(searched_trace()):
+    for check in searched_checks():
         assert json.loads(json.dumps(check.as_json(), allow_nan=False)) == {
             "name": check.name,
             "passed": True,

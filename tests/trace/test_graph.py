@@ -9,9 +9,9 @@ from torch import nn
 
 from pellucid.model.glossary import glossary
 from pellucid.trace.operations import Kind, Operation, operations
-from tests.model.models import EVERY_OPTION, every_option, small_config, small_model
+from tests.model.models import EVERY_FORMULA, every_option, small_config, small_model
 
-OPTIONS = [*EVERY_OPTION, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]
+OPTIONS = [*EVERY_FORMULA, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]
 with_all_options = pytest.mark.parametrize("options", OPTIONS, ids=[" ".join(map(str, o.values())) for o in OPTIONS])
 TYPES = Path(__file__).parents[2] / "web" / "src" / "types.ts"
 NORM = nn.LayerNorm | nn.RMSNorm

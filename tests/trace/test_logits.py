@@ -19,7 +19,7 @@ from pellucid.trace.attribution import (
 from pellucid.trace.edits import Silence
 from pellucid.trace.record import Chain
 from pellucid.trace.session import Trace
-from tests.model.models import EVERY_OPTION, every_option, sentences, small_model
+from tests.model.models import EVERY_PAIR, every_option, sentences, small_model
 from tests.trace.traced import ball, small_traced
 
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3], seed=2)
@@ -224,9 +224,7 @@ def test_an_edited_pattern_decides_where_the_head_reads():
 # ---------------------------------------------------------------- of a trace
 
 
-@pytest.mark.parametrize(
-    "options", EVERY_OPTION[::5], ids=[" ".join(options.values()) for options in EVERY_OPTION[::5]]
-)
+@pytest.mark.parametrize("options", EVERY_PAIR[::4], ids=[" ".join(options.values()) for options in EVERY_PAIR[::4]])
 def test_the_accounts_of_a_trace_add_up(options):
     double = small_traced(double=True, max_positions=17, **options).trace("The ball is blue.", beam=2)
     assert all(double.account(step).error < 1e-10 for step in range(len(double.steps)))

@@ -8,6 +8,9 @@ from pellucid.train.config import RunConfig, make_run
 
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "six": "seis"}
 
+MOST_PIECES = 41
+"""More than any sentence here has. A model of few updates writes as much as it may, which took most of a run's time."""
+
 
 def write_corpus(folder: Path, pairs: int = 211, seed: int = 1) -> dict[str, str]:
     """Write files of `pairs` training and 23 dev sentences, and return the keys of [data] that name them."""
@@ -30,16 +33,17 @@ def small_run(folder: Path, **changes: dict) -> RunConfig:
     """Return a run of seconds on this corpus; `changes` override keys of its sections."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = {
-        "data": write_corpus(folder),
+        "data": {**write_corpus(folder), "max_pieces": MOST_PIECES},
         "tokenizer": {"vocabulary": 290},
-        "model": {"size": "tiny", "d_model": 14, "d_ff": 22, "heads": 2, "encoder_layers": 1, "decoder_layers": 2},
+        "model": {"size": "tiny", "d_model": 14, "d_ff": 22, "heads": 2, "encoder_layers": 1, "decoder_layers": 2}
+        | {"max_positions": MOST_PIECES},
         "train": {
             "steps": 12,
             "batch_tokens": 257,
             "evaluate_every": 6,
             "save_every": 4,
-            "dev_sentences": 5,
-            "dev_beam": 2,
+            "dev_sentences": 3,
+            "dev_beam": 1,
         },
         "optim": {"peak": 0.003, "warmup": 5},
     }
@@ -59,4 +63,5 @@ def mixed(run: RunConfig, folder: Path) -> RunConfig:
         {"pairs": str(folder / "rows.tsv"), "weight": 2.0},
     ]
     data = {key: value for key, value in files.items() if key.startswith("dev")}
-    return replace(run, data=make_run({"data": {"corpus": corpora, **data}, "train": {"steps": 1}}).data)
+    data_config = make_run({"data": {"corpus": corpora, **data}, "train": {"steps": 1}}).data
+    return replace(run, data=replace(data_config, max_pieces=run.data.max_pieces))

@@ -222,4 +222,4 @@ def test_skipped_dev_pairs_are_named(tmp_path, capsys):
     dev = tmp_path / "data" / "dev_source.txt"
     dev.write_text(dev.read_text(encoding="utf-8").replace("\n", " one" * 400 + "\n", 1), encoding="utf-8")
     train_run(run, tmp_path / "out")
-    assert "dev_source.txt:1 source of more than 256 pieces" in capsys.readouterr().err
+    assert "dev_source.txt:1 source of more than 41 pieces" in capsys.readouterr().err

@@ -143,7 +143,7 @@ def test_held_out_sentences_are_in_no_corpus(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data": {"max_pieces": 31}}, r"data\.max_pieces is 31, it was made with 256"),
+        ({"data": {"max_pieces": 31}}, r"data\.max_pieces is 31, it was made with 41"),
         ({"tokenizer": {"vocabulary": 280}}, r"tokenizer\.vocabulary is 280, it was made with 290"),
         ({"data": {"held_out": 9, "dev_source": None, "dev_target": None}}, r"data\.held_out is 9, .* with None"),
     ],
