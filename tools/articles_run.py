@@ -277,7 +277,8 @@ def read_warnings(text: str) -> dict[str, str]:
 def run_notebook(outcome: Outcome) -> int:
     """Run part 2 of the book as one notebook, from top to bottom."""
     words = [ROOT / "tools" / "book_notebook.py", BUILD / "html" / "transformer.ipynb"]
-    process = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as its pages are executed (docs/conf.py)
+    process = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     if process.returncode != 0:
         outcome.failures["the notebook"] = last_line(process.stderr)
     return 1
