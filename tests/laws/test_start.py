@@ -248,7 +248,9 @@ def test_the_start_is_looked_for_beside_the_run_file(models, tmp_path, monkeypat
 
 def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
     initial = load_bundle(models / "one matrix")
-    run = small_run(tmp_path / "data", model={"size": "small", **dict.fromkeys(("d_model", "d_ff", "heads"))})
+    run = small_run(
+        tmp_path / "data", model={"size": "small", "max_positions": 1024} | dict.fromkeys(("d_model", "d_ff", "heads"))
+    )
     run = replace(run, model=replace(run.model, encoder_layers=None, decoder_layers=None))
     save_bundle(tmp_path / "small", Transformer(run.model_config(initial.tokenizer)), initial.tokenizer)
     assert make_run_from(tmp_path / "small", tmp_path / "data").model.size == "small"
