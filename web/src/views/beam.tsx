@@ -9,6 +9,7 @@ import { traceAgain } from "../permalink";
 import { type App, describeError } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
+import { spellPieces, WhatIf } from "./what_if";
 
 export function BeamView() {
   const app = useApp();
@@ -231,7 +232,7 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
   return (
     <section class="panel stack" aria-label="The candidate picked">
       <p>
-        “{path.map((each) => each.piece).join("").replaceAll("\u2581", " ").trim()}”: {describeFate(node, tree)}.
+        “{spellPieces(path.map((each) => each.piece))}”: {describeFate(node, tree)}.
       </p>
       <p>
         log P of {quotePiece(node.piece)} <Value shown={formatNumber(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
@@ -254,6 +255,7 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
       ) : (
         <p class="quiet">This is a file; to trace another beginning, open the model with “pellucid serve”.</p>
       )}
+      <WhatIf app={app} manifest={shown} written={spellPieces(path.slice(0, isFinished ? -1 : undefined).map((each) => each.piece))} />
     </section>
   );
 }

@@ -23,7 +23,7 @@ export interface LeftOut {
 }
 
 export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Manifest; leftOut: LeftOut }) {
-  const isOn = manifest.edits.length === 1 && JSON.stringify(manifest.edits[0]) === JSON.stringify(leftOut.edit);
+  const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
   const before = app.baseline.value;
   const undo = useRef<() => void>(() => undefined);
   // The story goes on with the model as it is.
@@ -49,6 +49,12 @@ export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Mani
       {isOn && before && before.manifest.source.text === manifest.source.text && <WithAndWithout before={before} after={manifest} leftOut={leftOut} />}
     </section>
   );
+}
+
+/** Tells whether two edits are the same, in whatever order their fields were written. */
+function isSameEdit(first: EditSpec, second: EditSpec): boolean {
+  const [one, other] = [first, second].map((edit) => JSON.stringify(Object.entries(edit).sort()));
+  return one === other;
 }
 
 function WithAndWithout({ before, after, leftOut }: { before: Baseline; after: Manifest; leftOut: LeftOut }) {
