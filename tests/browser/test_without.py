@@ -1,4 +1,4 @@
-"""Tests of the story's switches, of drawn translations and of typed beginnings: each shows what Python computes for it."""
+"""Tests of the switches of the story, drawn translations and typed beginnings: each shows what Python computes."""
 
 import pytest
 
