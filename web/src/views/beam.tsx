@@ -188,7 +188,10 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
   const hidden = useApp().hidden.value;
   const star = node.fate === "finished" ? "★ " : "";
   const parent = findPath(tree, node.id).at(-2)?.piece;
-  const label = `Step ${node.step + 1}, rank ${node.rank}: ${node.piece}${parent ? ` after ${parent}` : ""}, ${node.fate}${node.best ? ", in the translation" : ""}`;
+  const text = fitText(node.piece, star ? 5 : 7);
+  const score = hidden ? "?" : formatNumber(Number(node.score.toFixed(2)));
+  // It begins with what can be read, so that it can be spoken to.
+  const label = `${star}${text} ${score}: step ${node.step + 1}, rank ${node.rank}, ${node.piece}${parent ? ` after ${parent}` : ""}, ${node.fate}${node.best ? ", in the translation" : ""}`;
   const pick = (event: { preventDefault: () => void }) => {
     event.preventDefault();
     onPick(node.id);
@@ -207,10 +210,10 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
       <rect x={x} y={y - NODE.height / 2} width={NODE.width} height={NODE.height} rx={5} />
       <text x={x + 7} y={y + 5}>
         {star}
-        {fitText(node.piece, star ? 5 : 7)}
+        {text}
       </text>
       <text class="beam-score" x={x + NODE.width - 6} y={y + 5} text-anchor="end">
-        {hidden ? "?" : formatNumber(Number(node.score.toFixed(2)))}
+        {score}
       </text>
     </g>
   );

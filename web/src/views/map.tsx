@@ -130,7 +130,7 @@ function InputBox(props: { block: Block }) {
     <button
       type="button"
       class="map-box map-input"
-      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(" and ")}: open`}
+      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(isSum ? " + " : " ")}: open`}
       onClick={() => app.goTo({ view: "block", section: block.key })}
     >
       {shown.map((row, i) => (
@@ -155,14 +155,15 @@ function SublayerBox(props: { block: Block }) {
   const openBlock = () => app.goTo({ view: "block", section: block.key });
   const [before, after] = describeSurroundings(block);
   const name = describeSection(block.key).split(", ").at(-1) ?? block.key;
+  const widths = block.kind === "ffn" ? ` ${describeWidths(block)}` : "";
   return (
     <div class={`map-sublayer map-${block.kind}`} data-reads={block.reads ?? undefined} data-block={block.key}>
       {after.includes("add") ? <span class={before ? "map-bypass" : "map-bypass map-bypass-all"} aria-hidden="true" /> : null}
       {before ? <NormBox operations={before} block={block} onOpen={openBlock} /> : null}
       <div class="map-box">
-        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}: open`} onClick={openBlock}>
+        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}${widths}: open`} onClick={openBlock}>
           {name}
-          {block.kind === "ffn" ? <span class="quiet"> {describeWidths(block)}</span> : null}
+          {widths && <span class="quiet">{widths}</span>}
         </button>
         {block.attention ? <HeadsRow parts={block.attention} /> : null}
       </div>
@@ -199,10 +200,9 @@ function EndBox(props: { block: Block }) {
   const app = useApp();
   const row = props.block.tensors.at(-1) as TensorRow;
   const isVocabulary = row.dims.includes("V");
-  const label = `${row.name}, ${row.means}: open`;
   const openEnd = () => (isVocabulary ? app.goTo({ view: "output" }) : app.goTo({ view: "block", section: props.block.key }));
   return (
-    <button type="button" class="map-box map-end" data-end={row.name} aria-label={label} onClick={openEnd}>
+    <button type="button" class="map-box map-end" data-end={row.name} title={row.means} onClick={openEnd}>
       <span class="map-labelled">
         <span>
           {row.name}{" "}
@@ -213,6 +213,7 @@ function EndBox(props: { block: Block }) {
         </span>
         {isVocabulary ? <span class="quiet">{row.means}</span> : null}
         {isVocabulary ? null : <Matrix tensor={row.name} bare />}
+        <span class="unseen">: open</span>
       </span>
     </button>
   );
@@ -229,9 +230,8 @@ function NextPieceBox(props: { manifest: Manifest }) {
   const box = useRef<HTMLButtonElement>(null);
   useGrowth(box, ".map-chosen, .map-candidates .value-shown", ".bar-weight");
   if (!step) return null;
-  const label = `writes ${quotePiece(step.chosen.piece)}: open the output`;
   return (
-    <button ref={box} type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
+    <button ref={box} type="button" class="map-box map-written" onClick={() => app.goTo({ view: "output" })}>
       <span class="map-chosen">
         <span class="quiet">writes</span> <strong>
           <Piece text={step.chosen.piece} />
@@ -250,6 +250,7 @@ function NextPieceBox(props: { manifest: Manifest }) {
           </span>
         ))}
       </span>
+      <span class="unseen">: open the output</span>
     </button>
   );
 }
