@@ -1,4 +1,4 @@
-"""What traces, accounts and named tensors show in a notebook: tables and small pictures, without a script."""
+"""Tables and small pictures by which traces, accounts and tensors show themselves in a notebook, without a script."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
