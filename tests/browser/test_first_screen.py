@@ -95,3 +95,15 @@ def test_a_damaged_link_is_said_to_be_damaged_and_not_replaced_by_an_example(fir
     first_page.tab.wait_for_selector(".problem")
     first_page.tab.wait_for_timeout(300)
     assert first_page.tab.locator(".translation").count() == 0
+
+
+@pytest.mark.parametrize("mode", ["learn", "teach"])
+@pytest.mark.parametrize("story", [{"n": 1}, {}], ids=["with the story", "without it"])
+def test_the_whole_network_stands_in_one_window(page: Page, mode, story):
+    for width, height in ((1440, 900), (1280, 720)):
+        page.tab.set_viewport_size({"width": width, "height": height})
+        page.open(s=SENTENCE, v="map", m=mode, **story).settle()
+        box = page.tab.locator(".map-body").bounding_box()
+        assert box["y"] + box["height"] <= height, (width, height)
+        assert page.tab.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert page.tab.locator(".map-how[open]").count() == 0  # the explanation is behind the question mark

@@ -29,32 +29,35 @@ export function MapView() {
   );
 }
 
-/** Explains the map to someone who sees it for the first time. */
+/** Explains the map to someone who sees it for the first time; folded, so that the whole network fits into a window. */
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
   const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
-  // The decoder is taller than the encoder, so that on a wide screen this fills an empty corner.
-  const hasRoom = typeof matchMedia === "function" && matchMedia("(min-width: 1000px)").matches;
   const heads = formatQuantity(listAttentions(manifest)[0]?.heads ?? 0, "head");
   return (
-    <div class="map-how quiet">
-      <details open={hasRoom}>
-        <summary>How to read this picture</summary>
+    <details class="map-how">
+      <summary>
+        <span class="how-sign" aria-hidden="true">
+          ?
+        </span>{" "}
+        How to read this picture
+      </summary>
+      <div class="panel">
         <p>
           {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
           {formatCount(manifest.model.parameters)} learned numbers.
         </p>
         <p>
-          Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
-          are the positions that read, its columns the positions that are read. The frame marks the row of the current
-          step. A line around a part carries its input past it.
+          Read from the bottom up, and each layer from left to right. Pieces become vectors, and each part of a layer adds
+          to them. A small square is a head: its rows are the positions that read, its columns the positions that are read.
+          The frame marks the row of the current step. A line over a part carries its input past it.
         </p>
         <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
         <RolesMissing />
-      </details>
-      <RolesLegend />
-    </div>
+        <RolesLegend />
+      </div>
+    </details>
   );
 }
 

@@ -79,7 +79,7 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
       </header>
       <h2 tabIndex={-1}>{stop.title}</h2>
       <StopText app={app} stop={stop} piece={piece} step={step} traceKey={`${manifest.id} ${number}`} />
-      {stop.leftOut && <WithoutIt app={app} manifest={manifest} leftOut={stop.leftOut} />}
+      {stop.leftOut && <WithoutIt key={number} app={app} manifest={manifest} leftOut={stop.leftOut} />}
       {app.code.value && stop.formula}
       {app.code.value && stop.tensor?.code && <SourceLine code={stop.tensor.code} name={stop.tensor.name} />}
       <p class="story-try">

@@ -26,9 +26,9 @@ export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Mani
   const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
   const before = app.baseline.value;
   const undo = useRef<() => void>(() => undefined);
-  // The story goes on with the model as it is.
+  // When the story leaves the stop, it goes on with the model as it is.
   undo.current = () => void (isOn && before && traceAgain(app, before.manifest));
-  useEffect(() => () => undo.current(), [leftOut.name]);
+  useEffect(() => () => undo.current(), []);
   if (!app.source.act) return <p class="quiet">To see what becomes of this sentence without {leftOut.name}, open the model with “pellucid serve”.</p>;
   const toggle = async () => {
     if (isOn && !before) return void (await app.askSource("edit", { edits: [], keep_target: false })); // it was opened by a link
