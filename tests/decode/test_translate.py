@@ -59,7 +59,7 @@ def test_a_blank_line_stays_as_it_is(translator, blank):
 
 
 def test_equal_lines_are_searched_once_and_drawn_each_time(translator, monkeypatch):
-    lines, numbers, counts = ["Yes.", "The ball.", "Yes.", "", "Yes."], [], []
+    lines, numbers = ["Yes.", "The ball.", "Yes.", "", "Yes."], []
     search_all = translator.engine.search_all
 
     def record_numbers(batches, config):
@@ -67,9 +67,8 @@ def test_equal_lines_are_searched_once_and_drawn_each_time(translator, monkeypat
         return search_all(batches, config)
 
     monkeypatch.setattr(translator.engine, "search_all", record_numbers)
-    translations = translator.translate(lines, SHORT, counts.append)
+    translations = translator.translate(lines, SHORT)
     assert sorted(numbers) == [1, 2]
-    assert counts == [2, 3, 4, 5]
     assert [translation.text for translation in translations] == [
         translator.translate([line], SHORT)[0].text for line in lines
     ]
@@ -111,12 +110,6 @@ def test_a_seed_draws_the_same_again_and_another_draws_others(translator):
     assert twins[0].text != twins[1].text
 
 
-def test_progress_counts_the_lines_that_are_done(translator):
-    counts = []
-    translator.translate([*LINES, ""], dataclasses.replace(SHORT, batch=3), progress=counts.append)
-    assert counts == [2, 3, 4, 5, 6, 7, 8]  # the blank one is done from the start
-
-
 def test_a_stream_is_read_no_further_than_it_must_be(translator):
     lines_read = []
 
@@ -131,11 +124,12 @@ def test_a_stream_is_read_no_further_than_it_must_be(translator):
     assert len(list(stream)) == 20
 
 
-def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator):
-    long, counts, refuse = "a b " * 97, [], dataclasses.replace(SHORT, too_long="refuse")
-    with pytest.raises(ValueError, match=r"source: .* takes 97 pieces a line, line 2 has \d+, line 3 has \d+; split"):
-        translator.translate(["Yes.", long, long], refuse, progress=counts.append)
-    assert counts == []
+def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator, monkeypatch):
+    long, refuse = "a b " * 97, dataclasses.replace(SHORT, too_long="refuse")
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "search_requests", None)  # no search can be made
+        with pytest.raises(ValueError, match=r"takes 97 pieces a line, line 2 has \d+, line 3 has \d+; split"):
+            translator.translate(["Yes.", long, long], refuse)
     with pytest.raises(ValueError, match="line 7 has"):
         list(translator.translate_stream(["Yes."] * 6 + [long], refuse, block=5))
     with pytest.raises(ValueError, match=r"line 5 has \d+, and 2 more lines are too long; split"):
@@ -227,8 +221,7 @@ def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other_line
     config = dataclasses.replace(SHORT, method=method, n_best=1)
     lines = ["The ball is blue.", "It costs \\ 3.", "Yes."]
     [piece] = {*translator.tokenizer.source_pieces(translator.tokenizer.encode_source(["\\"])[0])} - {"▁", "</s>"}
-    counts: list[int] = []
-    first, failed, last = translator_spoiled_by(translator, piece).translate(lines, config, counts.append)
+    first, failed, last = translator_spoiled_by(translator, piece).translate(lines, config)
     assert (failed.text, failed.stop, failed.notes) == (
         lines[1],
         "failed",
@@ -236,7 +229,6 @@ def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other_line
     )
     expected = translator.translate(lines, config)
     assert [first.text, last.text] == [expected[0].text, expected[2].text]
-    assert counts == [1, 2, 3]
     with pytest.raises(ValueError, match="the model gives line 2 the log-probability nan, where a finite number is"):
         translator_spoiled_by(translator, piece).score(lines, lines, batch=0)
 
@@ -245,12 +237,10 @@ def test_terms_without_room_leave_their_line_as_it_is_and_the_others_are_transla
     terms = Terms.from_pairs([("ball", "bola y bola y bola y bola y bola y bola y bola y bola y bola")])
     config = dataclasses.replace(SHORT, max_extra=3)
     lines = ["Yes.", "The ball.", "Where is the house?"]
-    counts: list[int] = []
-    first, failed, last = translator.translate(lines, config, counts.append, terms=terms)
+    first, failed, last = translator.translate(lines, config, terms=terms)
     assert (failed.text, failed.stop) == ("The ball.", "failed")
     assert "its 1 terms take" in failed.notes[0]
     assert [first, last] == translator.translate([lines[0], lines[2]], config)
-    assert sorted(counts) == [1, 2, 3]
 
 
 def test_a_model_in_training_translates_without_dropout_and_trains_on(translator):

@@ -18,7 +18,7 @@ from pellucid.train import checkpoint, log, loop
 from pellucid.train.checkpoint import list_checkpoints, restore_state
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import TrainingFailed
-from pellucid.train.log import NoOutput
+from pellucid.train.log import ProgressOutput
 from pellucid.train.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights
 from tests.train.corpora import small_run
@@ -125,7 +125,7 @@ class WatchedFile:
 
 def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    setup, train_state = loop.begin_run(run, out, NoOutput())
+    setup, train_state = loop.begin_run(run, out, ProgressOutput())
     train_state.counts.step = 4
     loop.save_checkpoint(setup, train_state)
     save_bundle(out / "best", train_state.model, setup.tokenizer, step=4)
@@ -144,7 +144,7 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
             except OSError:
                 refused += 1
             disk.room = 10**9
-            newest, loaded = loop.load_newest_sound(list_checkpoints(out), NoOutput())
+            newest, loaded = loop.load_newest_sound(list_checkpoints(out), ProgressOutput())
             assert loaded.manifest["step"] in (4, 8)
             assert load_bundle(out / "best").manifest["step"] in (4, 8)
             restore_state(train_state, newest)

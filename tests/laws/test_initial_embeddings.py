@@ -19,7 +19,7 @@ from pellucid.phrasebook import generate_phrases
 from pellucid.train import initial_embeddings, loop
 from pellucid.train.config import RunConfig
 from pellucid.train.initial_embeddings import embeddings_from_text
-from pellucid.train.log import NoOutput
+from pellucid.train.log import ProgressOutput
 from pellucid.train.loop import begin_run, train_run
 from tests.laws.runs import assert_same_end, read_weights, same_weights, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
@@ -138,7 +138,7 @@ def text_run(folder: Path, **changes: dict) -> RunConfig:
 
 def initial_weights(run: RunConfig, out: Path) -> dict[str, torch.Tensor]:
     """Return the weights of a run before its first update."""
-    return {name: weight.detach() for name, weight in begin_run(run, out, NoOutput())[1].model.named_parameters()}
+    return {name: weight.detach() for name, weight in begin_run(run, out, ProgressOutput())[1].model.named_parameters()}
 
 
 def test_only_the_table_begins_otherwise_and_the_model_directory_does_not_show_it(tmp_path):

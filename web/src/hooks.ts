@@ -1,7 +1,8 @@
 // Hooks by which components reach the state of their page, wait for numbers, and learn the theme, their room and the focus.
-import { signal } from "@preact/signals";
+import { effect, signal, untracked } from "@preact/signals";
 import { createContext, type RefObject } from "preact";
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Paint } from "./play";
 import { type App, describeError } from "./state";
 import type { Tensor } from "./trace_cache";
 
@@ -91,6 +92,28 @@ mediaQuery?.addEventListener("change", (event) => {
 export function useDark(): boolean {
   const { theme } = useApp();
   return theme.value === "auto" ? systemDark.value : theme.value === "dark";
+}
+
+/**
+ * Paints an element after each render, when a signal changes that `paint` reads, and by each frame of the play in which the
+ * element is in view. So a play renders no component again: that would take longer than a frame.
+ */
+export function usePainter(element: RefObject<Element | null>, paint: Paint): void {
+  const { player } = useApp();
+  const newest = useRef(paint);
+  newest.current = paint;
+  useLayoutEffect(() => {
+    if (element.current) untracked(() => paint(player.getFrame()));
+  });
+  useLayoutEffect(() => {
+    if (!element.current) return;
+    const stopPainter = player.addPainter(element.current, (frame) => newest.current(frame));
+    const stopEffect = effect(() => newest.current(player.getFrame()));
+    return () => {
+      stopPainter();
+      stopEffect();
+    };
+  }, [element.current]);
 }
 
 /** Measures the width available for a sheet and its font size, again whenever the page changes. */

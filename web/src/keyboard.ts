@@ -37,6 +37,7 @@ export const KEYS: Key[] = [
   { keys: ["}"], shown: "}", meaning: "next layer", run: (app) => moveLayer(app, 1) },
   { keys: [","], shown: ",", meaning: "previous step", run: (app) => moveStep(app, -1) },
   { keys: ["."], shown: ".", meaning: "next step", run: (app) => moveStep(app, 1) },
+  { keys: ["k", "K"], shown: "K", meaning: "play or pause: the translation is written piece by piece", run: (app) => app.player.toggle() },
   { keys: ["f", "F"], shown: "F", meaning: "follow the piece of this row, then of this column", run: toggleFollowStep },
   { keys: ["n", "N"], shown: "N", meaning: "show or hide numbers in the cells", run: (app) => toggleSwitch(app.numbers) },
   { keys: ["t", "T"], shown: "T", meaning: "show tables instead of pictures", run: (app) => toggleSwitch(app.table) },

@@ -1,11 +1,13 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
-import { getActiveElement, useApp, useCurrentInView } from "./hooks";
+import { getActiveElement, useApp, useCurrentInView, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
-import { Piece } from "./parts";
+import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
+import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
+import { paintWritten } from "./play";
 import type { Mode, Theme } from "./state";
 import type { Examples, Manifest } from "./types";
 
@@ -218,10 +220,16 @@ export function Scrubber(props: { manifest: Manifest }) {
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
+  const heading = useRef<HTMLParagraphElement>(null);
+  const stepText = useRef<HTMLSpanElement>(null);
+  const texts = splitByPiece(manifest);
+  useGrowth(stepText, ".step-writes");
+  usePainter(heading, (frame) => texts && heading.current && paintWritten([...heading.current.children], frame));
+  usePainter(stepRow, (frame) => stepRow.current && paintWritten([...stepRow.current.children].slice(1), frame));
   return (
     <section class="scrubber" aria-label="Translation" data-subject="translation">
-      <p class="translation" lang={manifest.languages?.target} tabIndex={-1}>
-        {target.text || <span class="quiet">an empty translation</span>}
+      <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
+        {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
       </p>
       <p class="quiet score">
         {describeScore(manifest, hidden)}
@@ -245,6 +253,7 @@ export function Scrubber(props: { manifest: Manifest }) {
           <button type="button" class="button icon" aria-label="Last step" onClick={() => moveStep(app, steps.length)}>
             ›|
           </button>
+          <PlayButton />
         </div>
         <div class="step-line">
           <ol ref={stepRow}>
@@ -264,30 +273,43 @@ export function Scrubber(props: { manifest: Manifest }) {
               </li>
             ))}
           </ol>
-          <span class="quiet step-says" aria-live="polite">
+          <span ref={stepText} class="quiet step-says" aria-live="polite">
             {step ? (
               <>
                 step {currentStep + 1} of {steps.length}: reads <b>
                   <Piece text={step.input} />
-                </b>, writes{" "}
-                <b>
-                  <Piece text={step.chosen.piece} />
                 </b>
-                {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                <span class="step-writes">
+                  , writes{" "}
+                  <b>
+                    <Piece text={step.chosen.piece} />
+                  </b>
+                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                </span>
               </>
             ) : null}
           </span>
         </div>
       </div>
+      <PlayBar />
     </section>
   );
+}
+
+/** Splits the translation into the text that each piece adds; null where its text is not that of its pieces. */
+function splitByPiece({ target }: Manifest): string[] | null {
+  const texts = target.pieces.map((piece, i) => (target.words[i] === null ? "" : piece.replaceAll(SPACE, " ")));
+  const first = texts.findIndex((text) => text !== "");
+  const trimmed = texts.map((text, i) => (i === first ? text.trimStart() : text));
+  return first >= 0 && trimmed.join("") === target.text ? trimmed : null;
 }
 
 const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
 
 function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
-  const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
+  const isDrawn = manifest.run.search.method === "sample";
+  const origin = forced ? "target given" : isDrawn ? `drawn at temperature ${manifest.run.search.temperature}` : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
   const logProb = `log p ${formatShort(log_prob)}`;
@@ -329,6 +351,7 @@ function Pieces(props: { title: string; dim: "S" | "T"; pieces: string[]; unknow
                 title={props.unknown?.[index] ? "unknown to the model" : undefined}
                 onClick={() => toggleFollow(app, { dim: props.dim, size: props.pieces.length }, index)}
               >
+                {props.dim === "S" && <ReadingLight position={index} />}
                 <span class="pointer" aria-hidden="true">
                   {isFollowed ? "▸" : ""}
                 </span>

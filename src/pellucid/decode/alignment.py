@@ -130,16 +130,16 @@ def cross_norms(
     assert not model.training  # dropout would change the attention
     device = next(model.parameters()).device
     # The row that reads the token before a piece writes that piece.
-    decoder_inputs = pad_ids([[BOS, *target[:-1]] for target in targets], device)
+    decoder_inputs = _pad_ids([[BOS, *target[:-1]] for target in targets], device)
     outputs = {
         f"decoder.{n}.cross.": layer.get_parameter("cross.output.weight") for n, layer in enumerate(model.decoder)
     }
-    watch = CrossNorms(outputs, measure or contribution_norms, {})
-    model.decode(decoder_inputs, model.encode(pad_ids(sources, device)), watch=watch)
+    watch = _CrossNorms(outputs, measure or contribution_norms, {})
+    model.decode(decoder_inputs, model.encode(_pad_ids(sources, device)), watch=watch)
     return torch.stack(list(watch.norms.values()))
 
 
-def pad_ids(rows: Sequence[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
+def _pad_ids(rows: Sequence[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
     """Return the sentences as one tensor, a row each, padded to the longest."""
     return pad_sequence([torch.tensor(ids) for ids in rows], batch_first=True, padding_value=PAD).to(device)
 
@@ -154,7 +154,7 @@ Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass
-class CrossNorms:
+class _CrossNorms:
     """Watcher that stores the measure of every cross-attention, and no other tensor."""
 
     outputs: Mapping[str, Float[Tensor, "D HE"]]
@@ -174,9 +174,9 @@ class CrossNorms:
             self.norms[self.prefix] = self.measure(value, self.v, self.outputs[self.prefix])
         return value
 
-    def within(self, part: str) -> "CrossNorms":
+    def within(self, part: str) -> "_CrossNorms":
         """Return the watcher of a part of the model, whose tensors' names begin with the part's."""
-        return CrossNorms(self.outputs, self.measure, self.norms, f"{self.prefix}{part}.")
+        return _CrossNorms(self.outputs, self.measure, self.norms, f"{self.prefix}{part}.")
 
 
 def contribution_norms(
@@ -211,7 +211,7 @@ def word_piece_ranges(pieces: Sequence[str], text: str) -> list[range]:
         return []
     begin: dict[int, int] = {}
     end: dict[int, int] = {}
-    for word, _, first, last in letters_by_word(pieces, text):
+    for word, _, first, last in _letters_by_word(pieces, text):
         begin.setdefault(word, first)
         end[word] = last + 1
     ranges, stop = [], 0
@@ -231,15 +231,15 @@ def words_without_punctuation(pieces: Sequence[str], text: str) -> list[AlignedW
     """
     # The links of a full stop would otherwise be links of the word before it.
     letters: dict[int, list[tuple[str, int, int]]] = {}
-    for word, letter, first, last in letters_by_word(pieces, text) if text.split() else ():
+    for word, letter, first, last in _letters_by_word(pieces, text) if text.split() else ():
         letters.setdefault(word, []).append((letter, first, last))
     return [
-        strip_punctuation(pieces_of_word, letters.get(word, []))
+        _strip_punctuation(pieces_of_word, letters.get(word, []))
         for word, pieces_of_word in enumerate(word_piece_ranges(pieces, text))
     ]
 
 
-def strip_punctuation(pieces: range, letters: Sequence[tuple[str, int, int]]) -> AlignedWord:
+def _strip_punctuation(pieces: range, letters: Sequence[tuple[str, int, int]]) -> AlignedWord:
     """Return a word without the pieces of the punctuation around it.
 
     Each letter comes with the first and the last piece that has a byte of it.
@@ -262,16 +262,16 @@ def is_punctuation(letter: str) -> bool:
     return unicodedata.category(letter).startswith("P") and letter not in SPOKEN_PUNCTUATION
 
 
-def letters_by_word(pieces: Sequence[str], text: str) -> Iterator[tuple[int, str, int, int]]:
+def _letters_by_word(pieces: Sequence[str], text: str) -> Iterator[tuple[int, str, int, int]]:
     """Yield the letters that the pieces spell, without white space: word of `text`, letter, first and last piece."""
-    letters = list(spell_letters(pieces))
-    words = word_indices("".join(letter for letter, _, _ in letters), text)
+    letters = list(_spell_letters(pieces))
+    words = _word_indices("".join(letter for letter, _, _ in letters), text)
     visible = [spelled for spelled in letters if not spelled[0].isspace()]
     for word, (letter, first, last) in zip(words, visible, strict=True):
         yield word, letter, first, last
 
 
-def spell_letters(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+def _spell_letters(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield the letters that the pieces spell, each with the first and the last piece that has a byte of it."""
     bytes_of_pieces = [piece_bytes(piece) for piece in pieces]
     piece_of_byte = [number for number, piece in enumerate(bytes_of_pieces) for _ in piece]
@@ -293,10 +293,10 @@ def piece_bytes(piece: str) -> bytes:
     return bytes.fromhex(byte[1]) if byte else piece.replace("▁", " ").encode()
 
 
-def word_indices(spelled: str, text: str) -> list[int]:
+def _word_indices(spelled: str, text: str) -> list[int]:
     """Return for each letter of `spelled` that is not white space the index of its word in `text`.
 
-    >>> word_indices("a bc", "a bc"), word_indices("1 ⁄2 x", "½ x")
+    >>> _word_indices("a bc", "a bc"), _word_indices("1 ⁄2 x", "½ x")
     ([0, 1, 1], [0, 0, 0, 1])
     """
     if len(spelled.split()) == len(text.split()):

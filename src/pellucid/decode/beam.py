@@ -30,8 +30,6 @@ def beam_search(
     width: int,
     n_best: int,
     length_penalty: float,
-    start: int = BOS,
-    end: int = EOS,
     rules: Sequence[Rule] = (forbidden_rule(),),
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
@@ -51,7 +49,7 @@ def beam_search(
     tokens = sentences.new_empty(len(limits), 1, 0)
     token_log_probs = totals.new_empty(len(limits), 1, 0)
     margins = torch.full_like(totals[:, 0], torch.inf)
-    last_tokens = torch.full_like(sentences, start)
+    last_tokens = torch.full_like(sentences, BOS)
     finished = FinishedHypotheses(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
@@ -64,7 +62,7 @@ def beam_search(
         token_log_probs = torch.cat([gather_along(token_log_probs, parents), gains[:, :, None]], dim=2)
         length = tokens.shape[2]
 
-        ends = new_tokens == end
+        ends = new_tokens == EOS
         ended = ends & (totals != -torch.inf)
         ended[:, width:] = False
         finished.add(sentences[ended.nonzero()[:, 0]], tokens[ended], token_log_probs[ended], "eos")

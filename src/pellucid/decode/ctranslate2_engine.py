@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from math import fsum, inf, isfinite, log10, nan
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchConfig, SearchRequest, length_divisor
+from pellucid.decode.request import (
+    CLOSE_CALL,
+    Hypothesis,
+    SearchBounds,
+    SearchConfig,
+    SearchRequest,
+    continue_always,
+    length_divisor,
+)
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
 from pellucid.store.directory import Bundle
@@ -99,17 +108,12 @@ class CTranslate2Engine:
     ) -> Iterator[list[list[Hypothesis]]]:
         """Search batch by batch, in order, with several batches submitted at a time, so that no worker is idle."""
         remaining = iter(batches)
-        # Not all at once: a search that the caller asks for between two batches shall not wait for the last of them.
+        # Not all at once: what another thread asks for meanwhile shall not wait for the last of them.
         submitted = deque(self.submit(batch, config) for batch in islice(remaining, BATCHES_PER_WORKER * self.workers))
-
-        # An inner function, so that the first batches are submitted at once and not when the first result is taken.
-        def take_results() -> Iterator[list[list[Hypothesis]]]:
-            while submitted:
-                result = submitted.popleft()()
-                submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
-                yield result
-
-        return take_results()
+        while submitted:
+            result = submitted.popleft()()
+            submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
+            yield result
 
     def submit(self, requests: Sequence[SearchRequest], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
         """Start a search and return at once; the function returned waits and gives the hypotheses of each request."""
@@ -129,8 +133,14 @@ class CTranslate2Engine:
             )
 
         def finish() -> list[list[Hypothesis]]:
-            for request in requests:
-                request.check_wanted()
+            # Who stops a search must not wait for batches that others submitted before: looked at every 2 ms.
+            checks = {request.check_wanted for request in requests} - {continue_always}
+            while checks:
+                for check_wanted in checks:
+                    check_wanted()
+                if all(answer.done() for answer in answers.values()):
+                    break
+                sleep(0.002)
             decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
             if self.can_truncate(config):
                 # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.

@@ -38,7 +38,7 @@ def choose_engine(
     # A function, so that torch is imported only when a request needs it.
     bounds_and_fallback = translator.bounds, lambda: translator.torch
     if exported is not None:
-        require_export_of(exported, bundle)
+        _require_export_of(exported, bundle)
         precision = precision_of(exported)
     # A single worker has all processors: that is quicker for one sentence at a time, except in int8, where
     # CTranslate2's threads are in each other's way.
@@ -74,7 +74,7 @@ def refuse_engine_options(
         )
     needs_ctranslate2 = engine == "ctranslate2" or precision == "int8" or exported is not None
     if device != "cpu":
-        problems += device_problems(device)
+        problems += _device_problems(device)
         if needs_ctranslate2:
             problems.append(f"CTranslate2 is run on the CPU here; on {device} take engine = 'torch', without an export")
     if needs_ctranslate2:
@@ -91,7 +91,7 @@ def refuse_engine_options(
         raise ValueError("; ".join(problems))
 
 
-def device_problems(device: str) -> list[str]:
+def _device_problems(device: str) -> list[str]:
     """Return what is wrong with the name of a device; nothing for a device that can be used."""
     import torch
 
@@ -104,7 +104,7 @@ def device_problems(device: str) -> list[str]:
     return [f"device is {device!r}, and torch finds {available} here; leave it out to use the CPU"]
 
 
-def require_export_of(exported: Path, bundle: Bundle) -> None:
+def _require_export_of(exported: Path, bundle: Bundle) -> None:
     """Raise ValueError unless a directory is intact and was exported from exactly this model."""
     # The checksum, not the path: a model that was trained further has the same path.
     origin = verify_directory(exported).get("exported")

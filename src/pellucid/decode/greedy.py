@@ -33,8 +33,6 @@ def greedy_search(
     limits: Int[Tensor, " B"],
     *,
     length_penalty: float,
-    start: int = BOS,
-    end: int = EOS,
     rules: Sequence[Rule] = (forbidden_rule(),),
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
@@ -42,7 +40,7 @@ def greedy_search(
 
     The length penalty changes only the score that is reported.
     """
-    return follow_choices(step, state, limits, choose_likeliest, length_penalty, start, end, rules, observe)
+    return follow_choices(step, state, limits, choose_likeliest, length_penalty, rules, observe)
 
 
 def choose_likeliest(
@@ -59,14 +57,12 @@ def follow_choices(
     limits: Int[Tensor, " B"],
     choose: ChoosePiece,
     length_penalty: float,
-    start: int,
-    end: int,
     rules: Sequence[Rule],
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
     """Write one hypothesis for each sentence with the tokens that `choose` picks."""
     sentences = torch.arange(len(limits), device=limits.device)
-    last_tokens = torch.full_like(sentences, start)
+    last_tokens = torch.full_like(sentences, BOS)
     # BOS is no part of a hypothesis: `tokens` starts with no column, and grows by one a step.
     tokens = last_tokens.new_empty(len(limits), 0)
     token_log_probs = torch.empty(len(limits), 0, device=limits.device)
@@ -77,11 +73,11 @@ def follow_choices(
         log_probs = apply_rules(step(last_tokens, state), rules, tokens, sentences)
         last_tokens, margin = choose(log_probs, sentences, tokens.shape[1])
         if observe is not None:
-            observe(choice_as_step(log_probs, token_log_probs, sentences, last_tokens, end))
+            observe(_choice_as_step(log_probs, token_log_probs, sentences, last_tokens))
         margins = margins.minimum(margin)
         tokens = torch.cat([tokens, last_tokens[:, None]], dim=1)
         token_log_probs = torch.cat([token_log_probs, log_probs.gather(1, last_tokens[:, None])], dim=1)
-        ended = last_tokens == end
+        ended = last_tokens == EOS
         cut = ~ended & (remaining <= tokens.shape[1])
         active = (~ended & ~cut).nonzero()[:, 0]
         # A finished sentence leaves the batch, so that no more is computed for it.
@@ -96,12 +92,11 @@ def follow_choices(
     return finished.best_lists(1)
 
 
-def choice_as_step(
+def _choice_as_step(
     log_probs: Float[Tensor, "R V"],
     token_log_probs: Float[Tensor, "R T"],
     sentences: Int[Tensor, " R"],
     chosen_tokens: Int[Tensor, " R"],
-    end: int,
 ) -> SearchStep:
     """Return the likeliest tokens of each row, and which of them was chosen, for an observer."""
     gains, candidates = stable_topk(log_probs, 3)  # 3: a beam of width W looks at 2 W + 1
@@ -113,6 +108,6 @@ def choice_as_step(
         candidates,
         gains,
         totals,
-        is_chosen & (candidates != end),
-        is_chosen & (candidates == end),
+        is_chosen & (candidates != EOS),
+        is_chosen & (candidates == EOS),
     )

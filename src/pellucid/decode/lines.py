@@ -53,38 +53,12 @@ def prepare_lines(
     check_wanted: Callable[[], None] = continue_always,
 ) -> list[PreparedLine]:
     """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked."""
-
-    # Most lines are translated as they stand: they are encoded once, all together, and their pieces looked up below.
-    encoded = dict(zip(lines, tokenizer.encode_source(lines), strict=True))
-
-    def count_pieces(text: str) -> int:
-        if text in encoded:
-            return len(encoded[text])
-        # No text has more pieces than bytes, but for the word-start mark of its first word and EOS. The upper bound
-        # spares the tokenizer most short texts.
-        if (upper_bound := len(text.encode(errors="surrogatepass")) + 2) <= lengths.longest_trained:
-            return upper_bound
-        [ids] = tokenizer.encode_source([text])
-        return len(ids)
-
-    length_check = LengthCheck(count_pieces, lengths, split=config.too_long == "split")
-    # Most lines have neither tags nor protected text, and nothing is looked for in them.
     with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
-    split_lines, tagged = [], []
-    for line, has_markup in zip(lines, with_markup, strict=True):
-        line_split = split_line(line, length_check.fits_training, length_check.fits_model)
-        line_texts = [TaggedText(segment) for segment in line_split.segments]
-        if has_markup:
-            line_split, line_texts = extract_line_tags(line_split)
-        split_lines.append(line_split)
-        tagged.append(line_texts)
-    # Only texts that were split or had tags are new; again one call of the tokenizer for all.
-    new_texts = [item.text for line_texts in tagged for item in line_texts if item.text not in encoded]
-    encoded.update(zip(new_texts, tokenizer.encode_source(new_texts), strict=True))
-    sources = [[encoded[item.text] for item in line_texts] for line_texts in tagged]
+    split_lines, tagged, sources = _segment_lines(
+        lines, with_markup, tokenizer, lengths, split=config.too_long == "split"
+    )
     longest = {first_line + i: max(map(len, line_sources), default=0) for i, line_sources in enumerate(sources)}
     refuse_long_lines("source", longest, lengths.longest)
-
     if terms is not None and config.method == "sample":
         raise ValueError("terms need beam or greedy search; leave them out, or take method = 'beam'")
     # The folder terms/ is imported only for lines that need it: most have nothing that their translation must contain.
@@ -126,7 +100,45 @@ def prepare_lines(
     return prepared
 
 
-def extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
+def _segment_lines(
+    lines: Sequence[str], with_markup: Sequence[bool], tokenizer: Tokenizer, lengths: LengthLimits, split: bool
+) -> tuple[list[SplitLine], list[list[TaggedText]], list[list[list[int]]]]:
+    """Return each line in segments, each segment without its tags, and the token ids of each.
+
+    Only lines with markup are looked through for tags. Unless lines are to be `split`, a line is one segment.
+    """
+    # Most lines are translated as they stand: they are encoded once, all together, and their pieces looked up below.
+    encoded = dict(zip(lines, tokenizer.encode_source(lines), strict=True))
+
+    def count_pieces(text: str) -> int:
+        if text in encoded:
+            return len(encoded[text])
+        # No text has more pieces than bytes, but for the word-start mark of its first word and EOS. The upper bound
+        # spares the tokenizer most short texts.
+        if (upper_bound := len(text.encode(errors="surrogatepass")) + 2) <= lengths.longest_trained:
+            return upper_bound
+        [ids] = tokenizer.encode_source([text])
+        return len(ids)
+
+    split_lines, tagged = [], []
+    for line, has_markup in zip(lines, with_markup, strict=True):
+        line_split = split_line(
+            line,
+            lambda text: not split or count_pieces(text) <= lengths.longest_trained,
+            lambda text: not split or count_pieces(text) <= lengths.longest,
+        )
+        line_texts = [TaggedText(segment) for segment in line_split.segments]
+        if has_markup:
+            line_split, line_texts = _extract_line_tags(line_split)
+        split_lines.append(line_split)
+        tagged.append(line_texts)
+    # Only texts that were split or had tags are new; again one call of the tokenizer for all.
+    new_texts = [item.text for line_texts in tagged for item in line_texts if item.text not in encoded]
+    encoded.update(zip(new_texts, tokenizer.encode_source(new_texts), strict=True))
+    return split_lines, tagged, [[encoded[item.text] for item in line_texts] for line_texts in tagged]
+
+
+def _extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
     """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
     segments, tagged, gaps = [], [], [line.gaps[0]]
     for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
@@ -139,23 +151,6 @@ def extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
         else:
             gaps[-1] += segment + gap
     return SplitLine(tuple(segments), tuple(gaps)), tagged
-
-
-@dataclass(frozen=True)
-class LengthCheck:
-    """Whether a text is short enough not to be split; every text is, where lines are not to be split."""
-
-    count_pieces: Callable[[str], int]
-    lengths: LengthLimits
-    split: bool
-
-    def fits_training(self, text: str) -> bool:
-        """Return whether the text is no longer than the longest source of training."""
-        return not self.split or self.count_pieces(text) <= self.lengths.longest_trained
-
-    def fits_model(self, text: str) -> bool:
-        """Return whether the model has a position for every piece of the text."""
-        return not self.split or self.count_pieces(text) <= self.lengths.longest
 
 
 def refuse_long_lines(side: str, pieces: Mapping[int, int], limit: int) -> None:
@@ -220,13 +215,13 @@ def assemble_translation(
         reasons = tuple(dict.fromkeys(note for result in results if not result.hypotheses for note in result.notes))
         return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=no_links)
     ranks = max(len(result.hypotheses) for result in results)
-    best, *others = (assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
+    best, *others = (_assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
     # dict.fromkeys: each note once, in order.
     notes = tuple(dict.fromkeys((*prepared.notes, *(note for result in results for note in result.notes))))
     return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
-def assemble_rank(
+def _assemble_rank(
     prepared: PreparedLine, results: Sequence[SearchResult], rank: int, tokenizer: Tokenizer, config: SearchConfig
 ) -> Translation:
     """Return the translation of a line from the hypotheses of one rank; a segment with fewer gives its last."""
@@ -252,11 +247,11 @@ def assemble_rank(
         ],
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
         [piece for segment in prepared.segments for piece in tokenizer.source_pieces(segment.request.source)],
-        alignment=line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
+        alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 
 
-def line_alignment(
+def _line_alignment(
     prepared: PreparedLine, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
 ) -> Links:
     """Return the links of all segments, counted in words of the whole line and of its whole translation."""
@@ -280,22 +275,15 @@ def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str)
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
         # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
-        positions = (
-            [start + i for i in letter_positions_outside_tags(tagged_text)]
-            if len(letter_positions_outside_tags(tagged_text)) == len(letter_positions(plain_text))
-            else []
-        )
-        first_letters = [n for n, i in enumerate(letter_positions(plain_text)) if i == 0 or plain_text[i - 1].isspace()]
+        hidden = {i for match in TAG.finditer(tagged_text) for i in range(*match.span())}
+        visible = [start + i for i in _letter_positions(tagged_text) if i not in hidden]
+        letters = _letter_positions(plain_text)
+        positions = visible if len(visible) == len(letters) else []
+        first_letters = [n for n, i in enumerate(letters) if i == 0 or plain_text[i - 1].isspace()]
         indices.append([bisect_right(starts, positions[n]) - 1 if positions else 0 for n in first_letters])
     return indices
 
 
-def letter_positions(text: str) -> list[int]:
+def _letter_positions(text: str) -> list[int]:
     """Return the indices of the characters that are not white space."""
     return [i for i, character in enumerate(text) if not character.isspace()]
-
-
-def letter_positions_outside_tags(tagged: str) -> list[int]:
-    """Return the indices of the characters that are neither white space nor in a tag."""
-    hidden = {i for match in TAG.finditer(tagged) for i in range(*match.span())}
-    return [i for i in letter_positions(tagged) if i not in hidden]

@@ -75,7 +75,7 @@ class SearchConfig:
         # Types first: comparing a string with a number would raise a TypeError below. True is an int to Python.
         wrong_types = [
             f"{name} is {getattr(self, name)!r}, it must be {expected}"
-            for name, (kind, expected) in setting_types().items()
+            for name, (kind, expected) in _setting_types().items()
             if not isinstance(getattr(self, name), kind) or (kind is not bool and isinstance(getattr(self, name), bool))
         ]
         if wrong_types:
@@ -108,7 +108,7 @@ class SearchConfig:
 
 
 @cache
-def setting_types() -> dict[str, tuple[type, str]]:
+def _setting_types() -> dict[str, tuple[type, str]]:
     """Return the type of each setting that is not a choice between words, and the name of the type in messages."""
     # Cached: resolving the type hints of a class takes longer than all checks together.
     return {name: SETTING_TYPES[hint] for name, hint in get_type_hints(SearchConfig).items() if hint in SETTING_TYPES}

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.greedy import follow_choices
 from pellucid.decode.request import Hypothesis
 from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule, rank_hypotheses, stable_topk
@@ -22,8 +21,6 @@ def sample_search(
     top_k: int,
     top_p: float,
     length_penalty: float,
-    start: int = BOS,
-    end: int = EOS,
     rules: Sequence[Rule] = (forbidden_rule(),),
 ) -> list[list[Hypothesis]]:
     """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS; some may be equal.
@@ -43,7 +40,7 @@ def sample_search(
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
     hypotheses = follow_choices(
-        step, state, limits[rows], choose, length_penalty, start, end, [rule_for_draws(r, copies) for r in rules]
+        step, state, limits[rows], choose, length_penalty, [_rule_for_draws(r, copies) for r in rules]
     )
     by_sentence = [
         [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]
@@ -52,7 +49,7 @@ def sample_search(
     return [rank_hypotheses(samples) for samples in by_sentence]
 
 
-def rule_for_draws(rule: Rule, copies: int) -> Rule:
+def _rule_for_draws(rule: Rule, copies: int) -> Rule:
     """Turn a rule for sentences into a rule for their draws, of which each sentence has `copies` in a row."""
     return lambda log_probs, tokens, numbers: rule(log_probs, tokens, numbers // copies)
 

@@ -80,29 +80,29 @@ def stable_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], 
     [[1, 2]]
     """
     # One number more than asked for shows a tie between the last that is taken and the first that is not.
-    values, indices = blockwise_topk(x, min(k + 1, x.shape[1]))
+    values, indices = _blockwise_topk(x, min(k + 1, x.shape[1]))
     # topk does not say which of equal numbers it takes, so rows where that matters are looked at again.
     tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] != -torch.inf)).any(dim=1).nonzero()[:, 0]
     if len(tied):
         values[tied], indices[tied] = (
-            columns[:, : values.shape[1]] for columns in sort_at_least(x[tied], values[tied, -1:])
+            columns[:, : values.shape[1]] for columns in _sort_at_least(x[tied], values[tied, -1:])
         )
     return values[:, :k], indices[:, :k]
 
 
-def sort_at_least(
+def _sort_at_least(
     x: Float[Tensor, "R V"], least: Float[Tensor, "R 1"]
 ) -> tuple[Float[Tensor, "R N"], Int[Tensor, "R N"]]:
     """Sort the numbers of each row that are not below `least`, and some others; the lower index wins a tie."""
     # Rows have different counts, so each takes as many as the row with most: hence "and some others".
-    values, indices = blockwise_topk(x, int((~(x < least)).sum(dim=1).max()))
+    values, indices = _blockwise_topk(x, int((~(x < least)).sum(dim=1).max()))
     # By index first: the stable sort by value then leaves equal numbers in the order of their indices.
     indices, order = indices.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return values, indices.gather(1, order)
 
 
-def blockwise_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+def _blockwise_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
     """Return `x.topk(k)`, several times as fast for long rows on a CPU; any of several equal numbers may be taken."""
     blocks = x.shape[1] // TOPK_BLOCK
     if x.is_cuda or blocks < 2 * k:
@@ -169,12 +169,12 @@ class FinishedHypotheses:
                     Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, log_probs)
                 )
         return [
-            [] if number in unsound else best_with_margin(candidates, n_best, margins.get(number, inf))
+            [] if number in unsound else _best_with_margin(candidates, n_best, margins.get(number, inf))
             for number, candidates in enumerate(hypotheses)
         ]
 
 
-def best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
+def _best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
     """Return the first `n_best` hypotheses of one sentence, with a margin that covers their order too."""
     order = rank_hypotheses(hypotheses)
     # One that ended goes before one that was cut off, whatever their scores: nothing there is close.

@@ -1,18 +1,19 @@
 """Translates lines of text: prepares them, batches them by length, searches, and restores their order."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from math import fsum, isfinite
-from typing import TYPE_CHECKING, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.lines import (
     LengthLimits,
-    PreparedLine,
     SearchResult,
     Segment,
     Translation,
@@ -41,9 +42,8 @@ if TYPE_CHECKING:
 
 # Whoever wants each answer at once asks for few lines at a time.
 LARGE_BLOCK = 512
-"""Number of lines in a block from which on the next blocks are begun early."""
+"""Lines in a block from which on the next blocks are begun early."""
 
-# While the last lines of one block are searched again, the engine has the next.
 BLOCKS_AHEAD = 2
 """Blocks that are begun before the translations of one are returned."""
 
@@ -124,7 +124,6 @@ class Translator:
         self,
         lines: Sequence[str],
         config: SearchConfig,
-        progress: Callable[[int], None] | None = None,
         first_line: int = 1,
         *,
         terms: "Terms | None" = None,
@@ -134,66 +133,48 @@ class Translator:
         """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
 
         A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
-        notes.
-
-        `progress` is called with the number of lines done. Lines are counted from `first_line`: that number is what an
-        error names, and what the draws of sampling depend on together with the seed. The translation of a line has what
-        `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. Raises ValueError,
-        naming the lines, for lines that the model cannot take, and for weights that are infinite or NaN. `check_wanted`
-        is called again and again while it translates, and stops it by an exception, which is passed on.
+        notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
+        depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
+        where), and begins with its text of `prefixes`. Raises ValueError, naming the lines, for lines that the model
+        cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and again while it
+        translates, and stops it by an exception, which is passed on.
         """
-        return self.begin_translation(lines, config, progress, first_line, terms, prefixes, check_wanted)()
-
-    def begin_translation(
-        self,
-        lines: Sequence[str],
-        config: SearchConfig,
-        progress: Callable[[int], None] | None,
-        first_line: int,
-        terms: "Terms | None",
-        prefixes: Sequence[str] | None,
-        check_wanted: Callable[[], None] = continue_always,
-    ) -> Callable[[], list[Translation]]:
-        """Prepare the lines and start the engine; the function returned waits and gives what `translate` returns."""
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
         prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, check_wanted)
         segments = [segment for line in prepared for segment in line.segments]
-        no_room = ["" for _ in segments]
-        if any(segment.request.prefix or segment.request.terms for segment in segments):
-            no_room = self.explain_missing_room([segment.request for segment in segments], config)
-        fitting = [i for i, reason in enumerate(no_room) if not reason]
-        line_progress = LineProgress(prepared, progress)
         with self.inference():
-            finish_search = self.begin_search(
-                [segments[i] for i in fitting], config, lambda n: line_progress(fitting[n])
-            )
+            results = self.search_segments(segments, config)
+            results = self.add_alignments(segments, self.add_texts(results), config)
+        # The segments of all lines stand in one list: each line takes as many results as it has segments.
+        remaining = iter(results)
+        return [
+            assemble_translation(line, [next(remaining) for _ in line.segments], self.tokenizer, config)
+            for line in prepared
+        ]
 
-        def finish() -> list[Translation]:
-            results = [SearchResult([], notes=(reason,) if reason else ()) for reason in no_room]
-            for i, reason in enumerate(no_room):
-                if reason:
-                    line_progress(i)
-            with self.inference():
-                for i, result in zip(fitting, finish_search(), strict=True):
-                    results[i] = result if result.hypotheses else self.explain_failure(segments[i])
-                results = self.add_alignments(segments, self.add_texts(results), config)
-            # The segments of all lines stand in one list: each line takes as many results as it has segments.
-            remaining = iter(results)
-            return [
-                assemble_translation(line, [next(remaining) for _ in line.segments], self.tokenizer, config)
-                for line in prepared
-            ]
-
-        return finish
+    def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:
+        """Return what was found for each segment, or why nothing was; translations that repeat are searched again."""
+        no_room = self.explain_missing_room([segment.request for segment in segments], config)
+        fitting = [i for i, reason in enumerate(no_room) if not reason]
+        results = [SearchResult([], notes=(reason,)) for reason in no_room]
+        for i, hypotheses in zip(fitting, self.search_once([segments[i] for i in fitting], config), strict=True):
+            results[i] = SearchResult(hypotheses) if hypotheses else self.explain_failure(segments[i])
+        repeating = [i for i in fitting if _needs_retry(segments[i], results[i].hypotheses, config)]
+        second = self.search_once([_forbid_repeats(segments[i]) for i in repeating], config)
+        for i, hypotheses in zip(repeating, second, strict=True):
+            results[i] = _choose_retried(results[i], hypotheses)
+        return results
 
     def explain_missing_room(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[str]:
         """Return for each request why its terms have no room in a translation, or an empty text where they have.
 
         Raises ValueError, naming the lines, for prefixes that have no room.
         """
+        if not any(request.prefix or request.terms for request in requests):
+            return ["" for _ in requests]
         from pellucid.decode.terms.required import explain_no_room
         from pellucid.decode.terms.word_edges import refuse_long_prefixes
 
@@ -222,71 +203,16 @@ class Translator:
         for model in self.models:
             refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")
 
-    def begin_search(
-        self, segments: Sequence[Segment], config: SearchConfig, on_done: Callable[[int], None] = lambda _: None
-    ) -> Callable[[], list[SearchResult]]:
-        """Start the engine; the function returned waits and gives the result of each segment.
-
-        `on_done` is called with the index of each segment when its first search is over.
-        """
+    def search_once(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each segment."""
         plain = [i for i, segment in enumerate(segments) if not segment.request.terms]
         with_terms = [i for i, segment in enumerate(segments) if segment.request.terms]
-        retries: list[tuple[list[int], Callable[[], list[list[Hypothesis]]]]] = []
-
-        # Repeating translations are searched again as soon as they are seen, while the engine still has other batches.
-        def retry_batch(batch: dict[int, list[Hypothesis]]) -> None:
-            repeating = [
-                plain[n] for n, hypotheses in batch.items() if needs_retry(segments[plain[n]], hypotheses, config)
-            ]
-            if repeating:
-                requests = [forbid_repeats(segments[i]).request for i in repeating]
-                retries.append((repeating, self.begin_requests(requests, config)))
-            for n in batch:
-                on_done(plain[n])
-
-        finish_plain = self.begin_requests([segments[i].request for i in plain], config, retry_batch)
-
-        def finish() -> list[SearchResult]:
-            results = dict(zip(plain, map(SearchResult, finish_plain()), strict=True))
-            # Terms take more than one search, each of which needs the one before: they cannot be begun early.
-            results |= dict(
-                zip(
-                    with_terms,
-                    map(SearchResult, self.search_with_terms([segments[i] for i in with_terms], config)),
-                    strict=True,
-                )
-            )
-            repeating_terms = [i for i in with_terms if needs_retry(segments[i], results[i].hypotheses, config)]
-            retries.append(
-                (
-                    repeating_terms,
-                    partial(self.search_with_terms, [forbid_repeats(segments[i]) for i in repeating_terms], config),
-                )
-            )
-            for i in with_terms:
-                on_done(i)
-            for repeating, search in retries:
-                results |= {
-                    i: choose_retried(results[i], hypotheses) for i, hypotheses in zip(repeating, search(), strict=True)
-                }
-            return [results[i] for i in range(len(segments))]
-
-        return finish
+        results = dict(zip(plain, self.search_requests([segments[i].request for i in plain], config), strict=True))
+        results |= zip(with_terms, self.search_with_terms([segments[i] for i in with_terms], config), strict=True)
+        return [results[i] for i in range(len(segments))]
 
     def search_requests(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses that the engine finds for each request."""
-        return self.begin_requests(requests, config)()
-
-    def begin_requests(
-        self,
-        requests: Sequence[SearchRequest],
-        config: SearchConfig,
-        on_batch: Callable[[dict[int, list[Hypothesis]]], None] = lambda _: None,
-    ) -> Callable[[], list[list[Hypothesis]]]:
-        """Start the engine; the function returned waits and gives the hypotheses of each request.
-
-        `on_batch` is called with the hypotheses of each batch, by the indices of the requests, as soon as it is done.
-        """
         # Equal requests are searched once: a translation does not depend on what else is in its batch.
         equal: dict[Hashable, list[int]] = {}
         for i, request in enumerate(requests):
@@ -296,17 +222,11 @@ class Translator:
         sizes = {n: len(requests[group[0]].source) for n, group in enumerate(groups)}
         batches = list(batch_by_length(sizes, config.batch or self.engine.batch_size, config.batch_tokens))
         outputs = self.engine.search_all([[requests[groups[n][0]] for n in batch] for batch in batches], config)
-
-        def finish() -> list[list[Hypothesis]]:
-            results: dict[int, list[Hypothesis]] = {}
-            for batch, output in zip(batches, outputs, strict=True):
-                requests[groups[batch[0]][0]].check_wanted()
-                by_request = {i: hypotheses for n, hypotheses in zip(batch, output, strict=True) for i in groups[n]}
-                on_batch(by_request)
-                results |= by_request
-            return [results[i] for i in range(len(requests))]
-
-        return finish
+        results: dict[int, list[Hypothesis]] = {}
+        for batch, output in zip(batches, outputs, strict=True):
+            requests[groups[batch[0]][0]].check_wanted()
+            results |= {i: hypotheses for n, hypotheses in zip(batch, output, strict=True) for i in groups[n]}
+        return [results[i] for i in range(len(requests))]
 
     def search_with_terms(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses of segments that have terms, with each term where it belongs."""
@@ -348,27 +268,22 @@ class Translator:
         from pellucid.decode.alignment import align_sentences
 
         rows = [
-            (i, hypothesis, text)
+            (segments[i], hypothesis, text)
             for i in to_align
             for hypothesis, text in zip(results[i].hypotheses, results[i].texts, strict=True)
         ]
-        sizes = {
-            n: max(len(segments[i].request.source), len(hypothesis.tokens) + 1)
-            for n, (i, hypothesis, _) in enumerate(rows)
-        }
+        # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
+        columns: tuple[list[Any], ...] = (
+            [segment.request.source for segment, _, _ in rows],
+            [[*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")] for _, hypothesis, _ in rows],
+            [segment.marked.text for segment, _, _ in rows],
+            [text for _, _, text in rows],
+        )
+        sizes = {n: max(map(len, ids)) for n, ids in enumerate(zip(*columns[:2], strict=True))}
         links: dict[int, Links] = {}
         for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
-            # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
-            targets = [[*rows[n][1].tokens, *[EOS] * (rows[n][1].stop == "eos")] for n in batch]
-            aligned = align_sentences(
-                self.models[0],
-                self.tokenizer,
-                [segments[rows[n][0]].request.source for n in batch],
-                targets,
-                [segments[rows[n][0]].marked.text for n in batch],
-                [rows[n][2] for n in batch],
-            )
-            links.update(zip(batch, aligned, strict=True))
+            inputs = ([column[n] for n in batch] for column in columns)
+            links.update(zip(batch, align_sentences(self.models[0], self.tokenizer, *inputs), strict=True))
         links_in_order = iter(links[n] for n in range(len(rows)))
         for i in to_align:
             results[i] = replace(results[i], links=[next(links_in_order) for _ in results[i].hypotheses])
@@ -385,21 +300,37 @@ class Translator:
     ) -> Iterator[Translation]:
         """Translate any number of lines, `block` of them at a time; otherwise like `translate`.
 
-        Of large blocks the next two are read and begun before the translations of one are returned.
+        Beside an engine with workers of its own, the next two of large blocks are read and translated meanwhile.
         """
         line_iterator = iter(lines)
         prefix_iterator = None if prefixes is None else iter(prefixes)
+        stopped = Event()
 
-        def begin_blocks() -> Iterator[Callable[[], list[Translation]]]:
+        def refuse_stopped() -> None:
+            if stopped.is_set():
+                raise CancelledError
+
+        def read_blocks() -> Iterator[Callable[[], list[Translation]]]:
             first_line = 1
             while block_lines := list(islice(line_iterator, block)):
                 block_prefixes = None if prefix_iterator is None else list(islice(prefix_iterator, len(block_lines)))
-                yield self.begin_translation(block_lines, config, None, first_line, terms, block_prefixes)
+                options = {"terms": terms, "prefixes": block_prefixes, "check_wanted": refuse_stopped}
+                yield partial(self.translate, block_lines, config, first_line, **options)
                 first_line += len(block_lines)
 
-        # Reading ahead keeps the engine from being idle between two blocks.
-        for finish in read_ahead(begin_blocks(), BLOCKS_AHEAD) if block >= LARGE_BLOCK else begin_blocks():
-            yield from finish()
+        if block < LARGE_BLOCK or self.threads is None:
+            for translate_block in read_blocks():
+                yield from translate_block()
+            return
+        # While the last lines of one block are searched again, or a block is prepared, the engine has others.
+        with ThreadPoolExecutor(BLOCKS_AHEAD + 1) as pool:
+            try:
+                for translations in _read_ahead(map(pool.submit, read_blocks()), BLOCKS_AHEAD):
+                    yield from translations.result()
+            finally:
+                # Of a stream that is left before its end, the blocks that were begun end at their next batch.
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
         """Return the model's log-probability of each target given its source, all positions in one pass, in order.
@@ -428,25 +359,6 @@ class Translator:
         return [scores[i] for i in range(len(source_ids))]
 
 
-class LineProgress:
-    """Counts the lines whose segments are all done, and calls `progress` whenever there is one more."""
-
-    def __init__(self, prepared: Sequence[PreparedLine], progress: Callable[[int], None] | None):
-        self.progress = progress
-        self.line_of_segment = [number for number, line in enumerate(prepared) for _ in line.segments]
-        self.segments_left = Counter(self.line_of_segment)
-        self.lines_done = sum(not line.segments for line in prepared)  # blank lines have no segments
-
-    def __call__(self, segment: int) -> None:
-        """Count the segment with this index as done."""
-        number = self.line_of_segment[segment]
-        self.segments_left[number] -= 1
-        if not self.segments_left[number]:
-            self.lines_done += 1
-            if self.progress is not None:
-                self.progress(self.lines_done)
-
-
 def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:
     """Yield the keys of `lengths` in batches, longest first, of at most `sentences` keys and `tokens` with padding.
 
@@ -464,11 +376,11 @@ def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> 
         start += count
 
 
-def read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
+def _read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
     """Yield the items, reading `count` ahead; an exception is raised after the items that were already read.
 
     >>> items = iter([1, 2, 3, 4])
-    >>> next(read_ahead(items, 2)), next(items)
+    >>> next(_read_ahead(items, 2)), next(items)
     (1, 4)
     """
     pending: deque[Item] = deque()
@@ -504,7 +416,7 @@ NO_REPEAT_NGRAM = 4
 """Tokens in a row of which no sequence may stand twice in the second search."""
 
 
-def needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:
+def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:
     """Return whether the best hypothesis repeats itself, its source does not, and the config asks for a retry."""
     return (
         config.repetition == "retry"
@@ -514,12 +426,12 @@ def needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: Sear
     )
 
 
-def forbid_repeats(segment: Segment) -> Segment:
+def _forbid_repeats(segment: Segment) -> Segment:
     """Return the segment with a request that forbids repeated n-grams."""
     return replace(segment, request=replace(segment.request, no_repeat=NO_REPEAT_NGRAM))
 
 
-def choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
+def _choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
     """Return what the second search found, or the first result, with a note, where the second is no better."""
     # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
     if not second or has_repetition(second[0].tokens):

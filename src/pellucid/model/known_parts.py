@@ -50,13 +50,13 @@ def unknown_parts(model: Transformer) -> list[str]:
         # named_modules() yields a module before its submodules; "" is the model itself, which contains them all.
         if any(not outer or name.startswith(f"{outer}.") for outer in problems):
             continue
-        problem = describe_difference(module, known_class(name, model.config), model.config)
+        problem = _describe_difference(module, _known_class(name, model.config), model.config)
         if problem:
             problems[name] = f"{name or 'the model'} {problem}"
     return list(problems.values())
 
 
-def known_class(name: str, c: ModelConfig) -> type[nn.Module] | None:
+def _known_class(name: str, c: ModelConfig) -> type[nn.Module] | None:
     """Return the class that the module `name` has in a model of this config; None for an unknown name."""
     stack, _, last = name.rpartition(".")
     if last in ("source_positions", "target_positions"):
@@ -70,7 +70,7 @@ def known_class(name: str, c: ModelConfig) -> type[nn.Module] | None:
     return KNOWN_CLASSES.get(f"{stack}.#" if last.isdecimal() else last)
 
 
-def describe_difference(module: nn.Module, known: type[nn.Module] | None, c: ModelConfig) -> str:
+def _describe_difference(module: nn.Module, known: type[nn.Module] | None, c: ModelConfig) -> str:
     """Say how a module differs from its known class, in words that follow its name; "" if it does not differ."""
     if type(module) is not known:
         return f"is {type(module).__name__}"

@@ -48,7 +48,7 @@ class Transformer(nn.Module):
         self.output_embedding = (
             self.target_embedding if c.tie != "none" else make_embedding(c.target_vocabulary, c.d_model)
         )
-        self.output_bias = make_bias(c.target_vocabulary) if c.output_bias else None
+        self.output_bias = _make_bias(c.target_vocabulary) if c.output_bias else None
         self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.dropout = Dropout(c.dropout)
@@ -159,6 +159,6 @@ def make_embedding(vocabulary: int, d_model: int) -> nn.Embedding:
     return table
 
 
-def make_bias(vocabulary: int) -> nn.Parameter:
+def _make_bias(vocabulary: int) -> nn.Parameter:
     """Return a trainable number for each token, zero at the start."""
     return nn.Parameter(nn.init.zeros_(torch.empty(vocabulary)))

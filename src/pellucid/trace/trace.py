@@ -142,7 +142,7 @@ class TraceData(Mapping[str, "Named"]):
     @property
     def replaced(self) -> frozenset[str]:
         """Names of the tensors that an edit replaced."""
-        return replaced_tensors(self.edits, self.dims)
+        return replaced_tensors(self.edits, self.config, self.dims)
 
     @property
     def translation(self) -> Translation:

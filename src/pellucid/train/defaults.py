@@ -102,7 +102,7 @@ def choose_settings(
     return ChosenSettings(tables, tuple(reasons))
 
 
-def choose_fine_tuning_settings(
+def _choose_fine_tuning_settings(
     data: dict[str, str],
     model: dict[str, Any],
     config: Mapping[str, Any],
@@ -171,7 +171,7 @@ def run_settings(
             )
         else:
             initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
-            choice = choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
+            choice = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
         return make_run(override_run(choice.tables, overrides), began=began), choice.reasons
     tables = {
         "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},

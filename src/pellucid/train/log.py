@@ -5,7 +5,7 @@ import sys
 import time
 from math import inf, nan
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
 from pellucid.store.atomic import WriteFailed, explain_write_error
@@ -31,17 +31,20 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-class ProgressOutput(Protocol):
-    """Destination of a run's progress and messages."""
+class ProgressOutput:
+    """Destination of a run's progress and messages; this one discards them, as on every worker but the first."""
 
-    def say(self, message: str) -> None: ...
+    def say(self, message: str) -> None:
+        """Show a message."""
 
-    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None: ...
+    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
+        """Show how far the run is (0 to 1), its loss, its tokens per second and its newest dev score."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Show no more."""
 
 
-class PlainOutput:
+class PlainOutput(ProgressOutput):
     """Prints messages as plain lines to standard error, for a log file or a pipe; shows no progress."""
 
     def __init__(self, prefix: str = ""):
@@ -50,27 +53,8 @@ class PlainOutput:
     def say(self, message: str) -> None:
         print(self.prefix + message, file=sys.stderr, flush=True)
 
-    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
-        pass
 
-    def close(self) -> None:
-        pass
-
-
-class NoOutput:
-    """Discards everything: the output of every worker but the first."""
-
-    def say(self, message: str) -> None:
-        pass
-
-    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class BarOutput:
+class _BarOutput(ProgressOutput):
     """Shows a progress bar with step, loss, tokens per second, dev score and the time left."""
 
     def __init__(self) -> None:
@@ -103,7 +87,7 @@ class BarOutput:
 
 def choose_output() -> ProgressOutput:
     """Return a progress bar if standard error is a terminal, otherwise plain lines."""
-    return BarOutput() if sys.stderr.isatty() else PlainOutput()
+    return _BarOutput() if sys.stderr.isatty() else PlainOutput()
 
 
 class RunLog:

@@ -35,7 +35,7 @@ from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharde
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
-from pellucid.train.log import NoOutput, ProgressOutput, RunLog, choose_output
+from pellucid.train.log import ProgressOutput, RunLog, choose_output
 from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
     describe_troubles,
@@ -106,7 +106,7 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     run_lock = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
     try:
         with run_lock, join_workers() as workers:
-            output = choose_output() if workers.is_first else NoOutput()
+            output = choose_output() if workers.is_first else ProgressOutput()
             try:
                 for reason in reasons:
                     output.say(reason)

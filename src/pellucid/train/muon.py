@@ -1,11 +1,9 @@
 """Muon, an optimizer whose step is equally strong in every direction of a weight matrix (Jordan et al. 2024)."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,15 +22,20 @@ STEP_SIZE = 0.2
 One learning rate then suits both optimizers (Liu et al. 2025, section 2.2).
 """
 
-ITERATIONS = 3
-"""Polynomials applied to each matrix, one after the other; each takes three products of matrices."""
-
 SMALLEST_SINGULAR_VALUE = 0.02
 """Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller."""
 
+POLYNOMIALS = (
+    (7.710969245867682, -22.113754790481153, 16.248743017738462),
+    (3.2152759873077454, -2.4111720102557843, 0.501300013614882),
+    (2.2183077524237906, -1.5939896229158328, 0.4107478875105001),
+)
+"""Polynomials a x + b x^3 + c x^5 applied to each matrix, one after the other; each takes three products of matrices.
 
-_REMEZ_ROUNDS = 20
-"""Rounds of Remez' algorithm, whose error squares in each: far more than float64 has digits for."""
+Each is the one nearest to 1 on the interval that the one before leaves of [SMALLEST_SINGULAR_VALUE, 1], which makes all
+together the nearest (Amsel et al. 2025, theorem 4.1). They were found by Remez' algorithm in float64, and
+tests/laws/test_muon.py holds them to Chebyshev's condition.
+"""
 
 
 class Muon(torch.optim.Optimizer):
@@ -156,40 +159,8 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     # Lampert 2022; before Muon's polynomials: Boissin et al. 2025). It saves two polynomials of five.
     scale = gram.abs().sum(-1, keepdim=True).clamp(min=torch.finfo(dtype).tiny).rsqrt()
     x, gram = scale * x, scale * gram * scale.mT
-    for number, (a, b, c) in enumerate(polar_polynomials(ITERATIONS, SMALLEST_SINGULAR_VALUE)):
+    for number, (a, b, c) in enumerate(POLYNOMIALS):
         if number > 0:
             gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.to(dtype)
-
-
-@cache
-def polar_polynomials(count: int, smallest: float) -> tuple[tuple[float, float, float], ...]:
-    """Return the polynomials a x + b x^3 + c x^5 that, one after the other, bring [smallest, 1] nearest to 1.
-
-    The best of each step is also the best of all together (Amsel et al. 2025, theorem 4.1).
-    """
-    low, high, polynomials = smallest, 1.0, []
-    for _ in range(count):
-        polynomial, error = fit_polynomial(low, high)
-        polynomials.append(polynomial)
-        low, high = 1 - error, 1 + error
-    return tuple(polynomials)
-
-
-def fit_polynomial(low: float, high: float) -> tuple[tuple[float, float, float], float]:
-    """Return the odd polynomial of degree 5 that is nearest to 1 on [low, high], and its largest error there.
-
-    Its error is equally large, with changing sign, at four points (Chebyshev): both ends and the two extremes between
-    them. Remez' algorithm solves for the polynomial, moves the two points to its extremes, and starts again.
-    """
-    points, solution = np.linspace(low, high, 4), np.zeros(4)
-    for _ in range(_REMEZ_ROUNDS):
-        # Four equations for the three coefficients and the error.
-        equations = np.stack([points, points**3, points**5, [1, -1, 1, -1]], axis=1)
-        solution = np.linalg.solve(equations, np.ones(4))
-        a, b, c, _ = solution
-        # The derivative is a + 3 b x^2 + 5 c x^4.
-        points[1:3] = np.sort(np.sqrt(np.roots([5 * c, 3 * b, a]).real))
-    a, b, c, error = map(float, solution)
-    return (a, b, c), error

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -19,7 +18,7 @@ from pellucid.store.directory import Bundle, load_bundle
 from pellucid.train.checkpoint import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded
-from pellucid.train.log import PlainOutput
+from pellucid.train.log import PlainOutput, ProgressOutput
 from pellucid.train.update import BatchTooLarge, UpdateResult, update_weights
 
 _MOST_SKIPPED_IN_A_ROW = 20
@@ -27,12 +26,6 @@ _MOST_SKIPPED_IN_A_ROW = 20
 
 _MOST_FRUITLESS_ROLLBACKS = 3
 """Most times that a run goes back without a good checkpoint in between."""
-
-
-class MessageOutput(Protocol):
-    """Destination of messages."""
-
-    def say(self, message: str) -> None: ...
 
 
 def update_within_memory(
@@ -78,7 +71,7 @@ def update_within_memory(
 
 
 def recover(
-    state: TrainState, result: UpdateResult, out: Path, peak: float, output: MessageOutput, workers: Workers = ALONE
+    state: TrainState, result: UpdateResult, out: Path, peak: float, output: ProgressOutput, workers: Workers = ALONE
 ) -> None:
     """Count and report what went wrong in an update; go back after too many gradients that are not finite."""
     counts = state.counts
@@ -128,7 +121,7 @@ def is_good_checkpoint(checkpoint: Path) -> bool:
     return False  # its removal was interrupted
 
 
-def roll_back(state: TrainState, out: Path, peak: float, output: MessageOutput, workers: Workers) -> None:
+def roll_back(state: TrainState, out: Path, peak: float, output: ProgressOutput, workers: Workers) -> None:
     """Restore weights and optimiser from the last good checkpoint and halve the learning rate.
 
     Steps, data and clock go on: the run ends when it was to end, and reads no sentence twice. Raises TrainingFailed
@@ -150,7 +143,7 @@ def roll_back(state: TrainState, out: Path, peak: float, output: MessageOutput, 
 
 
 def _choose_trusted_checkpoint(
-    counts: RunCounts, out: Path, trouble: str, peak: float, output: MessageOutput
+    counts: RunCounts, out: Path, trouble: str, peak: float, output: ProgressOutput
 ) -> tuple[Path, Bundle]:
     """Load the checkpoint to go back to, and remove later ones."""
     advice = f"start a new run with a lower optim.peak than {peak:g}"
@@ -197,7 +190,7 @@ def find_on_all_workers(workers: Workers, out: Path, find: Callable[[], tuple[Pa
         raise TrainingFailed(f"{error}; all workers need the same directory: put it on a disk they share") from None
 
 
-def load_newest_sound(checkpoints: list[Path], output: MessageOutput) -> tuple[Path, Bundle]:
+def load_newest_sound(checkpoints: list[Path], output: ProgressOutput) -> tuple[Path, Bundle]:
     """Load the newest checkpoint that is not damaged; report and remove newer ones."""
     damaged: list[tuple[Path, ValueError]] = []
     for checkpoint in reversed(checkpoints):

@@ -5,7 +5,7 @@ import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
 import { countPieces, countScored } from "../measures";
 import { Missing, Value } from "../parts";
-import { makeQuestion } from "../permalink";
+import { traceAgain } from "../permalink";
 import { type App, describeError } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
@@ -82,7 +82,7 @@ async function openCandidate(app: App, search: Search, shown: Manifest, node: Tr
   const isWinner = node.id === tree.nodes.findLast((each) => each.best)?.id;
   if (isWinner && shown.id === manifest.id) return;
   if (isWinner) {
-    await app.askSource("trace", makeQuestion(manifest)); // searched for again: the server may have forgotten its trace
+    await traceAgain(app, manifest);
     return;
   }
   if (shown.id === manifest.id) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));

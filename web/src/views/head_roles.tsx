@@ -5,6 +5,7 @@ import { useApp, useDark } from "../hooks";
 import { Matrix } from "../matrix";
 import { type AttentionParts, describeSection, findTensorRow } from "../network";
 import { Legend } from "../parts";
+import { RowMark } from "../play_controls";
 import type { HeadStudy, HeadStudyAnswer } from "../types";
 
 type StudiedHead = HeadStudy["heads"][number];
@@ -109,8 +110,6 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
   const manifest = app.manifest.value;
   const { parts, current } = props;
   const queries = manifest ? (findTensorRow(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
-  const follow = app.followed.value?.dim === parts.queryDim ? app.followed.value.index : null;
-  const marked = follow ?? (parts.queryDim === "T" ? app.step.value : null);
   return (
     <div class="heads-row">
       {Array.from({ length: parts.heads }, (_, head) => (
@@ -125,9 +124,7 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
         >
           <span class="head-face">
             <Matrix tensor={parts.pattern} fixed={{ H: head }} bare />
-            {marked === null ? null : (
-              <span class="head-row-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
-            )}
+            <RowMark dim={parts.queryDim} rows={queries} />
             {props.named ? <span class="head-plate">head {head + 1}</span> : null}
           </span>
           <HeadWorth section={parts.section} head={head} />

@@ -1,12 +1,13 @@
 // Map of the whole network, drawn bottom up like the paper's; each part opens its matrices.
 import type { ComponentChildren, RefObject } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useArrival } from "../hooks";
 import { Matrix } from "../matrix";
 import { type Block, describeSection, listAttentions, listStacks, type Stack } from "../network";
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
+import { ReadingLight, useGrowth } from "../play_controls";
 import type { Manifest, TensorRow } from "../types";
 import { HeadsRow, RolesLegend, RolesMissing } from "./head_roles";
 
@@ -59,13 +60,12 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
 
 function StackColumn(props: { manifest: Manifest; stack: Stack; children: ComponentChildren }) {
   const { manifest, stack } = props;
-  const app = useApp();
   const writes = stack.ends.some((block) => block.tensors.some((row) => row.dims.includes("V")));
   return (
     <section class="map-stack" aria-label={stack.name} data-stack={stack.name}>
       <h2>
         {stack.name}
-        {writes ? <span class="quiet"> step {app.step.value + 1}</span> : null}
+        {writes ? <StepNumber /> : null}
       </h2>
       {stack.input ? <Pieces block={stack.input} manifest={manifest} /> : null}
       {stack.input ? <InputBox block={stack.input} /> : null}
@@ -88,6 +88,11 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
   );
 }
 
+/** Shows the number of the step; apart, so that the whole column need not be rendered with each. */
+function StepNumber() {
+  return <span class="quiet"> step {useApp().step.value + 1}</span>;
+}
+
 /** Shows the pieces that a stack reads; a click on one follows it in every picture. */
 function Pieces(props: { block: Block; manifest: Manifest }) {
   const app = useApp();
@@ -108,6 +113,7 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
           aria-label={`follow ${quotePiece(piece)}`}
           onClick={() => toggle(position)}
         >
+          {dim === "S" && <ReadingLight position={position} />}
           <Piece text={piece} />
         </button>
       ))}
@@ -220,10 +226,12 @@ function NotCapturedNote(props: { row: TensorRow }) {
 function NextPieceBox(props: { manifest: Manifest }) {
   const app = useApp();
   const step = props.manifest.steps[app.step.value];
+  const box = useRef<HTMLButtonElement>(null);
+  useGrowth(box, ".map-chosen, .map-candidates .value-shown", ".bar-weight");
   if (!step) return null;
   const label = `writes ${quotePiece(step.chosen.piece)}: open the output`;
   return (
-    <button type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
+    <button ref={box} type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
       <span class="map-chosen">
         <span class="quiet">writes</span> <strong>
           <Piece text={step.chosen.piece} />

@@ -56,8 +56,6 @@ def constrained_search(
     width: int,
     n_best: int,
     length_penalty: float,
-    start: int = BOS,
-    end: int = EOS,
     rules: Sequence[Rule] = (forbidden_rule(),),
     words: WordEdges = WordEdges(),  # noqa: B008  (it is frozen)
 ) -> list[list[Hypothesis]]:
@@ -82,7 +80,7 @@ def constrained_search(
     tokens = sentences.new_empty(len(limits), 1, 0)
     token_log_probs = totals.new_empty(len(limits), 1, 0)
     margins = torch.full_like(totals[:, 0], torch.inf)
-    last_tokens = torch.full_like(sentences, start)
+    last_tokens = torch.full_like(sentences, BOS)
     finished = FinishedHypotheses(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
@@ -90,30 +88,15 @@ def constrained_search(
         log_probs = apply_rules(
             step(last_tokens, state), rules, tokens.flatten(0, 1), sentences.repeat_interleave(rows_per_sentence)
         )
-        totals, parents, new_tokens, gains, states = constrained_continuations(
+        totals, parents, new_tokens, gains, states = _constrained_continuations(
             log_probs, totals, states, progress, widths, widest
         )
-        ends, lacking = new_tokens == end, progress.pieces_lacking(states)
+        ends, lacking = new_tokens == EOS, progress.pieces_lacking(states)
         # A candidate that ends has no room left: it may lack nothing.
         room = torch.where(ends, 0, (remaining - length)[:, None])
         no_bank = max(progress.lacks) + 1
-        # By banks, a candidate that has paid for a term need not compete with one that has not.
         banks = torch.where((totals != -torch.inf) & (lacking <= room), lacking, no_bank)
-        live_banks = torch.where(ends, no_bank, banks)
-        rank, places = rank_in_bank(banks, no_bank), share_beam(banks, widths, no_bank).gather(1, banks)
-        # As in beam search, an end takes no place from those that live on: these are ranked without it.
-        has_place, lives_on = rank < places, ~ends & (rank_in_bank(live_banks, no_bank) < places)
-        # How near another candidate came matters to an end only where it is the last with a place, or the next one.
-        end_at_edge = (ends & (banks != no_bank) & ((rank == places) | (rank == places - 1))).any(dim=1)
-        margins = smallest_margin(
-            margins,
-            bank_margin(totals, live_banks, lives_on, no_bank),
-            torch.where(
-                end_at_edge, bank_margin(totals, banks.where(banks == 0, no_bank), has_place, no_bank), torch.inf
-            ),
-        )
-
-        chosen = torch.where(ends, has_place, lives_on)
+        chosen, bank_margins = _choose_candidates(totals, ends, banks, widths, no_bank)
         # Tokens and log-probabilities are copied only for the chosen candidates, which are at most 2 * widest.
         first = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, : 2 * widest]
         totals, parents, new_tokens, gains, states, chosen = (
@@ -121,7 +104,7 @@ def constrained_search(
         )
         tokens = torch.cat([gather_along(tokens, parents), new_tokens[:, :, None]], dim=2)
         token_log_probs = torch.cat([gather_along(token_log_probs, parents), gains[:, :, None]], dim=2)
-        ended, live = chosen & (new_tokens == end), chosen & (new_tokens != end)
+        ended, live = chosen & (new_tokens == EOS), chosen & (new_tokens != EOS)
         finished.add(sentences[ended.nonzero()[:, 0]], tokens[ended], token_log_probs[ended], "eos")
         scores = torch.where(ended, totals / length_divisor(length, length_penalty), -torch.inf)
         best_scores = torch.cat([best_scores, scores], dim=1).topk(widest).values
@@ -139,7 +122,7 @@ def constrained_search(
         cut = at_limit[:, None] & (totals != -torch.inf)
         finished.add(sentences[cut.nonzero()[:, 0]], tokens[cut], token_log_probs[cut], "length")
 
-        margins = smallest_margin(margins, (best_scores[:, n_best - 1] - best_possible).abs())
+        margins = smallest_margin(margins, bank_margins, (best_scores[:, n_best - 1] - best_possible).abs())
         finished.close(sentences[over], margins[over])
         active = (~over).nonzero()[:, 0]
         rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_per_sentence + parents)[active]
@@ -152,7 +135,7 @@ def constrained_search(
     return finished.best_lists(n_best)
 
 
-def constrained_continuations(
+def _constrained_continuations(
     log_probs: Float[Tensor, "R V"],
     totals: Float[Tensor, "B W"],
     states: Int[Tensor, "B W"],
@@ -201,32 +184,57 @@ def constrained_continuations(
     )
 
 
+def _choose_candidates(
+    totals: Float[Tensor, "B N"],
+    ends: Bool[Tensor, "B N"],
+    banks: Int[Tensor, "B N"],
+    widths: Int[Tensor, " B"],
+    no_bank: int,
+) -> tuple[Bool[Tensor, "B N"], Float[Tensor, " B"]]:
+    """Return which candidates have a place in the beam of their sentence, and how near another choice came.
+
+    `no_bank` is the bank of candidates that cannot have one. In banks, a candidate that has paid for a term need not
+    compete with one that has not.
+    """
+    live_banks = torch.where(ends, no_bank, banks)
+    rank, places = _rank_in_bank(banks, no_bank), share_beam(banks, widths, no_bank).gather(1, banks)
+    # As in beam search, an end takes no place from those that live on: these are ranked without it.
+    has_place, lives_on = rank < places, ~ends & (_rank_in_bank(live_banks, no_bank) < places)
+    # How near another candidate came matters to an end only where it is the last with a place, or the next one.
+    end_at_edge = (ends & (banks != no_bank) & ((rank == places) | (rank == places - 1))).any(dim=1)
+    end_margin = _bank_margin(totals, banks.where(banks == 0, no_bank), has_place, no_bank)
+    margin = smallest_margin(
+        _bank_margin(totals, live_banks, lives_on, no_bank), torch.where(end_at_edge, end_margin, torch.inf)
+    )
+    return torch.where(ends, has_place, lives_on), margin
+
+
 def share_beam(banks: Int[Tensor, "B N"], widths: Int[Tensor, " B"], no_bank: int) -> Int[Tensor, "B M"]:
     """Return how many places of its beam a sentence gives to each bank.
 
     The banks take turns, one place at a time, as long as they have candidates.
     """
     # A number for each candidate: by rank first, then by bank. The lowest `widths` of them have a place.
-    turns = (rank_in_bank(banks, no_bank) * (no_bank + 1) + banks).masked_fill(banks == no_bank, LAST_TURN)
+    turns = (_rank_in_bank(banks, no_bank) * (no_bank + 1) + banks).masked_fill(banks == no_bank, LAST_TURN)
     order = F.pad(turns.sort(dim=1).values, (0, int(widths.max())), value=LAST_TURN)
     has_place = turns < order.gather(1, widths[:, None])
-    return sum_by_bank(banks, has_place.long(), no_bank)
+    return _sum_by_bank(banks, has_place.long(), no_bank)
 
 
-def rank_in_bank(banks: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B N"]:
+def _rank_in_bank(banks: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B N"]:
     """Return the rank of each candidate in its bank, from 0, in the order of the candidates."""
-    sizes = sum_by_bank(banks, torch.ones_like(banks), no_bank)
+    sizes = _sum_by_bank(banks, torch.ones_like(banks), no_bank)
     # The inverse of a stable sort by bank is each candidate's position; minus the sizes of the banks before its own.
     position = banks.argsort(dim=1, stable=True).argsort(dim=1)
     return position - (sizes.cumsum(dim=1) - sizes).gather(1, banks)
 
 
-def sum_by_bank(banks: Int[Tensor, "B N"], values: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B M"]:
+def _sum_by_bank(banks: Int[Tensor, "B N"], values: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B M"]:
     """Return the sum of the values of each bank."""
     return banks.new_zeros(len(banks), no_bank + 1).scatter_add(1, banks, values)
 
 
-def bank_margin(
+def _bank_margin(
     totals: Float[Tensor, "B N"], banks: Int[Tensor, "B N"], has_place: Bool[Tensor, "B N"], no_bank: int
 ) -> Float[Tensor, " B"]:
     """Return how much likelier the last candidate with a place is than the first without one, in the closest bank."""

@@ -15,6 +15,7 @@ from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import Spelling, Term
 from pellucid.decode.terms.word_edges import EDGE, edge_positions, joins_word
+from pellucid.store.atomic import join_problems
 from pellucid.text.markup import find_protected
 
 
@@ -75,7 +76,7 @@ class Terms:
             raise ValueError(f"terms are {pairs!r:.60}, expected a mapping such as {{'ball': 'pelota'}}, or pairs")
         rows = list(pairs.items()) if isinstance(pairs, Mapping) else pairs
         return cls.from_rows(
-            (f"pair {number}", term_columns(pair, number)) for number, pair in enumerate(rows, start=1)
+            (f"pair {number}", _term_columns(pair, number)) for number, pair in enumerate(rows, start=1)
         )
 
     @classmethod
@@ -92,7 +93,7 @@ class Terms:
         rows = [
             (f"{path}:{n}", row[:2] if len(row) == 3 else row)
             for n, line, row in split_rows
-            if "\t" in line or not is_blank_or_comment(line)
+            if "\t" in line or not _is_blank_or_comment(line)
         ]
         if not rows:
             raise ValueError(f"{path} has no terms; expected lines of a source term, one tab and its target term")
@@ -114,12 +115,11 @@ class Terms:
             source = normalize_text(columns[0])
             exact[source] = tuple(dict.fromkeys((*exact.get(source, ()), columns[1])))
         if problems:
-            more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-            raise ValueError("; ".join(problems[:5]) + more)
+            raise ValueError(join_problems(problems, limit=5))
         any_case: dict[str, tuple[str, ...]] = {}
         for source in exact:
             # "US" in any case would match every "us".
-            if not is_acronym(source):
+            if not _is_acronym(source):
                 key = source.casefold()
                 any_case[key] = (*any_case.get(key, ()), source)
         return cls(exact, any_case)
@@ -135,7 +135,7 @@ class Terms:
     @cached_property
     def trie(self) -> "TermTrie":
         """Source terms without those of `base`, as a trie that finds them in a text; made for the first text."""
-        return TermTrie(split_at_edges(source, edge_positions(source)) for source in self.exact)
+        return TermTrie(_split_at_edges(source, edge_positions(source)) for source in self.exact)
 
     def prepare(self, tokenizer: Tokenizer) -> None:
         """Do at once what the first text would wait for; ValueError for targets that the model has no pieces for."""
@@ -151,8 +151,8 @@ class Terms:
             terms = terms.base
             tries.append(terms.trie)
         # A term begins and ends at an edge. A trie knows no case: "us" is no "US", and only `targets` says so.
-        spans = choose_terms(
-            tries, split_at_edges(text, edges), edges, lambda start, end: bool(self.targets(text[start:end]))
+        spans = _choose_terms(
+            tries, _split_at_edges(text, edges), edges, lambda start, end: bool(self.targets(text[start:end]))
         )
         return [TermMatch(text[start:end], self.targets(text[start:end]), TermSpan(start, end)) for start, end in spans]
 
@@ -180,25 +180,25 @@ class Terms:
         if tokenizer in self.checked_for:
             return
         targets = [*dict.fromkeys(target for targets in self.exact.values() for target in targets)]
-        problems = [explain_unwritable(target) for target in unwritable_texts(tokenizer, targets)]
+        problems = [_explain_unwritable(target) for target in unwritable_texts(tokenizer, targets)]
         if problems:
-            raise ValueError("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
+            raise ValueError(join_problems(problems, limit=5))
         self.checked_for.add(tokenizer)
 
 
-def term_columns(pair: object, number: int) -> list[str]:
+def _term_columns(pair: object, number: int) -> list[str]:
     """Return the two texts of a pair; ValueError for anything else."""
     if isinstance(pair, Sequence) and not isinstance(pair, str) and all(isinstance(text, str) for text in pair):
         return list(pair)
     raise ValueError(f"pair {number} of the terms is {pair!r:.60}, expected two texts: a source term and its target")
 
 
-def split_at_edges(text: str, edges: Sequence[int]) -> list[str]:
+def _split_at_edges(text: str, edges: Sequence[int]) -> list[str]:
     """Return the parts of a text between its edges, in the form in which case does not matter."""
     return [text[start:end].casefold() for start, end in pairwise(edges)]
 
 
-def is_blank_or_comment(line: str) -> bool:
+def _is_blank_or_comment(line: str) -> bool:
     """Return whether a line without a tab is blank or a comment."""
     return not line.strip() or line.startswith("#")
 
@@ -219,10 +219,10 @@ def protected_span(text: str, start: int, end: int) -> TermSpan:
     return TermSpan(first, first + len(normalize_text(text[start:end])), protected=True)
 
 
-def is_acronym(text: str) -> bool:
+def _is_acronym(text: str) -> bool:
     """Return whether the letters of a text are capitals, and at least two.
 
-    >>> is_acronym("US"), is_acronym("U.S."), is_acronym("I"), is_acronym("Us")
+    >>> _is_acronym("US"), _is_acronym("U.S."), _is_acronym("I"), _is_acronym("Us")
     (True, True, False, False)
     """
     return text.isupper() and sum(map(str.isalpha, text)) > 1
@@ -237,11 +237,11 @@ def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, c
     start of a sentence. Raises ValueError for a text that no tokens write: one with a line feed, with runs of spaces or
     with spaces at its ends, or with characters the model does not have.
     """
-    spellings = encode_spellings(tokenizer, text)
-    if not spellings or tokenizer.decode_target(spellings[0]) != written_text(tokenizer, text):
-        raise ValueError(explain_unwritable(text))
+    spellings = _encode_spellings(tokenizer, text)
+    if not spellings or tokenizer.decode_target(spellings[0]) != _written_text(tokenizer, text):
+        raise ValueError(_explain_unwritable(text))
     if capital and text.split(" ")[0].isalpha():
-        capitalized = encode_spellings(tokenizer, text[0].upper() + text[1:])
+        capitalized = _encode_spellings(tokenizer, text[0].upper() + text[1:])
         # The search may insist on the shortest spelling; that must never be the one with a capital.
         if capitalized and len(capitalized[0]) >= len(spellings[0]):
             spellings += capitalized
@@ -260,21 +260,21 @@ def unwritable_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
     return [
         text
         for text, ids, written in zip(texts, rows, tokenizer.decode_targets(rows), strict=True)
-        if not ids or UNK in ids or written != written_text(tokenizer, text)
+        if not ids or UNK in ids or written != _written_text(tokenizer, text)
     ]
 
 
-def written_text(tokenizer: Tokenizer, text: str) -> str:
+def _written_text(tokenizer: Tokenizer, text: str) -> str:
     """Return a text as its tokens must write it."""
     return text.lower() if tokenizer.lowercase else text
 
 
-def explain_unwritable(text: str) -> str:
+def _explain_unwritable(text: str) -> str:
     """Return the sentence for a text that no tokens write."""
     return f"the term {text!r:.60} cannot be written by this model"
 
 
-def encode_spellings(tokenizer: Tokenizer, text: str) -> list[Spelling]:
+def _encode_spellings(tokenizer: Tokenizer, text: str) -> list[Spelling]:
     """Return the tokens of a text with the word-start mark first, and those it has after other characters."""
     # Tokens of a text depend on what stands before it: an opening bracket and a letter stand for all others.
     whole, *in_context = tokenizer.encode_target([text, f"({text}", f"a{text}"])
@@ -390,7 +390,7 @@ class TermTrie:
         return nodes
 
 
-def choose_terms(
+def _choose_terms(
     tries: Sequence[TermTrie], words: Sequence[str], edges: Sequence[int], is_term: Callable[[int, int], bool]
 ) -> list[tuple[int, int]]:
     """Return the spans of the terms in a text, in order and without overlap: the longest first, then the first.

@@ -61,7 +61,7 @@ def search_with_terms(
     """Return the hypotheses of each segment, with its terms, and where possible with each term where it belongs.
 
     Constrained search comes first. Where it leaves a term out of place, for protected text, and for terms of more than
-    `SHORT_TERMS` tokens, `place_terms` is used; where that fails, the result of constrained search stays.
+    `SHORT_TERMS` tokens, `_place_terms` is used; where that fails, the result of constrained search stays.
     """
     # Constrained search finds the likeliest translation that has the terms. That is good for terms the model knows. A
     # term it would never write costs the same wherever it stands, and so comes to stand at the end, or anywhere. That
@@ -69,7 +69,7 @@ def search_with_terms(
     constrained = [
         i
         for i, segment in enumerate(segments)
-        if has_short_terms(segment) and not any(span.protected for span in segment.term_spans)
+        if _has_short_terms(segment) and not any(span.protected for span in segment.term_spans)
     ]
     results = dict(zip(constrained, search([segments[i].request for i in constrained]), strict=True))
     to_check = [i for i in constrained if results[i]]
@@ -77,18 +77,18 @@ def search_with_terms(
     in_place = {
         i
         for i, alignment in zip(to_check, alignments, strict=True)
-        if terms_in_place(results[i][0].tokens, segments[i], alignment)
+        if _terms_in_place(results[i][0].tokens, segments[i], alignment)
     }
     to_place = [i for i in range(len(segments)) if i not in in_place]
-    placed = place_terms([segments[i] for i in to_place], search, align, word_edges)
+    placed = _place_terms([segments[i] for i in to_place], search, align, word_edges)
     results.update({i: hypotheses for i, hypotheses in zip(to_place, placed, strict=True) if hypotheses})
     # Protected text that could not be placed: anywhere is better than nowhere.
-    unplaced = [i for i, segment in enumerate(segments) if i not in results and has_short_terms(segment)]
+    unplaced = [i for i, segment in enumerate(segments) if i not in results and _has_short_terms(segment)]
     results.update(zip(unplaced, search([segments[i].request for i in unplaced]), strict=True))
     return [results.get(i, []) for i in range(len(segments))]
 
 
-def place_terms(
+def _place_terms(
     segments: Sequence[Segment], search: SearchRequests, align: AlignTerms, word_edges: WordEdges
 ) -> list[list[Hypothesis]]:
     """Return hypotheses with the terms forced where they belong; none for a segment where that did not succeed.
@@ -100,13 +100,13 @@ def place_terms(
     results: list[list[Hypothesis]] = [[] for _ in segments]
     attempts = {i: [PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
     turn = 0
-    while best := best_attempts(segments, attempts, search):
+    while best := _best_attempts(segments, attempts, search):
         turn, attempts = turn + 1, {}
         for i, (attempt, hypotheses) in best.items():
             terms = segments[i].request.terms
             # A model may write the word that the term replaces right behind the term: search again without it.
             if turn < SEARCHES_BEFORE_ALL and (
-                shorter := skip_replaced_word(hypotheses[0].tokens, attempt, word_edges)
+                shorter := _skip_replaced_word(hypotheses[0].tokens, attempt, word_edges)
             ):
                 attempts[i] = [shorter]
             elif not missing_terms(hypotheses[0].tokens, terms, word_edges):
@@ -118,19 +118,19 @@ def place_terms(
             alignments = align([segments[i] for i in unfinished], [best[i][1][0].tokens for i in unfinished])
             for i, alignment in zip(unfinished, alignments, strict=True):
                 arguments = best[i][1][0].tokens, best[i][0], segments[i], alignment, word_edges
-                attempts[i] = list(continue_with_term(*arguments)) if turn < SEARCHES_BEFORE_ALL else []
-                if not attempts[i] and (turn == SEARCHES_BEFORE_ALL or not has_short_terms(segments[i])):
-                    attempts[i] = [place_missing_terms(*arguments)]
+                attempts[i] = list(_continue_with_term(*arguments)) if turn < SEARCHES_BEFORE_ALL else []
+                if not attempts[i] and (turn == SEARCHES_BEFORE_ALL or not _has_short_terms(segments[i])):
+                    attempts[i] = [_place_missing_terms(*arguments)]
         elif turn == SEARCHES_BEFORE_ALL + 1:
             # Long terms that have no room where they belong begin the translation; for short ones there is
             # constrained search.
             attempts |= {
-                i: [begin_with_terms(segments[i], word_edges)] for i in unfinished if not has_short_terms(segments[i])
+                i: [_begin_with_terms(segments[i], word_edges)] for i in unfinished if not _has_short_terms(segments[i])
             }
     return results
 
 
-def best_attempts(
+def _best_attempts(
     segments: Sequence[Segment], attempts: dict[int, list[PlacementAttempt]], search: SearchRequests
 ) -> dict[int, tuple[PlacementAttempt, list[Hypothesis]]]:
     """Return for each segment the attempt with the best hypothesis, and its hypotheses."""
@@ -144,7 +144,7 @@ def best_attempts(
     return best
 
 
-def continue_with_term(
+def _continue_with_term(
     tokens: list[int], attempt: PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
 ) -> Iterator[PlacementAttempt]:
     """Yield a prefix for each spelling of the leftmost missing term, with the term where it belongs."""
@@ -167,12 +167,12 @@ def continue_with_term(
             yield PlacementAttempt((*tokens[:cut], *without_edges(spelling), *edge), replaced)
 
 
-def has_short_terms(segment: Segment) -> bool:
+def _has_short_terms(segment: Segment) -> bool:
     """Return whether the terms of a segment are short enough for constrained search."""
     return sum(max(map(len, term)) for term in segment.request.terms) <= SHORT_TERMS
 
 
-def place_missing_terms(
+def _place_missing_terms(
     tokens: list[int], attempt: PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
 ) -> PlacementAttempt:
     """Return a prefix with all missing terms where they belong.
@@ -194,19 +194,19 @@ def place_missing_terms(
     # The prefix alternates between stretches of the translation and the terms.
     prefix, copied = list(tokens[:prefix_length]), prefix_length
     for word, n in sorted(words, key=lambda word_and_term: word_and_term[0].start):
-        prefix += [*tokens[copied : word.start], *shortest_detached_spelling(segment.request.terms[n], word_edges)]
+        prefix += [*tokens[copied : word.start], *_shortest_detached_spelling(segment.request.terms[n], word_edges)]
         copied = max(copied, word.start if segment.term_spans[n].protected else word.stop)
-    return PlacementAttempt(keep_last_edge(prefix))
+    return PlacementAttempt(_keep_last_edge(prefix))
 
 
-def begin_with_terms(segment: Segment, word_edges: WordEdges) -> PlacementAttempt:
+def _begin_with_terms(segment: Segment, word_edges: WordEdges) -> PlacementAttempt:
     """Return a prefix of all terms, in the order of their sources: they have room there if they have it anywhere."""
     order = sorted(range(len(segment.term_spans)), key=lambda n: segment.term_spans[n].start)
-    terms = [piece for n in order for piece in shortest_detached_spelling(segment.request.terms[n], word_edges)]
-    return PlacementAttempt(keep_last_edge([*segment.request.prefix, *terms]))
+    terms = [piece for n in order for piece in _shortest_detached_spelling(segment.request.terms[n], word_edges)]
+    return PlacementAttempt(_keep_last_edge([*segment.request.prefix, *terms]))
 
 
-def shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
+def _shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
     """Return the shortest spelling of a term that may stand behind any token, without an edge before it."""
     shortest = min(
         (spelling for spelling in term if can_follow_any_piece(spelling, word_edges)),
@@ -215,12 +215,12 @@ def shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
     return (*without_edges(shortest), *[EDGE] * (shortest[-1] == EDGE))
 
 
-def keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
+def _keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
     """Return a prefix without the marks inside it; a mark at its end stays, for it says what may follow."""
     return (*(piece for piece in prefix[:-1] if piece >= 0), *prefix[-1:])
 
 
-def skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges: WordEdges) -> PlacementAttempt | None:
+def _skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges: WordEdges) -> PlacementAttempt | None:
     """Return a prefix that leaves out the word a term replaces, or None where it does not stand behind the term."""
     prefix = tuple(piece for piece in attempt.prefix if piece >= 0)
     behind = tokens[len(prefix) :]
@@ -235,7 +235,7 @@ def skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges:
     return PlacementAttempt((*prefix, behind[size]))
 
 
-def terms_in_place(tokens: list[int], segment: Segment, alignment: TermAlignment) -> bool:
+def _terms_in_place(tokens: list[int], segment: Segment, alignment: TermAlignment) -> bool:
     """Return whether each term stands where its source is aligned to, and no other such word right behind it."""
     terms = segment.request.terms
     spans: dict[Spelling, list[range]] = defaultdict(list)

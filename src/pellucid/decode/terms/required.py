@@ -34,14 +34,14 @@ class RequiredTerms:
         self.terms = tuple(counts)
         self.start: Readings = frozenset([(tuple(counts.values()), ())])
         self.shortest = tuple(min(self.usable_lengths(term)) for term in self.terms)
-        self.first_pieces = [{first_piece(spelling) for spelling in term} for term in self.terms]
+        self.first_pieces = [{_first_piece(spelling) for spelling in term} for term in self.terms]
         """Tokens that begin each term."""
         # A step looks only at what its token begins, not at all terms.
         self.beginnings: dict[int | None, list[tuple[int, Spelling]]] = defaultdict(list)
         """Spellings that a token begins, each with the index of its term."""
         for i, term in enumerate(self.terms):
             for spelling in term:
-                self.beginnings[first_piece(spelling)].append((i, spelling))
+                self.beginnings[_first_piece(spelling)].append((i, spelling))
 
     def usable_lengths(self, term: Term) -> list[int]:
         """Return the lengths of the spellings that can follow any token."""
@@ -91,11 +91,11 @@ class RequiredTerms:
         for i, spelling in self.beginnings.get(piece, ()):
             has_edge = spelling[0] == EDGE
             if counts[i] and not (has_edge and open_ and piece in self.words.without_space_mark):
-                yield count_down(counts, i), spelling[has_edge + 1 :]
+                yield _count_down(counts, i), spelling[has_edge + 1 :]
 
     def keep_readings(self, readings: Iterable[Reading]) -> Readings:
         """Return the readings that no other makes needless, the best `MOST_READINGS` of them if there are more."""
-        kept = drop_needless_readings(readings)
+        kept = _drop_needless_readings(readings)
         if len(kept) <= MOST_READINGS:
             return kept
 
@@ -117,17 +117,17 @@ class RequiredTerms:
         return tokens
 
 
-def count_down(counts: tuple[int, ...], i: int) -> tuple[int, ...]:
+def _count_down(counts: tuple[int, ...], i: int) -> tuple[int, ...]:
     """Return how often each term is still to come after one more of the term with this index."""
     return (*counts[:i], counts[i] - 1, *counts[i + 1 :])
 
 
 def can_follow_any_piece(spelling: Spelling, words: WordEdges) -> bool:
     """Return whether a spelling may stand right behind any token, and touches no letter there."""
-    return first_piece(spelling) not in (words.without_space_mark if spelling[0] == EDGE else words.begins_with_letter)
+    return _first_piece(spelling) not in (words.without_space_mark if spelling[0] == EDGE else words.begins_with_letter)
 
 
-def first_piece(spelling: Spelling) -> int:
+def _first_piece(spelling: Spelling) -> int:
     """Return the first token of a spelling, which stands behind the EDGE if there is one."""
     return spelling[spelling[0] == EDGE]
 
@@ -137,7 +137,7 @@ def without_edges(spelling: Spelling) -> Spelling:
     return tuple(piece for piece in spelling if piece != EDGE)
 
 
-def drop_needless_readings(readings: Iterable[Reading]) -> Readings:
+def _drop_needless_readings(readings: Iterable[Reading]) -> Readings:
     """Return the readings that no other reading makes needless."""
     distinct = frozenset(readings)
     if len(distinct) < 2:
@@ -193,7 +193,7 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
             terms_spelled[spelling].append(i)
     spans_from: dict[int, list[tuple[range, Spelling]]] = defaultdict(list)
     for span, spelling in find_spellings(tokens, terms_spelled):
-        if not touches_letter(tokens, span, spelling, words):
+        if not _touches_letter(tokens, span, spelling, words):
             spans_from[span.start].append((span, spelling))
     # All of the text is known, so a reading takes each term as a whole, and is never in the middle of one.
     readings_at: list[set[Reading]] = [{*required.start}, *(set() for _ in tokens)]
@@ -202,7 +202,7 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
         readings_at[start + 1] |= readings
         for span, spelling in spans_from[start]:
             readings_at[span.stop] |= {
-                (count_down(counts, i), ()) for counts, _ in readings for i in terms_spelled[spelling] if counts[i]
+                (_count_down(counts, i), ()) for counts, _ in readings for i in terms_spelled[spelling] if counts[i]
             }
     # Of equal terms, the first are those that stand in the text.
     [(totals, _)] = required.start
@@ -218,7 +218,7 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
     return [n for n, missing in enumerate(is_missing) if missing]
 
 
-def touches_letter(tokens: Sequence[int], span: range, spelling: Spelling, words: WordEdges) -> bool:
+def _touches_letter(tokens: Sequence[int], span: range, spelling: Spelling, words: WordEdges) -> bool:
     """Return whether a letter or digit touches the edge of a spelling that stands in a text."""
     before, after = tokens[max(0, span.start - 1) : span.start], tokens[span.stop : span.stop + 1]
     return (

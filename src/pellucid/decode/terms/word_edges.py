@@ -34,7 +34,7 @@ class WordEdges:
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer) -> "WordEdges":
         """Return the word edges of a tokenizer's target side."""
-        pieces = dict(enumerate(map(piece_character, tokenizer.target_names)))
+        pieces = dict(enumerate(map(_piece_character, tokenizer.target_names)))
         return cls(
             frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[-1])),
             frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[0])),
@@ -42,10 +42,10 @@ class WordEdges:
         )
 
 
-def piece_character(piece: str) -> str:
+def _piece_character(piece: str) -> str:
     """Return a piece as it is, or the character of a byte piece; a byte above 127 counts as part of a letter.
 
-    >>> [piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
+    >>> [_piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
     ['▁dog', ',', 'a', '</s>']
     """
     if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
