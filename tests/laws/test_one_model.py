@@ -181,9 +181,9 @@ def test_the_copy_that_searches_run_gives_the_models_numbers_with_packed_matrice
     packed = [weight for weight in copied_weights(copied).values() if isinstance(weight, PackedWeight)]
     assert len(packed) == (11 if can_pack(large[0]) else 0)  # two of the tables are only read
     # Two rows are multiplied with the plain matrices, 18 rows with packed ones.
-    for sentences, is_packed in (([[5, 3]], False), (SOURCES, True)):
+    for some_sentences, is_packed in (([[5, 3]], False), (SOURCES, True)):
         with torch.inference_mode():
-            source = pad_sentences(sentences, torch.device("cpu"))
+            source = pad_sentences(some_sentences, torch.device("cpu"))
             target = torch.randint(4, 1700, tuple(source.shape))
             torch.testing.assert_close(copied(source, target), wide_model(source, target), rtol=0, atol=1e-4)
         assert [weight.shape for weight in packed if (weight.packed is not None) != is_packed] == []
