@@ -76,6 +76,7 @@ def test_a_translation_is_drawn_with_the_settings_shown_and_a_link_to_it_draws_t
     address = page.tab.url
     page.tab.get_by_role("button", name="back to it").click()
     page.wait_until("text => document.querySelector('.translation').innerText === text", trace.target.text)
+    page.tab.wait_for_load_state("networkidle")
     page.tab.goto("about:blank")
     page.tab.goto(address.replace(f"id={drawn.id}&", ""))
     page.tab.wait_for_selector(".translation")

@@ -1,5 +1,5 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
 import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
@@ -82,7 +82,7 @@ function SentenceForm() {
     // On a telephone the focus would bring up a keyboard over half of the page.
     if (app.host === "page" && !location.hash && matchMedia("(pointer: fine)").matches) box.current?.focus();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!manifest) return;
     setBeam(Number(manifest.run.search.beam));
     if (isTyping.current) return;
