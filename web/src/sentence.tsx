@@ -290,7 +290,10 @@ export function Scrubber(props: { manifest: Manifest }) {
                   <b>
                     <Piece text={step.chosen.piece} />
                   </b>
-                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}{" "}
+                  <button type="button" class="link" onClick={() => app.goTo({ view: "output" })}>
+                    why?
+                  </button>
                 </span>
               </>
             ) : null}
