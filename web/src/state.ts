@@ -50,7 +50,7 @@ export interface Baseline {
   tensors: Map<string, Float32Array>;
 }
 
-const STUDY_PAUSE = 3000; // milliseconds until a server is asked again whether it has studied the heads
+const STUDY_PAUSE = 5000; // milliseconds until a server is asked again whether it has studied the heads
 
 /** Draws by the probabilities as they are. */
 export const PLAIN_DRAWING: Drawing = { temperature: 1, top_k: 0, top_p: 1, seed: 1 };

@@ -1,30 +1,34 @@
 """Studies the attention heads of a served model on its run's dev text while nobody asks for anything."""
 
-import os
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
-PAIRS_STUDIED = 100
+PAIRS_STUDIED = 64
 """Pairs of the dev text on which heads are studied, its first ones."""
 
 _PAUSE_SECONDS = 0.05
 """Seconds between two looks at whether somebody still waits for an answer."""
 
-_LOWEST_PRIORITY = 19
+_QUIET_SECONDS = 1.0
+"""Seconds without work before the study goes on: who asks once often asks again."""
 
 Study = Callable[[Callable[[], None]], dict[str, Any]]
 """Function that studies the heads; it calls its argument after each step of the work."""
 
 
 class BackgroundStudy:
-    """One study of the heads in a thread of the lowest priority, which stands still while the server has work."""
+    """One study of the heads in a thread of its own, which stands still while the server has work, and shortly after.
+
+    The thread has no lower priority than others: with one, it could keep Python's lock while it waits for a processor.
+    """
 
     def __init__(self, study: Study, is_busy: Callable[[], bool], pairs: int):
         self._study = study
         self._is_busy = is_busy
         self._stopped = threading.Event()
+        self._last_work = -_QUIET_SECONDS
         self._answer: dict[str, Any] = {
             "study": None,
             "says": f"the roles of the heads are being measured on {pairs} sentence pairs, and appear here when ready",
@@ -48,7 +52,6 @@ class BackgroundStudy:
         return self._answer
 
     def _run(self) -> None:
-        _lower_priority()
         try:
             self._wait_while_busy()
             self._answer = {"study": self._study(self._wait_while_busy), "says": None}
@@ -58,23 +61,18 @@ class BackgroundStudy:
             self._answer = {"study": None, "says": f"the heads could not be studied: {error}"}
 
     def _wait_while_busy(self) -> None:
-        """Wait until nobody waits for an answer; raise `_Stopped` once the server stops."""
-        while self._is_busy() and not self._stopped.is_set():
+        """Wait until nobody has waited for an answer for a while; raise `_Stopped` once the server stops."""
+        while not self._stopped.is_set():
+            if self._is_busy():
+                self._last_work = time.monotonic()
+            if time.monotonic() - self._last_work >= _QUIET_SECONDS:
+                return
             self._stopped.wait(_PAUSE_SECONDS)
-        if self._stopped.is_set():
-            raise _Stopped
+        raise _Stopped
 
 
 class _Stopped(Exception):
     """Raised in the midst of a study when the server stops."""
-
-
-def _lower_priority() -> None:
-    """Give this thread, and those that it starts, the lowest priority where the system has priorities of threads."""
-    if not hasattr(os, "setpriority"):
-        return
-    with suppress(OSError):  # the study stands still while there is work, which is what counts
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)  # on Linux: of one thread
 
 
 def split_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:

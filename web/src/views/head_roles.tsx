@@ -131,7 +131,7 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
             <Matrix tensor={parts.pattern} fixed={{ H: head }} bare />
             <RowMark dim={parts.queryDim} rows={queries} />
             {props.named ? <span class="head-plate">head {head + 1}</span> : null}
-          </span>
+          </span>{" "}
           <HeadWorth section={parts.section} head={head} />
         </button>
       ))}
