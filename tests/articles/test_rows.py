@@ -312,10 +312,11 @@ def test_the_sentences_of_the_articles_have_their_translations_in_the_phrasebook
 def test_queries_keys_and_values_are_three_linear_layers_of_which_each_row_is_a_piece(layer):
     model, record = small_model(), Record(f"{layer}.*")
     model(sentences([5]), sentences([4]), record)
-    x, qkv = record[f"{layer}.self_residual.norm"], model.get_submodule(f"{layer}.self.qkv")
+    x, weights = record[f"{layer}.self_residual.norm"], dict(model.named_parameters())
+    weight, bias = (weights[f"{layer}.self.qkv.{name}"] for name in ("weight", "bias"))
     for part, name in enumerate("qkv"):
         rows = slice(30 * part, 30 * part + 30)
-        by_piece = [[row @ qkv.weight[rows].T + qkv.bias[rows] for row in sentence] for sentence in x]
+        by_piece = [[row @ weight[rows].T + bias[rows] for row in sentence] for sentence in x]
         expected = torch.stack([torch.stack(sentence) for sentence in by_piece])
         assert_close(record[f"{layer}.self.{name}"].transpose(1, 2).flatten(2), expected)
 
