@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable
 from threading import Event, Thread
+from typing import Any, cast
 
 import pytest
+from starlette.testclient import TestClient
 
 from pellucid.api import study_heads
 from pellucid.inspect.roles import badges_problem
 from pellucid.serve.head_study import BackgroundStudy
+from pellucid.serve.service import Service
 from pellucid.serve.training_text import TrainingText
 from tests.serve.servers import HeldTranslator, client, request_body, small_model
 
@@ -21,6 +24,11 @@ def text(tmp_path) -> TrainingText:
     for name, side in (("dev.en", 0), ("dev.es", 1)):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
     return TrainingText(dev_file=tmp_path / "dev.en", dev_target=tmp_path / "dev.es")
+
+
+def get_service(server: TestClient) -> Service:
+    """The service behind a client."""
+    return cast(Any, server.app).state.service
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
@@ -59,7 +67,9 @@ def test_without_the_dev_text_the_page_is_told_how_heads_are_studied(text):
 def test_a_study_stands_still_while_a_request_is_answered(text):
     held = HeldTranslator()
     with client(held.model, training_text=text) as server:
-        study = server.app.state.service.head_study
+        service = get_service(server)
+        study = service.head_study
+        assert study is not None
         wait_for(lambda: not study.answer.get("pending"))  # the first one is not in the way of what follows
         steps: list[float] = []
 
@@ -70,7 +80,6 @@ def test_a_study_stands_still_while_a_request_is_answered(text):
                 time.sleep(0.001)
             return {}
 
-        service = server.app.state.service
         slow = BackgroundStudy(count_steps, lambda: service.translation_worker.is_busy, 3)
         slow.start()
         wait_for(lambda: len(steps) > 3)
