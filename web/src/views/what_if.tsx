@@ -1,4 +1,4 @@
-// "What if it had written ...": a beginning is typed, the search goes on from there, and its trace opens.
+// Another beginning, "What if it had written ...": it is typed, the search goes on from there, and its trace opens.
 import { useEffect, useState } from "preact/hooks";
 import { type App, describeError } from "../state";
 import type { Manifest } from "../types";

@@ -1,4 +1,4 @@
-// "Without it": a stop of the story is run again without the part it explains; before and after stand side by side.
+// A stop of the story without what it explains: the sentence is run again, and before and after stand side by side.
 import { useEffect, useRef } from "preact/hooks";
 import { makeUnitScale } from "../colour";
 import { formatNumber } from "../format";
