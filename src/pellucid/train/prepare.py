@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
-from pellucid.data.corpus import side_files as sides_of
 from pellucid.data.shards import join_parts, write_part
 from pellucid.data.stream import encode_pairs_or_none, id_type
 from pellucid.data.tokenizer import Tokenizer, sample_lines
@@ -60,6 +59,9 @@ from pellucid.train.process import catch_signals, remove_empty
 
 Say = Callable[[str], None]
 """Function that shows a message to the user."""
+
+PAIRS_PER_PART = 20_000
+"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
 
 
 @dataclass
@@ -173,10 +175,6 @@ def _write_json_file(path: Path, value: dict[str, Any]) -> None:
     """Write a JSON file atomically."""
     with atomic_file(path) as write:
         write(f"{json.dumps(value)}\n".encode())
-
-
-PAIRS_PER_PART = 20_000
-"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
 
 
 def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
@@ -352,7 +350,7 @@ def pair_blocks(
             return
         yield (
             folder / f"{block_number:06d}.npz",
-            SentencePairs(sources, targets, lines, sides_of(*corpus.files), SkippedPairs()),
+            SentencePairs(sources, targets, lines, side_files(*corpus.files), SkippedPairs()),
         )
 
 
