@@ -17,7 +17,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
-from pellucid.store.atomic import WriteFailed, atomic_file, explain_write_error, staging_paths
+from pellucid.store.atomic import WriteFailed, explain_write_error, staging_paths
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
 
@@ -183,12 +183,6 @@ def average_weights(directories: list[Path], into: Transformer) -> None:
     with torch.no_grad():
         for name, parameter in into.named_parameters():
             parameter.copy_(sums[name] / len(directories))
-
-
-def write_text_whole(path: Path, text: str) -> None:
-    """Write a text file atomically: after a crash it holds its old text or its new one."""
-    with atomic_file(path) as write:
-        write(text.encode())
 
 
 @contextmanager

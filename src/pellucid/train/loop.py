@@ -15,7 +15,7 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
-from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest
+from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest, write_text_whole
 from pellucid.store.directory import save_bundle
 from pellucid.train.checkpoint import (
     TrainState,
@@ -27,7 +27,6 @@ from pellucid.train.checkpoint import (
     prune_checkpoints,
     restore_state,
     save_state,
-    write_text_whole,
 )
 from pellucid.train.config import RunConfig
 from pellucid.train.data import CorpusAccount, TrainingData, read_data

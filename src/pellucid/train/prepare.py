@@ -27,13 +27,13 @@ from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.store.atomic import (
     MANIFEST,
     WriteFailed,
-    atomic_file,
     explain_write_error,
     is_failed_write,
     read_json,
     replace_directory,
     verify_directory,
     write_manifest,
+    write_text_whole,
 )
 from pellucid.train import data
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
@@ -104,23 +104,21 @@ def _learn_from_text(
         dev_pairs = zip(dev.sources, dev.targets, strict=True)
         lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in dev_pairs)
         (folder / DEV_FILE).write_text("".join(lines), encoding="utf-8")
-    _write_json_file(
-        folder / "facts.json",
-        {
-            "corpora": [
-                {
-                    "pairs": corpus_facts.pairs,
-                    "fingerprint": corpus_facts.digest.hexdigest(),
-                    "left_out": dict(corpus_facts.skipped.counts),
-                }
-                for corpus_facts in facts
-            ],
-            "notes": [*notes, *tokenizer.notes],
-            "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
-            "drawn": dev is not None
-            or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
-        },
-    )
+    written = {
+        "corpora": [
+            {
+                "pairs": corpus_facts.pairs,
+                "fingerprint": corpus_facts.digest.hexdigest(),
+                "left_out": dict(corpus_facts.skipped.counts),
+            }
+            for corpus_facts in facts
+        ],
+        "notes": [*notes, *tokenizer.notes],
+        "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
+        "drawn": dev is not None
+        or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
+    }
+    write_text_whole(folder / "facts.json", f"{json.dumps(written)}\n")
     # From the file, so that a first call returns just what a resumed one does.
     return tokenizer, read_json(folder / "facts.json")
 
@@ -169,12 +167,6 @@ def count_training_pairs(data: DataConfig, seed: int) -> int:
     """Count the pairs to train on, those with too many pieces included, without keeping them in memory."""
     dev = _draw_dev_pairs(data, seed)
     return sum(1 for corpus in data.corpora for _ in _training_pairs(corpus, data, dev, SkippedPairs()))
-
-
-def _write_json_file(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON file atomically."""
-    with atomic_file(path) as write:
-        write(f"{json.dumps(value)}\n".encode())
 
 
 def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
@@ -280,7 +272,7 @@ def _open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
     try:
         for name in ("learned", "parts"):
             (work / name).mkdir(parents=True)
-        _write_json_file(work / "plan.json", recipe)
+        write_text_whole(work / "plan.json", f"{json.dumps(recipe)}\n")
     except OSError:
         shutil.rmtree(work, ignore_errors=True)
         remove_empty(missing)
