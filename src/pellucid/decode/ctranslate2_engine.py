@@ -180,7 +180,12 @@ class CTranslate2Engine:
         names = self.source_names
         return self.translator.translate_batch(
             [[names[i] for i in source] for source in sources],
-            **query.as_options(),
+            beam_size=query.width,
+            num_hypotheses=query.ended,
+            patience=query.ended / query.width,
+            length_penalty=query.exponent,
+            max_decoding_length=query.limit,
+            return_scores=query.scores,
             asynchronous=True,
             no_repeat_ngram_size=no_repeat,
             max_batch_size=len(sources),
@@ -309,17 +314,6 @@ class CTranslate2Query:
         # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search` stops. The exponent
         # drops the longest, which are those of later steps; it is as large as float32 allows, and whole, to be exact.
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
-
-    def as_options(self) -> dict[str, Any]:
-        """Return the query as keyword arguments of CTranslate2."""
-        return {
-            "beam_size": self.width,
-            "num_hypotheses": self.ended,
-            "patience": self.ended / self.width,
-            "length_penalty": self.exponent,
-            "max_decoding_length": self.limit,
-            "return_scores": self.scores,
-        }
 
 
 def rank_like_beam_search(
