@@ -298,7 +298,7 @@ def _initialise_weights(
     """Change the weights of a new model to those of the initial model, or its embeddings; return notes about them."""
     from_text = run.train.initial_embeddings == "text"
     if initial:
-        initial.fill(model)
+        model.load_state_dict(initial.model.state_dict())  # the same parameters, perhaps with another dropout
         notes = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"]
         if from_text:
             notes.append("train.initial_embeddings = text is for new models; this one keeps the embeddings it has")

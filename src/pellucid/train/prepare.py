@@ -178,7 +178,32 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     out = out.resolve()
     _refuse_non_shards(out)
     with _explain_full_disk(out):
-        _write_shards(run, out, workers, say)
+        initial = initial_tokenizer(run)
+        recipe = {
+            "shards_format": FORMAT,
+            "settings": shard_settings(run, initial),
+            "texts": [describe_text_file(path) for path in training_files(run.data)],
+        }
+        if shards_are_done(out, recipe):
+            if _is_work_folder(_unfinished_folder(out)):
+                shutil.rmtree(_unfinished_folder(out))  # left by a crash after the last step
+            say(f"{out} is prepared already")
+            return
+        read_dev_pairs(run.data)  # an error in it must not wait until the end
+        work = _open_work_folder(_unfinished_folder(out), recipe, say)
+        if not shards_are_done(work / "whole", recipe):
+            tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
+            parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
+            # The text is read twice: a file that changed in between would not match its facts.
+            for text in recipe["texts"]:
+                if has_changed(Path(text["path"]), text):
+                    raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
+            join_shards(work, tokenizer, facts, parts, recipe)
+        replace_directory(work / "whole", out)
+        shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
+        manifest = read_shards_manifest(out)
+        total = sum(entry["pairs"] for entry in manifest["corpora"])
+        say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
 
 
 @contextmanager
@@ -195,36 +220,6 @@ def _explain_full_disk(out: Path) -> Iterator[None]:
         if _unfinished_folder(out).exists():
             remains = f"what is done so far is in {_unfinished_folder(out)}, and the same command goes on with it"
         raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
-
-
-def _write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
-    """Read, encode and join the text; replace what is at `out` at the end, by complete shards."""
-    initial = initial_tokenizer(run)
-    recipe = {
-        "shards_format": FORMAT,
-        "settings": shard_settings(run, initial),
-        "texts": [describe_text_file(path) for path in training_files(run.data)],
-    }
-    if shards_are_done(out, recipe):
-        if _is_work_folder(_unfinished_folder(out)):
-            shutil.rmtree(_unfinished_folder(out))  # left by a crash after the last step
-        say(f"{out} is prepared already")
-        return
-    read_dev_pairs(run.data)  # an error in it must not wait until the end
-    work = _open_work_folder(_unfinished_folder(out), recipe, say)
-    if not shards_are_done(work / "whole", recipe):
-        tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
-        parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
-        # The text is read twice: a file that changed in between would not match its facts.
-        for text in recipe["texts"]:
-            if has_changed(Path(text["path"]), text):
-                raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
-        join_shards(work, tokenizer, facts, parts, recipe)
-    replace_directory(work / "whole", out)
-    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
-    manifest = read_shards_manifest(out)
-    total = sum(entry["pairs"] for entry in manifest["corpora"])
-    say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
 
 
 def _refuse_non_shards(out: Path) -> None:
