@@ -191,13 +191,9 @@ def explain_failed_write(path: Path, size: int) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
+        # The path itself may not be there yet; the nearest folder that is lies on the same disk.
+        free = shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free
         raise WriteFailed(
             f"{path} could not be written: {explain_write_error(error)} "
-            f"(it takes about {size / 1e6:,.1f} MB, {_free_disk_bytes(path) / 1e6:,.1f} MB are free there)"
+            f"(it takes about {size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free there)"
         ) from None
-
-
-def _free_disk_bytes(path: Path) -> int:
-    """Return the free bytes of the disk that `path` is to be written to."""
-    # The path itself may not be there yet; the nearest folder that is lies on the same disk.
-    return shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free
