@@ -133,14 +133,15 @@ class CTranslate2Engine:
             )
 
         def finish() -> list[list[Hypothesis]]:
-            # Who stops a search must not wait for batches that others submitted before: looked at every 2 ms.
+            # Who stops a search must not wait for batches that others submitted before it.
             checks = {request.check_wanted for request in requests} - {continue_always}
-            while checks:
-                for check_wanted in checks:
-                    check_wanted()
-                if all(answer.done() for answer in answers.values()):
-                    break
-                sleep(0.002)
+            for answer in answers.values() if checks else ():
+                while not answer.done():
+                    for check_wanted in checks:
+                        check_wanted()
+                    sleep(0.002)
+            for check_wanted in checks:
+                check_wanted()
             decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
             if self.can_truncate(config):
                 # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.
