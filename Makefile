@@ -44,7 +44,7 @@ docs: .venv/.installed-dev page ## build the book, as pages and as one file, wit
 	@$(BIN)/python tools/book_page.py docs/_build/html docs/_build/book.html
 	@echo "The book: docs/_build/html/index.html; the same as one file: docs/_build/book.html"
 
-articles: .venv/.installed-dev page ## run all that shows the rows of the five articles: tests, commands, the book, its notebook; count them (ARGS="--write" keeps the figures)
+articles: .venv/.installed-dev page ## run all that shows the rows of the five articles: tests, commands, the book, its notebook; count them (ARGS="--write" keeps the figures, "--tests-from FILE" takes the tests of a JUnit report)
 	@$(BIN)/python tools/articles.py $(ARGS)
 
 mutants: .venv/.installed-dev page ## put faults into copies of the code, one at a time: the tests of the rows must find each (ARGS="m30 m36 --jobs 2")

@@ -1,6 +1,7 @@
 """Promises about the repository: few dependencies, pages that follow the code, an example that runs."""
 
 import email
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -102,23 +104,18 @@ def test_the_position_encoding_of_the_contributing_page_is_trained_and_translate
     replace_in_file(tmp_path / "pellucid/model/positions.py", table, f'{code}\n\n{table}    "distance": Distance,\n')
     replace_in_file(tmp_path / "pellucid/model/config.py", 'Positions = Literal["', 'Positions = Literal["distance", "')
     data = write_corpus(tmp_path, pairs=61)
-    settings = [word for key, value in SMALL_SETTINGS.items() for word in ("--set", f"{key}={value}")]
-    training = run_pellucid(
-        tmp_path, "train", "--source", data["source"], "--target", data["target"], "--out", "run", "--steps", "2",
-        "--set", "model.positions=distance", *settings,
-    )  # fmt: skip
-    assert training.returncode == 0, training.stderr
     (tmp_path / "lines").write_text("one two\nthree\n", encoding="utf-8")
-    processes = {
-        engine: run_pellucid(tmp_path, "translate", "run/best", "lines", "--engine", engine)
-        for engine in ("torch", "auto", "ctranslate2")
-    }
-    assert (processes["torch"].returncode, processes["torch"].stderr) == (0, "")
-    assert (processes["auto"].returncode, processes["auto"].stdout) == (0, processes["torch"].stdout)
-    assert processes["auto"].stderr.count("translating with torch, because CTranslate2 cannot hold this model") == 1
-    assert (processes["ctranslate2"].returncode, processes["ctranslate2"].stdout) == (2, "")
-    assert "is Distance, which it does not know" in processes["ctranslate2"].stderr
-    assert not any("Traceback" in process.stderr for process in processes.values())
+    settings = [word for key, value in SMALL_SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    training = ["train", "--source", data["source"], "--target", data["target"], "--out", "run", "--steps", "2"]
+    commands = [[*training, "--set", "model.positions=distance", *settings]]
+    commands += [["translate", "run/best", "lines", "--engine", engine] for engine in ("torch", "auto", "ctranslate2")]
+    trained, by_torch, chosen, by_ctranslate2 = run_commands(tmp_path, commands)
+    assert trained["exit_code"] == 0, trained
+    assert (by_torch["exit_code"], by_torch["err"]) == (0, "")
+    assert (chosen["exit_code"], chosen["out"]) == (0, by_torch["out"])
+    assert chosen["err"].count("translating with torch, because CTranslate2 cannot hold this model") == 1
+    assert (by_ctranslate2["exit_code"], by_ctranslate2["out"]) == (2, "")
+    assert "is Distance, which it does not know" in by_ctranslate2["err"]
 
 
 def replace_in_file(path: Path, old: str, new: str) -> None:
@@ -127,11 +124,23 @@ def replace_in_file(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def run_pellucid(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line of the copy of the package in a folder."""
+RUN_COMMANDS = """
+import json, sys
+from typer.testing import CliRunner
+from pellucid.cli import app
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    print(json.dumps({"exit_code": result.exit_code, "out": result.stdout, "err": result.stderr}))
+"""
+
+
+def run_commands(folder: Path, commands: list[list[str]]) -> list[dict[str, Any]]:
+    """Run the commands, one after another, with the copy of the package in a folder; return what each did."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
-    command = [sys.executable, "-m", "pellucid", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", RUN_COMMANDS, json.dumps(commands)]
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def find_dependencies(requirements: list[Requirement], without: set[str]) -> set[str]:

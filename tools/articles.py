@@ -445,12 +445,15 @@ def escape_bars(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Check the map, run everything it points to, and count; exit status 1 unless every row holds."""
-    if arguments not in ([], ["--write"]):
-        print(f"tools/articles.py takes --write or nothing, not: {' '.join(arguments)}", file=sys.stderr)
+    words = list(arguments)
+    if write := "--write" in words:
+        words.remove("--write")
+    if words and (len(words) != 2 or words[0] != "--tests-from"):
+        print(f"tools/articles.py takes --write and --tests-from FILE, not: {' '.join(arguments)}", file=sys.stderr)
         return 2
     from articles_run import run  # imports this module in turn
 
-    return run(collect_map(), write=bool(arguments))
+    return run(collect_map(), write, Path(words[1]) if words else None)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,14 @@ BUILD = DOCS / "_build"
 LOCATED = re.compile(r"^(?P<path>/.*?\.(?:md|py))(?::\d*)?:(?: \w+)?.*(?:WARNING|ERROR|CRITICAL)", re.MULTILINE)
 COMMAND_SECONDS = 300
 
+CODE = ("src", "tests", "tools")
+"""Folders whose files decide what a test finds."""
+
+Reported = tuple[set[str], dict[str, str], set[str]]
+"""Tests in a report, why some of them failed, and those of which every case was skipped."""
+
+NO_TESTS: Reported = (set(), {}, set())
+
 
 @dataclass
 class Outcome:
@@ -36,16 +44,19 @@ class Outcome:
     texts: dict[str, str] = field(default_factory=dict)
 
 
-def run(article_map: Map, write: bool = False) -> int:
+def run(article_map: Map, write: bool = False, report: Path | None = None) -> int:
     """Run everything once, print each failure and the count; return 0 if every row holds and nothing else is wrong.
 
-    With `write`, the figures of the measured rows go to `FIGURES`, where all of them were found.
+    With `write`, the figures of the measured rows go to `FIGURES`, where all of them were found. Tests that ran in the
+    JUnit report of an earlier run are not run again; SystemExit if the code has changed since that run began.
     """
+    finished = read_finished(report) if report else NO_TESTS
     for problem in article_map.problems:
         print(f"map: {problem}")
     proofs, outcome = article_map.proofs.values(), Outcome()
     ensure_demo()
-    run_step("tests", outcome, lambda: run_tests({str(test) for row in proofs for test in row.tests}, outcome))
+    test_names = {str(test) for row in proofs for test in row.tests}
+    run_step("tests", outcome, lambda: run_tests(test_names, finished, outcome))
     run_step(
         "commands", outcome, lambda: run_commands({command for row in proofs for command in row.commands}, outcome)
     )
@@ -105,8 +116,42 @@ def program_path() -> str:
     return str(Path(sys.executable).with_name("pellucid"))
 
 
-def run_tests(test_names: set[str], outcome: Outcome) -> int:
-    """Run pytest once over all marked tests; a test fails if one of its cases does, or if it never ran."""
+def read_finished(report: Path) -> Reported:
+    """Read the JUnit report of a run of the tests; SystemExit if a file of the code is younger than that run."""
+    try:
+        text = report.read_text(encoding="utf-8")
+        began = datetime.datetime.fromisoformat(
+            next(ElementTree.fromstring(text).iter("testsuite")).attrib["timestamp"]
+        )
+    except (OSError, ElementTree.ParseError, StopIteration, KeyError, ValueError) as error:
+        raise SystemExit(f"{report} is no JUnit report of pytest: {error}") from None
+    for folder in CODE:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".toml", ".js") and path.stat().st_mtime > began.timestamp():
+                raise SystemExit(f"{path} has changed since {report} was made; run make articles without --tests-from")
+    return read_report(text)
+
+
+def run_tests(test_names: set[str], finished: Reported, outcome: Outcome) -> int:
+    """Count the tests that have run, and run pytest once over the other marked ones.
+
+    A test fails if one of its cases does, or if it never ran.
+    """
+    reported, failed, skipped = finished
+    # Those that were skipped may run now: there is a demo.
+    if missing := test_names - (reported - skipped):
+        newly_reported, newly_failed, newly_skipped = run_pytest(missing)
+        reported, failed = reported | newly_reported, failed | newly_failed
+        skipped = (skipped - newly_reported) | newly_skipped
+    outcome.skipped |= skipped & test_names
+    # A test that is named but was never reported has vanished or was deselected.
+    outcome.failures |= {name: reason for name, reason in failed.items() if name in test_names}
+    outcome.failures |= dict.fromkeys(test_names - reported - failed.keys(), "it did not run")
+    return len((reported - skipped) & test_names)
+
+
+def run_pytest(test_names: set[str]) -> Reported:
+    """Run the marked tests of the files that these tests stand in."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = ["-q", "-m", " and ".join(["article", *(f"not {mark}" for mark in NOT_RUN)]), "--junitxml", str(report)]
@@ -118,16 +163,11 @@ def run_tests(test_names: set[str], outcome: Outcome) -> int:
         # pytest writes the report last: without one, it was killed or refused its arguments.
         if not report.exists():
             reason = f"pytest ended early: {last_line(process.stdout + process.stderr)}"
-            outcome.failures |= dict.fromkeys(test_names, reason)
-            return 0
-        reported, failed, skipped = read_report(report.read_text(encoding="utf-8"))
-    outcome.skipped |= skipped
-    # A test that is named but was never reported has vanished or was deselected.
-    outcome.failures |= failed | dict.fromkeys(test_names - reported, "it did not run")
-    return len((reported - skipped) & test_names)
+            return set(), dict.fromkeys(test_names, reason), set()
+        return read_report(report.read_text(encoding="utf-8"))
 
 
-def read_report(report: str) -> tuple[set[str], dict[str, str], set[str]]:
+def read_report(report: str) -> Reported:
     """Read pytest's JUnit report: the tests in it, why some failed, and those of which every case was skipped."""
     reported, ran, failed = set(), set(), {}
     for case in ElementTree.fromstring(report).iter("testcase"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
-    from pellucid.trace.session import ModelQueries, Trace
+    from pellucid.trace.session import Drawing, ModelQueries, Trace
 
 
 TermsLike: TypeAlias = "Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None"
@@ -234,16 +234,18 @@ class Model:
         prefix_ids: Sequence[int] = (),
         edits: "Iterable[EditSpec | Mapping[str, Any]]" = (),
         keep: str | Iterable[str] | None = None,
+        drawing: "Drawing | None" = None,
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
         The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. With a `target`
         there is no search: the model reads that translation, a text or token ids with or without EOS. `prefix_ids` are
-        the tokens that the translation must begin with, `edits` are changes made during the run (see `Trace.edited`).
-        `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
-        of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
-        that is longer, for one that takes more than 1 GiB, and for one that would be translated in several segments
-        (with a `target` it is read whole).
+        the tokens that the translation must begin with, `edits` are changes made during the run (see `Trace.edited`),
+        and with a `drawing` the translation is drawn by chance instead of searched for. `keep` says which tensors are
+        captured, by patterns of their names ("decoder.*.cross.pattern"); by default all of them up to 64 pieces a side,
+        and the patterns up to 256. Raises ValueError, with the numbers, for a sentence that is longer, for one that
+        takes more than 1 GiB, and for one that would be translated in several segments (with a `target` it is read
+        whole).
 
             trace = model.trace("The ball is blue.")
             trace["decoder.3.cross.pattern"].at(H=2)      # an array: target positions by source positions
@@ -255,7 +257,7 @@ class Model:
 
         patterns = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
         origin = TraceOrigin(
-            self.translator, self.bundle, beam, tuple(prefix_ids), patterns, model_queries=import_model_queries
+            self.translator, self.bundle, beam, tuple(prefix_ids), patterns, import_model_queries, drawing
         )
         return trace_sentence(origin, sentence, target, edits)
 
@@ -282,6 +284,18 @@ class Model:
         options: SearchOptions = {"scores": False, **search}
         translations = self.translate(lines, **options)
         return corpus_scores([translation.text for translation in translations], streams, lowercase=self.lowercase)
+
+
+def study_heads(
+    model: Model, sources: Sequence[str], targets: Sequence[str], on_progress: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    """Return role and importance of every attention head, measured on sentence pairs, as the page reads them.
+
+    `on_progress` is called after each step of the work; what it raises ends the study.
+    """
+    from pellucid.inspect.heads import study_heads_of
+
+    return study_heads_of(model.bundle, sources, targets, on_progress)
 
 
 def import_model_queries() -> "ModelQueries":

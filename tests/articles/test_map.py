@@ -325,6 +325,39 @@ def test_a_command_that_draws_nothing_is_named(tmp_path):
     assert reason == f"it drew nothing into {tmp_path}/none.png"
 
 
+def test_tests_of_a_report_count_and_only_the_others_are_run(monkeypatch):
+    calls, good, left, new = [], *(f"tests/test_it.py::test_{name}" for name in ("good", "left", "new"))
+
+    def run_others(names: set[str]) -> articles_run.Reported:
+        calls.append(names)
+        return {left, new}, {new: "failure: it broke"}, {left}
+
+    monkeypatch.setattr(articles_run, "run_pytest", run_others)
+    outcome, finished = articles_run.Outcome(), articles_run.read_report(REPORT)
+    assert articles_run.run_tests({good, left, new}, finished, outcome) == 2
+    assert calls == [{left, new}]
+    assert (outcome.failures, outcome.skipped) == ({new: "failure: it broke"}, {left})
+    assert articles_run.run_tests({good}, finished, articles_run.Outcome()) == 1
+    assert len(calls) == 1
+
+
+def test_a_report_older_than_the_code_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(articles_run, "ROOT", tmp_path)
+    report, code = tmp_path / "report.xml", tmp_path / "src" / "a.py"
+    code.parent.mkdir()
+    code.write_text("", encoding="utf-8")
+    for year, refused in ((2001, True), (2999, False)):
+        report.write_text(REPORT.replace("><testsuite>", f'><testsuite timestamp="{year}-01-02T03:04:05+00:00">'))
+        if refused:
+            with pytest.raises(SystemExit, match=r"src/a\.py has changed since .*report\.xml was made; run make art"):
+                articles_run.read_finished(report)
+        else:
+            assert articles_run.read_finished(report) == articles_run.read_report(REPORT)
+    report.write_text("<broken", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"report\.xml is no JUnit report of pytest: "):
+        articles_run.read_finished(report)
+
+
 def test_the_tool_takes_no_other_arguments():
     process = subprocess.run(
         [sys.executable, "tools/articles.py", "now"], cwd=articles.ROOT, capture_output=True, text=True

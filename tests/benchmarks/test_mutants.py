@@ -34,8 +34,9 @@ def test_a_text_that_does_not_stand_exactly_once_is_refused():
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path, monkeypatch):
     """Project of one file and two tests, of which only one tells a sum from a product."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # these two need none, and each run would import all
     (tmp_path / "tests").mkdir()
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "sums.py").write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")

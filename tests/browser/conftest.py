@@ -1,4 +1,4 @@
-"""One browser, one installed package and one server for all tests of the page."""
+"""One installed package, one model and one server for all tests of the page; one browser for each run of such tests."""
 
 import json
 from collections.abc import Iterator
@@ -12,25 +12,26 @@ from pellucid.inspect.roles import badges_path
 from tests.browser.installed import install_wheel, require_buildable, run_server
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE, save_trained_model
-from tests.browser.watched import launch_chromium, watch_tab
+from tests.browser.watched import find_chromium, launch_chromium, watch_tab
 from tests.page.studied import make_study
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """One browser for the package, closed after its last test, because its event loop is in the way of others."""
+    """One browser, closed before the tests of another folder, because its event loop is in the way of theirs."""
     with launch_chromium() as chromium_browser:
         yield chromium_browser
 
 
-@pytest.fixture(scope="package")
-def site(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the package, installed from its wheel."""
+    find_chromium()
     require_buildable()
     return install_wheel(tmp_path_factory.mktemp("installed"))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small trained model, with a made-up study of its heads beside it."""
     path = save_trained_model(tmp_path_factory.mktemp("runs") / "small" / "best")
@@ -39,19 +40,19 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def model(directory: Path) -> Model:
     """The model of that directory, in this process."""
     return load(directory)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def trace(model: Model) -> Any:
     """The trace of `SENTENCE`, computed in this process."""
     return model.trace(SENTENCE)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def home(site: Path, directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of `pellucid serve`, run from the wheel."""
     with run_server(site, directory, tmp_path_factory.mktemp("elsewhere")) as address:

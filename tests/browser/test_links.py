@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from pellucid.api import load
 from pellucid.store.directory import save_bundle
 from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, tokenizer
 from tests.browser.watched import watch_tab
 from tests.decode.models import random_model
+from tests.serve.servers import running
 
 SILENT = {"kind": "silence", "attention": "decoder.2.cross", "head": 1}
 HIDDEN = {"kind": "hide", "word": 2}
@@ -26,13 +28,13 @@ def other_server(site: Path, directory: Path, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def other_model_server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def other_model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of another model with the same pieces."""
     size = tokenizer().source_vocabulary
     directory = tmp_path_factory.mktemp("runs") / "other" / "best"
     save_bundle(directory, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
-    with run_server(site, directory, tmp_path_factory.mktemp("third")) as address:
-        yield address
+    with running(load(directory)) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 FIND_WRITTEN_PIECES = "all => all.map(each => /writes (.*), probability/.exec(each.ariaLabel)[1])"

@@ -1,5 +1,6 @@
 """A tab that records its requests and complaints, and saves pictures of itself."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,15 +20,23 @@ PICTURES = ROOT / "screenshots"
 WIDE = {"width": 1440, "height": 900}
 
 
-@contextmanager
-def launch_chromium() -> Iterator[Any]:
-    """Start the system's browser, which can reach this machine alone; skip the test if there is none."""
-    api = pytest.importorskip("playwright.sync_api")
+def find_chromium() -> str:
+    """Return the path of the system's browser; skip the test if there is none, or nothing to drive it with."""
+    pytest.importorskip("playwright.sync_api")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
         pytest.skip("there is no Chromium on PATH")
-    with api.sync_playwright() as playwright:
+    return program
+
+
+@contextmanager
+def launch_chromium() -> Iterator[Any]:
+    """Start the system's browser, which can reach this machine alone; skip the test if there is none."""
+    program = find_chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=SWITCHES)
         yield browser
         browser.close()
@@ -44,7 +53,9 @@ class WatchedTab:
     complaints: list[str] = field(default_factory=list)
 
     def save_picture(self, name: str) -> None:
-        """Save a picture of the tab."""
+        """Save a picture of the tab, to be looked at, where the variable PELLUCID_PICTURES asks for it."""
+        if not os.environ.get("PELLUCID_PICTURES"):
+            return
         PICTURES.mkdir(exist_ok=True)
         self.tab.screenshot(path=PICTURES / f"{name}.png")
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from pellucid.cli import app
 from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
+from tests.processes import ForkedProcess
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -34,9 +35,18 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Resul
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Return a function that runs `pellucid` in a process of its own, with bytes as standard input."""
+    """Return a function that runs `pellucid` in a process of its own, with bytes as standard input.
 
-    def run(*words: object, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    The process is forked, or with `as_user` started as users start it, which takes seconds more.
+    """
+
+    def run(
+        *words: object, stdin: bytes = b"", as_user: bool = False, **environment: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        if not as_user:
+            process = ForkedProcess(*words, folder=tmp_path, environment=environment, stdin=stdin)
+            out, err = process.communicate(timeout=300)
+            return subprocess.CompletedProcess([*map(str, words)], process.poll() or 0, out.encode(), err.encode())
         return subprocess.run(
             [sys.executable, "-m", "pellucid", *map(str, words)],
             input=stdin,

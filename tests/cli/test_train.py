@@ -1,10 +1,8 @@
 import gzip
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +13,7 @@ from pellucid import phrasebook
 from pellucid.cli import demo
 from pellucid.store.directory import load_bundle
 from pellucid.train.log import read_log
+from tests.processes import ForkedProcess
 from tests.train.corpora import write_corpus
 
 SMALL = {
@@ -185,7 +184,7 @@ def test_missing_dev_files_are_named_when_a_run_is_resumed(call, files, tmp_path
 
 
 def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files):
-    result = shell("train", "small.toml", "--set", "optim.warm_up=3")
+    result = shell("train", "small.toml", "--set", "optim.warm_up=3", as_user=True)
     assert (result.returncode, result.stdout) == (2, b"")
     assert result.stderr.startswith(b"pellucid: small.toml: unknown key 'optim.warm_up'; did you mean 'warmup'?")
     assert result.stderr.count(b"\n") == 1
@@ -193,23 +192,15 @@ def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files):
 
 def test_an_interrupted_run_says_how_to_resume_and_resumes(shell, files, tmp_path):
     words = ["train", "small.toml", *SETS, "--set", "train.steps=100000", "--set", "train.evaluate_every=100000"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "pellucid", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
-        while not (tmp_path / "runs" / "small" / "log.jsonl").exists() or not read_log(
-            tmp_path / "runs" / "small" / "log.jsonl"
-        ):
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate()
-    assert (process.returncode, output) == (130, b"")
-    assert b"everything is saved. Resume with: pellucid train runs/small/run.toml --out runs/small --resume" in errors
-    step = read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"]
+    process, log = ForkedProcess(*words, folder=tmp_path), tmp_path / "runs" / "small" / "log.jsonl"
+    while not log.exists() or not read_log(log):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate()
+    assert (process.returncode, output) == (130, "")
+    assert "everything is saved. Resume with: pellucid train runs/small/run.toml --out runs/small --resume" in errors
+    step = read_log(log)[-1]["step"]
     result = shell("train", "--out", "runs/small", "--resume", "--set", f"train.steps={step + 60}")
     assert (result.returncode, result.stdout) == (0, b"runs/small/best\n"), result.stderr
 

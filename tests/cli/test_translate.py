@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from pellucid.api import load
 from pellucid.cli.files import write_lines
 from pellucid.cli.translate import translations_as_json, translations_as_n_best, translations_as_text
 from pellucid.decode.lines import Translation
+from tests.processes import ForkedProcess
 
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk."]
 
@@ -36,7 +38,7 @@ def test_standard_input_gzip_and_a_file_give_the_same_translations(shell, model,
     (tmp_path / "in.gz").write_bytes(gzip.compress(file.read_bytes(), mtime=0))
     options = ("translate", model, "--max-extra", 5, "--beam", 2)
     from_file, from_gzip = shell(*options, file), shell(*options, "in.gz")
-    from_input = shell(*options, stdin=file.read_bytes(), PYTHONIOENCODING="ascii")
+    from_input = shell(*options, stdin=file.read_bytes(), as_user=True, PYTHONIOENCODING="ascii")
     assert from_file.returncode == 0
     assert from_file.stdout.count(b"\n") == 6
     assert from_file.stdout == from_gzip.stdout == from_input.stdout
@@ -194,19 +196,16 @@ def test_a_closed_pipe_is_no_failure(model, tmp_path):
         assert process.wait() == 141
 
 
-def test_only_whole_lines_are_printed_before_an_interruption(model, tmp_path):
-    command = [sys.executable, "-m", "pellucid", "translate", str(model), "--block", "1", "--engine", "torch"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    (tmp_path / "many").write_text("Where is the house?\n" * 9999, encoding="utf-8")
-    with (tmp_path / "many").open("rb") as lines, (tmp_path / "out").open("wb") as out:
-        process = subprocess.Popen(command, stdin=lines, stdout=out, stderr=subprocess.PIPE, env=environment)
-        while (tmp_path / "out").stat().st_size < 99:
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        _, messages = process.communicate()
+def test_only_whole_lines_are_printed_before_an_interruption(model):
+    words = ("translate", model, "--block", 1, "--engine", "torch")
+    process = ForkedProcess(*words, stdin=b"Where is the house?\n" * 9999)
+    while not process.out.exists() or process.out.stat().st_size < 99:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, messages = process.communicate()
     assert process.returncode == 130
-    assert b"Traceback" not in messages
-    output = (tmp_path / "out").read_text(encoding="utf-8")
+    assert "Traceback" not in messages
     assert output.endswith("\n")
     [text] = {*output.splitlines()}
     assert load(model).translate(["Where is the house?"])[0].text == text

@@ -29,7 +29,7 @@ def single_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Pat
 
 def test_two_workers_train_the_same_model_as_one_to_the_bit(single_run, tmp_path):
     run, out = single_run
-    messages = train_with_workers(2, run, tmp_path / "two")
+    messages = train_with_workers(2, run, tmp_path / "two", as_torchrun=True)
     assert "2 workers share the pairs of each update" in messages
     assert_same_end(out, tmp_path / "two")
 

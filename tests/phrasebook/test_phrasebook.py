@@ -21,7 +21,7 @@ from pellucid.phrasebook.grammar import NOUN, PRONOUNS, Grammar
 from pellucid.phrasebook.lexicon import conjugate, find_verbs, nouns_of
 from pellucid.phrasebook.patterns import PATTERNS, Patterns
 
-DRAWS = 110_017
+DRAWS = 40_009
 WELCOME = "you are welcome"
 
 
@@ -32,7 +32,7 @@ def phrases() -> list[Phrase]:
 
 @pytest.fixture(scope="module")
 def split():
-    return split_phrases(train=30_011, dev=101, test=307, seed=11)
+    return split_phrases(train=12_011, dev=101, test=307, seed=11)
 
 
 # ---------------------------------------------------------------- what is drawn
@@ -52,7 +52,7 @@ def test_english_to_spanish_is_a_function(phrases):
 
 def test_there_are_hundreds_of_thousands_of_sentences(phrases):
     # 300,000 draws gave 260,000 distinct ones when this was written; fewer draws repeat less.
-    assert len({phrase.source for phrase in phrases}) > 0.9 * DRAWS
+    assert len({phrase.source for phrase in phrases}) > 0.95 * DRAWS
 
 
 def test_there_are_several_hundred_words(phrases):
@@ -316,8 +316,8 @@ def test_no_noun_is_spelled_in_two_ways():
 
 def test_the_subsets_share_no_sentence_and_have_the_sizes_asked_for(split):
     sources = [{phrase.source for phrase in subset} for subset in split]
-    assert [len(subset) for subset in sources] == [30_011, 101, 307]
-    assert len(set.union(*sources)) == 30_011 + 101 + 307
+    assert [len(subset) for subset in sources] == [12_011, 101, 307]
+    assert len(set.union(*sources)) == 12_011 + 101 + 307
     assert not {sentence.source for sentence in HELD_OUT} & set.union(*sources)
 
 

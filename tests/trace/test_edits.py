@@ -9,7 +9,7 @@ import torch
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.search import length_divisor
 from pellucid.model.glossary import glossary
-from pellucid.trace import Edit, Hide, Pattern, Prefix, Silence
+from pellucid.trace import Drawing, Edit, Hide, Pattern, Prefix, Silence, Without
 from pellucid.trace.capture import capture_tensors
 from pellucid.trace.edits import check_edits, edit_watcher, hide_keys, set_pattern_row, silence_head
 from tests.trace.traced import ball, small_traced
@@ -314,6 +314,74 @@ def test_contradictory_prefixes_are_refused():
 def test_all_problems_are_named_at_once():
     with pytest.raises(ValueError, match=r"word 9 is not in .*; decoder.1.cross has heads 0 to 2; head 5 is none"):
         ball().edited(Hide(9), Silence("decoder.1.cross", 5))
+
+
+def test_without_scaling_the_scores_are_the_products():
+    edited = ball().edited(Without("scaling"))
+    for attention in ATTENTIONS:
+        np.testing.assert_allclose(
+            edited[f"{attention}.scores"].values, edited[f"{attention}.products"].values, rtol=1e-5
+        )
+    assert {name.split(".")[-1] for name in edited.replaced} == {"scores"}
+    assert all(check.passed for check in edited.checks())
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_without_positions_the_encoder_sees_a_bag_of_pieces(positions):
+    model = small_traced(positions=positions)
+    [trace, reversed_trace] = [model.trace(text, target="Sí.") for text in ("a b c d", "d c b a")]
+    assert sorted(trace.source.ids) == sorted(reversed_trace.source.ids)
+    order = [reversed_trace.source.ids.index(i) for i in trace.source.ids]
+    assert len(set(order)) == len(order)
+    [memory, reversed_memory] = [each.edited(Without("positions"))["memory"].values for each in (trace, reversed_trace)]
+    np.testing.assert_allclose(memory, reversed_memory[order], atol=1e-4)
+    assert not np.allclose(trace["memory"].values, reversed_trace["memory"].values[order], atol=1e-2)
+
+
+def test_without_the_mask_the_first_step_depends_on_what_comes_later():
+    other_end = [*ball().target.ids[:-2], 9, EOS]
+    first_logits = [
+        ball().again(ball().sentence, target=target, edits=[Without("mask")])["logits"].values[0]
+        for target in (ball().target.ids, other_end)
+    ]
+    assert ball().target.ids != other_end
+    assert not np.allclose(*first_logits, atol=1e-3)
+    with pytest.raises(ValueError, match="a search has no later pieces"):
+        ball().edited(Without("mask"), keep_target=False)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_without_residual_connections_a_sum_is_the_output_of_its_sublayer(norm):
+    edited = small_traced(norm=norm).trace("The ball is blue.", beam=2).edited(Without("residual"), keep_target=False)
+    sums = [name for name in edited if name.endswith("_residual.sum")]
+    assert len(sums) == 2 * 2 + 3 * 3
+    for name in sums:
+        output = edited[name.replace("_residual.sum", ".output")].values
+        assert np.array_equal(edited[name].values, output)
+    assert edited.replaced == set(sums)
+
+
+def test_a_part_that_a_model_does_not_have_cannot_be_left_out():
+    with pytest.raises(ValueError, match="no position vectors that could be left out; its positions are 'none'"):
+        small_traced(positions="none").trace("?").edited(Without("positions"))
+    with pytest.raises(ValueError, match=r"edit\.without\.part is 'norm'"):
+        ball().edited({"kind": "without", "part": "norm"})
+
+
+def test_a_drawing_writes_what_sampling_with_its_settings_writes():
+    model, drawing = small_traced(ends=2.0), Drawing(temperature=1.3, top_k=7, top_p=0.9, seed=5)
+    trace = model.trace("The ball is blue.", drawing=drawing)
+    settings = {"temperature": 1.3, "top_k": 7, "top_p": 0.9, "seed": 5}
+    assert trace.translation.text == model.translate(["The ball is blue."], method="sample", **settings)[0].text
+    assert trace.tree is None
+    assert {name: trace.manifest()["run"]["search"][name] for name in ("method", *settings)} == {
+        "method": "sample",
+        **settings,
+    }
+    assert trace.id != model.trace("The ball is blue.", drawing=Drawing(1.3, 7, 0.9, 6)).id
+    assert all(check.passed for check in trace.checks())
+    with pytest.raises(ValueError, match="temperature is 0"):
+        model.trace("?", drawing=Drawing(temperature=0.0))
 
 
 def test_edit_functions_do_not_change_their_argument():

@@ -20,7 +20,7 @@ interface PageHandles {
 export const KEYS: Key[] = [
   { keys: ["/"], shown: "/", meaning: "write a sentence", run: (_, page) => page.focusSentence() },
   { keys: [], shown: "Tab", meaning: "go to the next matrix or control" },
-  { keys: [], shown: "← → ↑ ↓", meaning: "move to another cell of a matrix" },
+  { keys: [], shown: "← → ↑ ↓", meaning: "move to another cell of a matrix, or control of a row" },
   { keys: ["ArrowLeft"], shown: "←", meaning: "previous number of a vector, where one number is open", run: (app) => moveCell(app, -1) },
   { keys: ["ArrowRight"], shown: "→", meaning: "next number of a vector, where one number is open", run: (app) => moveCell(app, 1) },
   { keys: [], shown: "Enter", meaning: "open a block, a head, or the computation of a number" },
@@ -37,6 +37,7 @@ export const KEYS: Key[] = [
   { keys: ["}"], shown: "}", meaning: "next layer", run: (app) => moveLayer(app, 1) },
   { keys: [","], shown: ",", meaning: "previous step", run: (app) => moveStep(app, -1) },
   { keys: ["."], shown: ".", meaning: "next step", run: (app) => moveStep(app, 1) },
+  { keys: ["k", "K"], shown: "K", meaning: "play or pause: the translation is written piece by piece", run: (app) => app.player.toggle() },
   { keys: ["f", "F"], shown: "F", meaning: "follow the piece of this row, then of this column", run: toggleFollowStep },
   { keys: ["n", "N"], shown: "N", meaning: "show or hide numbers in the cells", run: (app) => toggleSwitch(app.numbers) },
   { keys: ["t", "T"], shown: "T", meaning: "show tables instead of pictures", run: (app) => toggleSwitch(app.table) },

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { makeTensorScale } from "./colour";
 import { useApp, useDark, useLoaded, useTensor } from "./hooks";
 import { findTensorRow } from "./network";
-import { type FramedCells, findMask, makePicture } from "./picture";
+import { type FramedCells, findMask, makePicture, type SheetPlay } from "./picture";
 import { Sheet } from "./sheet";
 import type { App } from "./state";
 
@@ -22,6 +22,7 @@ interface MatrixProps {
   bare?: boolean;
   /** The row, the column or the cell that is pointed at. */
   framed?: FramedCells;
+  play?: SheetPlay;
   /** Called with the row and the column of a cell that is picked. */
   onPin?: (row: number, col: number) => void;
   /** Called with the whole index of a cell, instead of opening the cell view. */
@@ -73,6 +74,7 @@ export function Matrix(props: MatrixProps) {
       bare={props.bare}
       subject={props.tensor}
       framed={props.framed}
+      play={props.play}
       onPin={props.onPin}
       onOpen={openCell}
     />

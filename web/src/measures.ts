@@ -1,6 +1,6 @@
 // Measures of attention weights and of position vectors, computed in the page.
 import type { AttentionParts } from "./network";
-import type { Manifest, Tree } from "./types";
+import type { Drawing, Manifest, Tree } from "./types";
 
 /** Number of keys above which pictures of patterns need more room beside each other. */
 export const WIDE_KEYS = 14;
@@ -234,17 +234,10 @@ export function countScored(tree: Tree, pieces: number): number {
   return [...steps].reduce((count, step) => count + pieces * countKept(step - 1), 0);
 }
 
-/** Settings of a draw: logits are divided by the temperature; of all pieces the likeliest k (0: all), then those that reach p. */
-export interface Drawing {
-  temperature: number;
-  topK: number;
-  topP: number;
-}
-
 /** Computes the probability of each piece when it is drawn: softmax of logits / temperature, cut to top k, then to top p, each renormalised. */
-export function computeDrawingChances(logits: ArrayLike<number>, { temperature, topK, topP }: Drawing): Float64Array {
+export function computeDrawingChances(logits: ArrayLike<number>, { temperature, top_k, top_p }: Drawing): Float64Array {
   const order = Array.from(logits, (_, id) => id).sort((one, other) => (logits[other] ?? 0) - (logits[one] ?? 0));
-  const kept = order.slice(0, topK || order.length);
+  const kept = order.slice(0, top_k || order.length);
   const largest = logits[order[0] ?? 0] ?? 0;
   const raised = kept.map((id) => Math.exp(((logits[id] ?? 0) - largest) / temperature));
   const sum = raised.reduce((total, value) => total + value, 0);
@@ -253,7 +246,7 @@ export function computeDrawingChances(logits: ArrayLike<number>, { temperature, 
   let total = 0;
   kept.forEach((id, place) => {
     const chance = (raised[place] ?? 0) / sum;
-    if (reached < topP) {
+    if (reached < top_p) {
       chances[id] = chance;
       total += chance;
     }

@@ -1,5 +1,7 @@
 // Navigation through the network: zooming out, the next head, layer or step, and the piece that is followed.
+import { findBlock, getPositionDim } from "./network";
 import type { SheetAxis } from "./picture";
+import type { Stage } from "./play";
 import type { App, Place, View } from "./state";
 import type { TensorRow } from "./types";
 
@@ -77,6 +79,31 @@ export function moveCell(app: App, by: number): void {
 export function moveStep(app: App, by: number): void {
   const steps = app.manifest.value?.steps.length ?? 0;
   app.step.value = Math.min(Math.max(0, steps - 1), Math.max(0, app.step.value + by));
+}
+
+/** Makes what is played on a page: the steps of decoding or, where a part of the encoder is open, its positions. */
+export function makeStage(app: App): Stage {
+  const findDim = () => {
+    const { view, section } = app.place.value;
+    const manifest = app.manifest.value;
+    const block = manifest && section !== undefined && (view === "head" || view === "block") ? findBlock(manifest, section) : undefined;
+    return (block?.tensors[0] && getPositionDim(block.tensors[0])) ?? "T";
+  };
+  let [place, manifest, dim] = [app.place.value, app.manifest.value, findDim()];
+  const getDim = () => {
+    const isSame = place === app.place.value && manifest === app.manifest.value; // as in most frames of the screen
+    if (!isSame) [place, manifest, dim] = [app.place.value, app.manifest.value, findDim()];
+    return dim;
+  };
+  return {
+    getDim,
+    countRows: () => (getDim() === "T" ? (app.manifest.value?.steps.length ?? 0) : (app.manifest.value?.axes.S?.size ?? 0)),
+    getRow: () => (getDim() === "T" ? app.step.value : (app.place.value.row ?? 0)),
+    showRow(row) {
+      if (getDim() === "T") app.step.value = row;
+      else app.pointAt({ row });
+    },
+  };
 }
 
 /** Follows a piece, or lets go of it. */

@@ -1,5 +1,5 @@
 // Parts that several screens share: values that teach mode can hide, pieces, legends, bar charts and strips of numbers.
-import type { ComponentChild } from "preact";
+import type { ComponentChild, RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { getColourTable, makeSymmetricScale, type Scale, toRgb } from "./colour";
 import { formatNumber, formatShort, type RichText } from "./format";
@@ -96,13 +96,13 @@ interface Bar {
 }
 
 /** Shows bars; one of full length has the value `reach`, by default the largest of the bars. */
-export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
+export function Bars(props: { bars: Bar[]; caption: string; reach?: number; table?: RefObject<HTMLTableElement | null> }) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30); // never 0: lengths are divided by it
   const isExact = useApp().table.value; // unrounded, as in every table
   const signed = props.bars.some((bar) => bar.value < 0);
   const isLong = signed || props.bars.some((bar) => bar.label.length > LONG_LABEL);
   return (
-    <table class={`bars${signed ? " bars-signed" : ""}${isLong ? " bars-long" : ""}${isExact ? " bars-exact" : ""}`}>
+    <table ref={props.table} class={`bars${signed ? " bars-signed" : ""}${isLong ? " bars-long" : ""}${isExact ? " bars-exact" : ""}`}>
       <caption>{props.caption}</caption>
       <tbody>
         {props.bars.map((bar) => (
@@ -306,9 +306,7 @@ export function NumberTable({ label, caption, columns, rows }: NumberTableProps)
       {caption && <caption class="quiet">{caption}</caption>}
       <thead>
         <tr>
-          {columns.map((column) => (
-            <th scope="col">{column}</th>
-          ))}
+          {columns.map((column) => (column ? <th scope="col">{column}</th> : <td />))}
         </tr>
       </thead>
       <tbody>

@@ -2,7 +2,7 @@
 // holds all that its trace follows from, so that the trace can be made again; a trace that does not fit the link is reported.
 import { effect, signal } from "@preact/signals";
 import { type App, type Mode, type Place, SWITCHES, type View } from "./state";
-import type { EditSpec, Manifest, Question } from "./types";
+import type { Drawing, EditSpec, Manifest, Question } from "./types";
 
 interface Link {
   place: Place;
@@ -44,6 +44,7 @@ export function writeLink(link: Link): string {
     ["w", question?.target_ids?.join(".")],
     ["p", question?.prefix_ids?.join(".")],
     ["e", question?.edits && JSON.stringify(question.edits)],
+    ["d", question?.drawing && JSON.stringify(question.drawing)],
     ["k", question?.model],
   ];
   const present = parts.filter((part): part is [string, string | number] => part[1] !== null && part[1] !== undefined);
@@ -91,6 +92,7 @@ const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, me
   ["w", "target_ids", "translation", parseIds],
   ["p", "prefix_ids", "beginning", parseIds],
   ["e", "edits", "list of edits", parseEdits],
+  ["d", "drawing", "drawing", parseDrawing],
   ["k", "model", "model", (text) => (/^[0-9a-f]{1,64}$/.test(text) ? text : undefined)],
 ];
 
@@ -122,9 +124,19 @@ function parseEdits(text: string): EditSpec[] | undefined {
   }
 }
 
+/** Parses the settings of a drawing; whether they make sense is checked by the server. */
+function parseDrawing(text: string): Drawing | undefined {
+  try {
+    const drawing: unknown = JSON.parse(text);
+    return typeof drawing === "object" && drawing !== null && !Array.isArray(drawing) ? (drawing as Drawing) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Makes the question that gives this trace again from the same model. */
 export function makeQuestion(manifest: Manifest): Question {
-  const { beam, prefix } = manifest.run.search;
+  const { beam, prefix, method, temperature, top_k, top_p, seed } = manifest.run.search;
   const prefixLength = typeof prefix === "string" && prefix ? prefix.split(" ").length : 0; // pieces hold no space
   return {
     sentence: manifest.sentence,
@@ -132,8 +144,15 @@ export function makeQuestion(manifest: Manifest): Question {
     ...(manifest.forced && { target_ids: manifest.target.ids }),
     ...(prefixLength > 0 && { prefix_ids: manifest.target.ids.slice(0, prefixLength) }),
     ...(manifest.edits.length > 0 && { edits: manifest.edits }),
+    ...(method === "sample" && { drawing: { temperature, top_k, top_p, seed } as Drawing }),
     ...(manifest.model.sha256 && { model: manifest.model.sha256.slice(0, 12) }),
   };
+}
+
+/** Traces again what a trace follows from, by the model that is there: the source may have forgotten it. */
+export async function traceAgain(app: App, manifest: Manifest): Promise<void> {
+  const { model: _, ...question } = makeQuestion(manifest); // a kernel has one model and takes no name of it
+  await app.askSource("trace", question);
 }
 
 /** Tells whether a trace answers a question, as far as the question is specific. */
@@ -144,6 +163,7 @@ export function isAnswerTo(manifest: Manifest, question: Question): boolean {
   if (model !== undefined && !manifest.model.sha256.startsWith(model)) return false;
   if (Boolean(ownQuestion.target_ids) !== Boolean(question.target_ids ?? target)) return false;
   if (Boolean(ownQuestion.prefix_ids) !== Boolean(question.prefix_ids) || Boolean(ownQuestion.edits) !== Boolean(question.edits)) return false;
+  if (Boolean(ownQuestion.drawing) !== Boolean(question.drawing)) return false;
   return Object.entries(rest).every(([name, value]) => JSON.stringify(ownQuestion[name as keyof Question]) === JSON.stringify(value));
 }
 

@@ -1,6 +1,7 @@
 // Pictures of tensors: which number stands in which cell, which cells are masked, and how a cell is described in words.
 import type { Scale } from "./colour";
 import { formatExact } from "./format";
+import type { PlaySpan } from "./play";
 import type { Manifest, TensorRow } from "./types";
 
 export interface SheetAxis {
@@ -9,13 +10,23 @@ export interface SheetAxis {
   labels?: string[];
 }
 
-/** Properties of a sheet: its numbers, colours and labels, and the action when a cell is opened. */
 /** A row, a column or, with both, a cell that a sheet points at. */
 export interface FramedCells {
   row?: number;
   col?: number;
 }
 
+/** The part that a sheet takes in the play. */
+export interface SheetPlay {
+  /** When the row that is computed fills, cell by cell. */
+  fills?: PlaySpan;
+  /** Writes how a cell is computed from the numbers before it. */
+  writeSum?: (row: number, col: number) => string;
+  /** When a frame goes through the rows or the columns from which the cells of another sheet are computed. */
+  reads?: PlaySpan & { axis: "row" | "col" };
+}
+
+/** Properties of a sheet: its numbers, colours and labels, and the action when a cell is opened. */
 export interface SheetProps {
   values: ArrayLike<number>; // rows.size * cols.size numbers; NaN is shown as such
   rows: SheetAxis;
@@ -30,6 +41,7 @@ export interface SheetProps {
   /** Name by which the story points at this sheet. */
   subject?: string;
   framed?: FramedCells;
+  play?: SheetPlay;
   onPin?: (row: number, col: number) => void;
   /** Text beside the label: the shape, a fixed dimension. */
   note?: string;

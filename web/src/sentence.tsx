@@ -1,11 +1,13 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
-import { getActiveElement, useApp, useCurrentInView } from "./hooks";
+import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
-import { Piece } from "./parts";
+import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
+import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
+import { paintWritten } from "./play";
 import type { Mode, Theme } from "./state";
 import type { Examples, Manifest } from "./types";
 
@@ -23,6 +25,8 @@ const THEMES: Record<Theme, { next: Theme; label: string }> = {
 export function TopBar(props: { onHelp: () => void }) {
   const app = useApp();
   const { mode, theme, manifest, hidden } = app;
+  const controls = useRef<HTMLDivElement>(null);
+  useOneTabStop(controls);
   const languages = manifest.value?.languages;
   return (
     <header class="topbar">
@@ -36,7 +40,7 @@ export function TopBar(props: { onHelp: () => void }) {
         ) : null}
       </div>
       {app.source.act ? <SentenceForm /> : <p class="asked">{manifest.value?.source.text}</p>}
-      <div class="controls">
+      <div ref={controls} class="controls" role="toolbar" aria-label="How the page is shown">
         <div class="switch" role="group" aria-label="Mode">
           {MODES.map(([value, name]) => (
             <button type="button" key={value} aria-pressed={mode.value === value} onClick={() => setMode(app, value)}>
@@ -78,7 +82,7 @@ function SentenceForm() {
     // On a telephone the focus would bring up a keyboard over half of the page.
     if (app.host === "page" && !location.hash && matchMedia("(pointer: fine)").matches) box.current?.focus();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!manifest) return;
     setBeam(Number(manifest.run.search.beam));
     if (isTyping.current) return;
@@ -171,13 +175,15 @@ function RareWords(props: { text: string }) {
 export function ExampleRow() {
   const app = useApp();
   const examples = app.examples.value;
+  const list = useRef<HTMLUListElement>(null);
+  useOneTabStop(list);
   if (!examples || (!examples.sentences.length && describeTraining(examples) === "")) return null;
   const current = app.manifest.value?.sentence;
   return (
     <section class="examples" aria-label="Examples">
       <p class="quiet">{describeTraining(examples)}</p>
       {examples.sentences.length > 0 && (
-        <ul>
+        <ul ref={list}>
           {examples.sentences.map((sentence) => (
             <li key={sentence}>
               <button
@@ -218,10 +224,18 @@ export function Scrubber(props: { manifest: Manifest }) {
   const step = steps[currentStep];
   const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
+  const heading = useRef<HTMLParagraphElement>(null);
+  const stepText = useRef<HTMLSpanElement>(null);
+  const stepControls = useRef<HTMLDivElement>(null);
+  useOneTabStop(stepControls);
+  const texts = splitByPiece(manifest);
+  useGrowth(stepText, ".step-writes");
+  usePainter(heading, (frame) => texts && heading.current && paintWritten([...heading.current.children], frame));
+  usePainter(stepRow, (frame) => stepRow.current && paintWritten([...stepRow.current.children].slice(1), frame));
   return (
     <section class="scrubber" aria-label="Translation" data-subject="translation">
-      <p class="translation" lang={manifest.languages?.target} tabIndex={-1}>
-        {target.text || <span class="quiet">an empty translation</span>}
+      <p ref={heading} class="translation" lang={manifest.languages?.target} tabIndex={-1}>
+        {texts?.map((text) => <span>{text}</span>) ?? (target.text || <span class="quiet">an empty translation</span>)}
       </p>
       <p class="quiet score">
         {describeScore(manifest, hidden)}
@@ -231,7 +245,7 @@ export function Scrubber(props: { manifest: Manifest }) {
           </button>
         ) : null}
       </p>
-      <div class="steps" role="group" aria-label="Steps of decoding">
+      <div ref={stepControls} class="steps" role="toolbar" aria-label="Steps of decoding">
         <div class="step-buttons">
           <button type="button" class="button icon" aria-label="First step" onClick={() => moveStep(app, -steps.length)}>
             |‹
@@ -245,6 +259,7 @@ export function Scrubber(props: { manifest: Manifest }) {
           <button type="button" class="button icon" aria-label="Last step" onClick={() => moveStep(app, steps.length)}>
             ›|
           </button>
+          <PlayButton />
         </div>
         <div class="step-line">
           <ol ref={stepRow}>
@@ -264,30 +279,46 @@ export function Scrubber(props: { manifest: Manifest }) {
               </li>
             ))}
           </ol>
-          <span class="quiet step-says" aria-live="polite">
+          <span ref={stepText} class="quiet step-says" aria-live="polite">
             {step ? (
               <>
                 step {currentStep + 1} of {steps.length}: reads <b>
                   <Piece text={step.input} />
-                </b>, writes{" "}
-                <b>
-                  <Piece text={step.chosen.piece} />
                 </b>
-                {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                <span class="step-writes">
+                  , writes{" "}
+                  <b>
+                    <Piece text={step.chosen.piece} />
+                  </b>
+                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}{" "}
+                  <button type="button" class="link" onClick={() => app.goTo({ view: "output" })}>
+                    why?
+                  </button>
+                </span>
               </>
             ) : null}
           </span>
         </div>
       </div>
+      <PlayBar />
     </section>
   );
+}
+
+/** Splits the translation into the text that each piece adds; null where its text is not that of its pieces. */
+function splitByPiece({ target }: Manifest): string[] | null {
+  const texts = target.pieces.map((piece, i) => (target.words[i] === null ? "" : piece.replaceAll(SPACE, " ")));
+  const first = texts.findIndex((text) => text !== "");
+  const trimmed = texts.map((text, i) => (i === first ? text.trimStart() : text));
+  return first >= 0 && trimmed.join("") === target.text ? trimmed : null;
 }
 
 const UNSURE = 0.5; // below this mean, all other pieces together are likelier than the one written
 
 function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
-  const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
+  const isDrawn = manifest.run.search.method === "sample";
+  const origin = forced ? "target given" : isDrawn ? `drawn at temperature ${manifest.run.search.temperature}` : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
   const logProb = `log p ${formatShort(log_prob)}`;
@@ -300,8 +331,10 @@ function describeScore(manifest: Manifest, hidden: boolean): string {
 export function PieceColumn(props: { manifest: Manifest }) {
   const app = useApp();
   const { source, inputs } = props.manifest;
+  const column = useRef<HTMLElement>(null);
+  useOneTabStop(column);
   return (
-    <aside class="side" aria-label="Pieces">
+    <aside ref={column} class="side" aria-label="Pieces">
       <Pieces title="Source" dim="S" pieces={source.pieces} unknown={source.unknown} />
       <Pieces title="Input of the decoder" dim="T" pieces={inputs.pieces} current={app.step.value} />
       <p class="quiet hint">The decoder reads BOS, the start token, and then the pieces already written.</p>
@@ -329,6 +362,7 @@ function Pieces(props: { title: string; dim: "S" | "T"; pieces: string[]; unknow
                 title={props.unknown?.[index] ? "unknown to the model" : undefined}
                 onClick={() => toggleFollow(app, { dim: props.dim, size: props.pieces.length }, index)}
               >
+                {props.dim === "S" && <ReadingLight position={index} />}
                 <span class="pointer" aria-hidden="true">
                   {isFollowed ? "▸" : ""}
                 </span>

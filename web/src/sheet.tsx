@@ -2,19 +2,22 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { getInks } from "./colour";
 import { formatExact } from "./format";
-import { useApp, useAvailableSize, useDark } from "./hooks";
+import { useApp, useAvailableSize, useDark, usePainter } from "./hooks";
 import { toggleFollow, toggleFollowCell } from "./navigation";
 import { Legend } from "./parts";
 import { describeCell, namePosition, type SheetProps } from "./picture";
 import {
   findCell,
   findHeader,
+  findPlayedCells,
   layOutSheet,
+  paintPlayedSheet,
   paintSheet,
   paintThumbnail,
   type SheetLayout,
   type SheetView,
 } from "./sheet_painting";
+import type { PlayFrame } from "./play";
 import type { App } from "./state";
 
 type Cell = readonly [number, number];
@@ -56,17 +59,34 @@ function FullSheet(props: SheetProps) {
     numbers,
     hidden: app.hidden.value,
   };
+  const whole = useRef<HTMLCanvasElement | null>(null); // the sheet as it is without the play, while it is played
+  const painted = useRef(""); // what is drawn of the play
+  const isPlayed = props.play !== undefined && app.player.state.value !== "off";
   const draw = () => {
-    const context = canvas.current?.getContext("2d");
-    if (context && room > 0) paintSheet(context, props, props.scale, view(), marks, getInks(dark));
-  };
-  useLayoutEffect(() => {
-    if (!canvas.current) return;
+    whole.current = isPlayed ? (whole.current ?? document.createElement("canvas")) : null;
+    const target = whole.current ?? canvas.current;
+    if (!canvas.current || !target) return;
     const ratio = globalThis.devicePixelRatio || 1;
-    canvas.current.width = Math.round(visibleSize.width * ratio);
-    canvas.current.height = Math.round(visibleSize.height * ratio);
-    draw();
-  });
+    for (const sized of new Set([canvas.current, target])) {
+      sized.width = Math.round(visibleSize.width * ratio);
+      sized.height = Math.round(visibleSize.height * ratio);
+    }
+    const context = target.getContext("2d");
+    if (context && room > 0) paintSheet(context, props, props.scale, view(), marks, getInks(dark));
+    painted.current = "";
+    drawPlayed(app.player.getFrame());
+  };
+  const drawPlayed = (frame: PlayFrame | null) => {
+    const context = canvas.current?.getContext("2d");
+    const played = findPlayedCells(props, frame);
+    if (!context || !whole.current || !played || room === 0) return;
+    const state = JSON.stringify(played);
+    if (state === painted.current) return;
+    painted.current = state;
+    paintPlayedSheet(context, whole.current, props, view(), marks.hidden ? { ...played, sum: "" } : played, getInks(dark));
+  };
+  useLayoutEffect(draw);
+  usePainter(canvas, drawPlayed);
   useLayoutEffect(() => {
     if (framed.row !== undefined && room > 0) scrollToCell(frame.current, layout, visibleSize, framed.row, framed.col ?? 0);
   }, [framed.row, framed.col, layout]);
@@ -112,7 +132,7 @@ function FullSheet(props: SheetProps) {
         {props.note ? <span class="quiet">{props.note}</span> : null}
         <Legend scale={props.scale} masked={props.masked !== undefined} />
       </figcaption>
-      <div ref={frame} class="sheet-frame" style={{ maxHeight: `${props.maxHeight ?? 520}px` }} onScroll={draw}>
+      <div ref={frame} class="sheet-frame" style={{ maxHeight: `${visibleSize.height + (visibleSize.width < wholeSize.width ? SCROLL_BAR : 0)}px` }} onScroll={draw}>
         <div class="sheet-space" style={{ width: `${wholeSize.width}px`, height: `${wholeSize.height}px` }}>
           <canvas
             ref={canvas}
@@ -199,8 +219,15 @@ function computeSizes(props: SheetProps, layout: SheetLayout, room: number, maxH
   const height = layout.top + props.rows.size * layout.height + 2;
   return [
     { width, height },
-    { width: Math.min(width, Math.max(room, 40)), height: Math.min(height, maxHeight) },
+    { width: fitWhole(width, Math.max(room, 40), layout.left, layout.width), height: fitWhole(height, maxHeight, layout.top + 2, layout.height) },
   ] as const;
+}
+
+const SCROLL_BAR = 15; // pixels at most, beside the last whole row
+
+/** Fits a length into the room: whole if it can be, else with as many whole cells behind its header as there is room for. */
+export function fitWhole(length: number, room: number, header: number, cell: number): number {
+  return length <= room ? length : header + Math.max(1, Math.floor((room - header) / cell)) * cell;
 }
 
 /** Scrolls the frame until a cell is neither under a header nor beyond the edge. */

@@ -2,7 +2,8 @@
 import { chooseInk, getColourTable, type Inks, type Scale, toRgb } from "./colour";
 import { formatShort } from "./format";
 import { SPACE } from "./parts";
-import type { FramedCells, SheetAxis } from "./picture";
+import type { FramedCells, SheetAxis, SheetProps } from "./picture";
+import { countFilled, type PlayFrame } from "./play";
 import type { FollowedPiece } from "./state";
 
 /** Angle of headers that are wider than their column. */
@@ -142,6 +143,87 @@ export function paintSheet(context: CanvasRenderingContext2D, cells: SheetCells,
   paintHeaders(context, cells, view, seen, marks.follow, inks);
 }
 
+/** How far a sheet has come in the play: its filled cells, and the row or column that another sheet is computed from. */
+interface PlayedCells {
+  row: number | null; // null: the sheet is whole
+  filled: number; // cells of that row
+  sum: string; // how the newest of them is computed; "" for nothing
+  read: { axis: "row" | "col"; at: number } | null;
+}
+
+/** Finds how far a sheet has come in a frame of the play; null where it takes no part. */
+export function findPlayedCells({ rows, cols, play, masked }: SheetProps, frame: PlayFrame | null): PlayedCells | null {
+  if (!play || !frame) return null;
+  const { fills, reads, writeSum } = play;
+  const row = fills && rows.dim === frame.dim && frame.row < rows.size ? frame.row : null;
+  const filled = fills && row !== null ? countFilled(fills, frame.share, cols.size) : 0;
+  const isFilling = row !== null && filled > 0 && filled < cols.size;
+  const sum = !isFilling ? "" : masked?.(row, filled - 1) ? "masked" : (writeSum?.(row, filled - 1) ?? "");
+  const count = reads?.axis === "row" ? rows.size : cols.size;
+  const at = reads ? countFilled(reads, frame.share, count) : 0;
+  const read = reads && at > 0 && frame.share < reads.to ? { axis: reads.axis, at: at - 1 } : null;
+  return { row, filled, sum, read };
+}
+
+/** Paints a sheet as it is in the play: from the picture of the whole one, with the cells covered that are not computed yet. */
+export function paintPlayedSheet(
+  context: CanvasRenderingContext2D,
+  whole: HTMLCanvasElement,
+  cells: SheetCells,
+  view: SheetView,
+  { row, filled, sum, read }: PlayedCells,
+  inks: Inks,
+): void {
+  const { layout, viewWidth, viewHeight, ratio } = view;
+  const { width, height } = layout;
+  const [sheetWidth, sheetHeight] = [cells.cols.size * width, cells.rows.size * height];
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, whole.width, whole.height);
+  context.drawImage(whole, 0, 0);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.save();
+  context.beginPath();
+  context.rect(layout.left, layout.top, viewWidth - layout.left, viewHeight - layout.top);
+  context.clip();
+  context.translate(layout.left - view.scrollLeft, layout.top - view.scrollTop);
+  if (row !== null) {
+    context.fillStyle = inks.panel;
+    context.fillRect(filled * width, row * height, sheetWidth - filled * width, height);
+    context.fillRect(0, (row + 1) * height, sheetWidth, sheetHeight - (row + 1) * height);
+    context.strokeStyle = inks.line;
+    context.lineWidth = 1;
+    context.strokeRect(0.5, 0.5, sheetWidth - 1, sheetHeight - 1);
+  }
+  if (row !== null && filled > 0 && filled < cells.cols.size) outlineCells(context, (filled - 1) * width, row * height, width, height, inks.accent, 2.5, inks);
+  if (read?.axis === "row") outlineCells(context, 1, read.at * height, sheetWidth - 2, height, inks.accent, 2.5, inks);
+  if (read?.axis === "col") outlineCells(context, read.at * width, 1, width, sheetHeight - 2, inks.accent, 2.5, inks);
+  context.restore();
+  if (sum && row !== null) paintSum(context, sum, view, (filled - 0.5) * width, row * height, inks);
+}
+
+/** Writes a sum under the cell it gives, where nothing is computed yet; above it where there is no room below. */
+function paintSum(context: CanvasRenderingContext2D, sum: string, view: SheetView, middle: number, top: number, inks: Inks): void {
+  const { layout, viewWidth, viewHeight } = view;
+  const { font, height } = layout;
+  context.font = `${font}px ui-monospace, monospace`;
+  const plateWidth = context.measureText(sum).width + 12;
+  const plateHeight = font * 1.6;
+  const left = Math.max(2, Math.min(viewWidth - plateWidth - 2, layout.left + middle - view.scrollLeft - plateWidth / 2));
+  const below = layout.top + top - view.scrollTop + height + 5;
+  const y = below + plateHeight < viewHeight ? below : below - height - plateHeight - 10;
+  context.fillStyle = inks.panel;
+  context.strokeStyle = inks.accent;
+  context.lineWidth = 1;
+  context.beginPath();
+  context.roundRect(left, y, plateWidth, plateHeight, 4);
+  context.fill();
+  context.stroke();
+  context.fillStyle = inks.ink;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(sum, left + 6, y + plateHeight / 2);
+}
+
 let scratch: HTMLCanvasElement | null = null;
 
 function paintCells(
@@ -258,14 +340,8 @@ function paintDimmed(context: CanvasRenderingContext2D, layout: SheetLayout, see
 function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, layout: SheetLayout, marks: SheetMarks, inks: Inks): void {
   const { width, height } = layout;
   const [sheetWidth, sheetHeight] = [cells.cols.size * width, cells.rows.size * height];
-  const outline = (x: number, y: number, w: number, h: number, colour: string, line: number) => {
-    context.strokeStyle = inks.panel;
-    context.lineWidth = line + 2;
-    context.strokeRect(x, y, w, h);
-    context.strokeStyle = colour;
-    context.lineWidth = line;
-    context.strokeRect(x, y, w, h);
-  };
+  const outline = (x: number, y: number, w: number, h: number, colour: string, line: number) =>
+    outlineCells(context, x, y, w, h, colour, line, inks);
   const { follow, framed } = marks;
   if (framed.row !== undefined) outline(1, framed.row * height, sheetWidth - 2, height, inks.accent, 2);
   else if (framed.col !== undefined) outline(framed.col * width, 1, width, sheetHeight - 2, inks.accent, 2);
@@ -274,6 +350,16 @@ function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, lay
   if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, sheetHeight - 2, inks.follow, 2);
   if (marks.hover) outline(marks.hover[1] * width, marks.hover[0] * height, width, height, inks.ink, 1);
   if (marks.pinned) outline(marks.pinned[1] * width, marks.pinned[0] * height, width, height, inks.accent, 2.5);
+}
+
+/** Draws a line around cells that stands out from any colour. */
+function outlineCells(context: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, colour: string, line: number, inks: Inks): void {
+  context.strokeStyle = inks.panel;
+  context.lineWidth = line + 2;
+  context.strokeRect(x, y, width, height);
+  context.strokeStyle = colour;
+  context.lineWidth = line;
+  context.strokeRect(x, y, width, height);
 }
 
 /** Paints the headers of the visible part. */

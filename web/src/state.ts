@@ -1,7 +1,9 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
+import { makeStage } from "./navigation";
+import { Player } from "./play";
 import { findFileAnswer, TraceCache } from "./trace_cache";
-import type { Acts, Examples, HeadStudyAnswer, Manifest, TraceSource } from "./types";
+import type { Acts, Drawing, Examples, HeadStudyAnswer, Manifest, TraceSource } from "./types";
 
 export type View =
   | "map"
@@ -48,6 +50,11 @@ export interface Baseline {
   tensors: Map<string, Float32Array>;
 }
 
+const STUDY_PAUSE = 5000; // milliseconds until a server is asked again whether it has studied the heads
+
+/** Draws by the probabilities as they are. */
+export const PLAIN_DRAWING: Drawing = { temperature: 1, top_k: 0, top_p: 1, seed: 1 };
+
 /** One page over a source of traces: signals that its components read, and functions that fetch numbers. */
 export class App {
   readonly manifest = signal<Manifest | null>(null);
@@ -67,8 +74,11 @@ export class App {
   readonly baseline = signal<Baseline | null>(null); // a trace that is kept, to compare another with it
   readonly subjects = signal<readonly string[]>([]); // what the story speaks of, the most important first
   readonly examples = signal<Examples | null>(null); // of a server, before anything is typed
+  readonly drawing = signal(PLAIN_DRAWING); // as it is tried in Output
   trail: readonly Place[] = []; // the places on the way in, so that Esc finds the way out
   readonly headStudy = signal<HeadStudyAnswer | null>(null); // of the model's heads on other sentences; null until it has come
+  readonly stage = makeStage(this); // what is played
+  readonly player = new Player(this.stage);
   private cache: TraceCache;
 
   constructor(
@@ -99,13 +109,20 @@ export class App {
     if (tensor && !isKnown) this.place.value = { view: "map" };
     const isOtherModel = this.manifest.value?.model.sha256 !== next.model.sha256;
     this.cache = this.cache.makeNext(next);
+    this.player.stop();
     this.manifest.value = next;
     this.notice.value = null;
-    if (isOtherModel || !this.headStudy.value)
-      this.fetchAnswer("heads", {}).then(
-        (answer) => (this.headStudy.value = answer),
-        (error) => (this.headStudy.value = { study: null, says: describeError(error) }),
-      );
+    if (isOtherModel || !this.headStudy.value) void this.loadHeadStudy(next.model.sha256);
+  }
+
+  /** Loads what is known of the model's heads; while a server still studies them, asks again from time to time. */
+  private async loadHeadStudy(model: string): Promise<void> {
+    const answer = await this.fetchAnswer("heads", {}).catch((error): HeadStudyAnswer => ({ study: null, says: describeError(error) }));
+    if (this.manifest.value?.model.sha256 !== model) return;
+    this.headStudy.value = answer;
+    if (!answer.pending) return;
+    this.cache.forgetAnswer("heads", {});
+    setTimeout(() => this.manifest.value?.model.sha256 === model && void this.loadHeadStudy(model), STUDY_PAUSE);
   }
 
   /** Translates the first of the server's examples, so that the page is never empty; stays empty where there is none. */

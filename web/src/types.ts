@@ -161,7 +161,16 @@ export type EditSpec =
   | { kind: "silence"; attention: string; head: number } // "decoder.3.cross", head 0 first
   | { kind: "pattern"; attention: string; head: number; row: number; values: number[] } // one query's weights
   | { kind: "hide"; word: number } // a source word (its pieces are masked for every reader)
-  | { kind: "prefix"; text: string }; // how the translation begins
+  | { kind: "prefix"; text: string } // how the translation begins
+  | { kind: "without"; part: "scaling" | "positions" | "mask" | "residual" }; // left out everywhere
+
+/** A translation that is drawn by chance: logits are divided by the temperature; then the likeliest k, of them those that reach p. */
+export interface Drawing {
+  temperature: number;
+  top_k: number; // 0: of all pieces
+  top_p: number;
+  seed: number;
+}
 
 /** Where a logit came from: parts that add up to it exactly (norms frozen as they were in this run). */
 export interface LogitAccount {
@@ -331,6 +340,7 @@ export interface HeadStudy {
 export interface HeadStudyAnswer {
   study: HeadStudy | null;
   says: string | null;
+  pending?: boolean; // it is under way: ask again
 }
 
 /** Acts: what can be asked of a trace that lives in Python. */
@@ -338,7 +348,7 @@ export interface Acts {
   account: { args: { step: number; piece: number; other?: number }; gives: LogitAccount };
   verdict: { args: { reference?: string }; gives: Verdict };
   /** A new trace, which the source shows from then on. */
-  trace: { args: { sentence: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[] }; gives: Manifest };
+  trace: { args: { sentence: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[]; drawing?: Drawing }; gives: Manifest };
   edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
   words: { args: { side: string }; gives: WordMap };
   neighbours: { args: { side: string; piece: number }; gives: { near: Neighbour[] } };

@@ -41,7 +41,7 @@ import { makeManifest } from "./small_trace";
 
 test("chances of a draw are sharpened by the temperature, cut to k pieces and then to p, and add up to 1", () => {
   const logits = [Math.log(0.2), Math.log(0.5), Math.log(0.3)];
-  const chances = (temperature: number, topK: number, topP: number) => [...computeDrawingChances(logits, { temperature, topK, topP })];
+  const chances = (temperature: number, topK: number, topP: number) => [...computeDrawingChances(logits, { temperature, top_k: topK, top_p: topP, seed: 1 })];
   const assertAll = (numbers: number[], expected: number[]) => numbers.forEach((number, i) => assertNear(number, expected[i] ?? NaN));
   assertAll(chances(1, 0, 1), [0.2, 0.5, 0.3]);
   assertAll(chances(0.5, 0, 1), [0.04 / 0.38, 0.25 / 0.38, 0.09 / 0.38]); // squares

@@ -76,7 +76,7 @@ class Rotary(Positions):
 
     def rotate(self, q, k, position_ids):
         sine, cosine = self.sine[position_ids], self.cosine[position_ids]
-        return _rotate_pairs(q, sine, cosine), _rotate_pairs(k, sine, cosine)
+        return rotate_pairs(q, sine, cosine), rotate_pairs(k, sine, cosine)
 
 
 class Unordered(Positions):
@@ -113,7 +113,7 @@ def sinusoids(positions: int, d_model: int) -> Float[Tensor, "P D"]:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-def _rotate_pairs(
+def rotate_pairs(
     x: Float[Tensor, "B H Q E"], sine: Float[Tensor, "Q half"], cosine: Float[Tensor, "Q half"]
 ) -> Float[Tensor, "B H Q E"]:
     """Rotate the pairs (x_2i, x_2i+1) by the angles whose sines and cosines are given."""

@@ -16,7 +16,7 @@ from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
 from pellucid.serve.service import Service
 from pellucid.trace.edits import EditList
 from pellucid.trace.facts import model_facts
-from pellucid.trace.session import Trace, choose_target
+from pellucid.trace.session import Drawing, Trace, choose_target
 from pellucid.trace.untrusted import read_strictly
 
 _BINARY = "application/octet-stream"
@@ -70,6 +70,10 @@ class TraceRequest(BaseModel):
         None
     )
     edits: Annotated[list[Any] | None, Field(description="changes to the run, as those of {identity}/edit")] = None
+    drawing: Annotated[
+        dict[str, Any] | None,
+        Field(description='draw the translation by chance: {"temperature", "top_k", "top_p", "seed"}'),
+    ] = None
     model: Annotated[
         str | None,
         Field(
@@ -140,13 +144,15 @@ def trace_routes(service: Service) -> APIRouter:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         _refuse_other_model(service, form.model)
         try:
-            target, edits = (
+            target, edits, drawing = (
                 choose_target(form.target, form.target_ids),
                 read_strictly(EditList, form.edits or [], "edits"),
+                None if form.drawing is None else read_strictly(Drawing, form.drawing, "drawing"),
             )
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         options = {"target": target, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ()), "edits": edits}
+        options["drawing"] = drawing
 
         def trace_and_store() -> bytes:
             return service.traces.store(service.model.trace(form.sentence, **options)).manifest

@@ -1,8 +1,8 @@
 """Traces: one translation with everything computed for it, its search, edits of its run, and the watchers they use."""
 
-from pellucid.trace.edits import Hide, Pattern, Prefix, Silence
+from pellucid.trace.edits import Hide, Pattern, Prefix, Silence, Without
 from pellucid.trace.record import Chain, Edit, Record
-from pellucid.trace.session import Trace
+from pellucid.trace.session import Drawing, Trace
 from pellucid.trace.trace import Named
 
-__all__ = ["Chain", "Edit", "Hide", "Named", "Pattern", "Prefix", "Record", "Silence", "Trace"]
+__all__ = ["Chain", "Drawing", "Edit", "Hide", "Named", "Pattern", "Prefix", "Record", "Silence", "Trace", "Without"]

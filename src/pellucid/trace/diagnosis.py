@@ -104,8 +104,9 @@ class TranslationCase:
             unknown=trace.source.unknown,
             translation=trace.target.text,
             target=trace.target.ids,
-            # Under edits, or with a given beginning, the search could not write what it would have written.
-            searched=not (trace.forced or trace.edits or settings["prefix"]),
+            # Under edits, or with a given beginning, the search could not write what it would have written. What was
+            # drawn by chance was not searched for.
+            searched=not (trace.forced or trace.edits or settings["prefix"] or settings["method"] == "sample"),
             length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
         )

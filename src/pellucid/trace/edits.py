@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field
 from torch import Tensor
 
 from pellucid.model import ModelConfig
+from pellucid.model.positions import adds_bias, rotate_pairs, sinusoids
 from pellucid.trace.record import Edit
 from pellucid.trace.untrusted import read_strictly
 
@@ -53,7 +54,19 @@ class Prefix:
     kind: Literal["prefix"] = "prefix"
 
 
-EditSpec = Annotated[Silence | Pattern | Hide | Prefix, Discriminator("kind")]
+@dataclass(frozen=True)
+class Without:
+    """Leaves out one part of the computation everywhere: what a step is for shows when it is missing.
+
+    "scaling" leaves the products of queries and keys undivided, "positions" adds none and rotates nothing, "mask" lets
+    each target position read later ones, and "residual" drops the input of each sublayer from the sum after it.
+    """
+
+    part: Literal["scaling", "positions", "mask", "residual"]
+    kind: Literal["without"] = "without"
+
+
+EditSpec = Annotated[Silence | Pattern | Hide | Prefix | Without, Discriminator("kind")]
 EditList = Annotated[list[EditSpec], Field(max_length=64)]  # more than a page ever asks for
 
 
@@ -74,12 +87,12 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
     # Several edits may change one tensor; they are applied in the order in which they were given.
     changes: dict[str, list[_TensorChange]] = {}
     for edit in edits:
-        for name, change in _tensor_changes(edit, words).items():
+        for name, change in _tensor_changes(edit, config, words).items():
             changes.setdefault(name, []).append(change)
     return Edit({name: _chain_changes(functions) for name, functions in changes.items()})
 
 
-def _tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
+def _tensor_changes(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
     """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
     if isinstance(edit, Silence):
         return {f"{edit.attention}.head_output": silence_head(edit.head)}
@@ -88,13 +101,73 @@ def _tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str,
     if isinstance(edit, Hide):
         hide = hide_keys([i for i, word in enumerate(words) if word == edit.word])
         return {"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide}
+    if isinstance(edit, Without):
+        return _PARTS_LEFT_OUT[edit.part](config)
     return {}
 
 
-def replaced_tensors(edits: Sequence[EditSpec], names: Iterable[str]) -> frozenset[str]:
+class _Keep:
+    """Leaves a tensor as it is, and keeps it for the change of another one."""
+
+    value: Tensor
+
+    def __call__(self, value: Tensor) -> Tensor:
+        self.value = value
+        return value
+
+
+def _leave_out_scaling(config: ModelConfig) -> dict[str, _TensorChange]:
+    """Return the change that undoes the division of products by the root of the width of a head."""
+    root = (config.d_model // config.heads) ** 0.5
+    return {"*.scores": lambda scores: scores * root}
+
+
+def _leave_out_positions(config: ModelConfig) -> dict[str, _TensorChange]:
+    """Return the changes that take all positions away: vectors of zeros, or queries and keys turned back."""
+    if config.positions != "rotary":
+        return {f"{stack}.positions": torch.zeros_like for stack in ("encoder", "decoder")}
+    table = sinusoids(config.max_positions, config.d_model // config.heads)
+    sine, cosine = table[:, 0::2], table[:, 1::2]
+
+    def turn_back(x: Tensor) -> Tensor:
+        length = x.shape[2]
+        return rotate_pairs(x, -sine[:length].to(x), cosine[:length].to(x))
+
+    return {"*.self.q": turn_back, "*.self.k": turn_back}
+
+
+def _leave_out_mask(config: ModelConfig) -> dict[str, _TensorChange]:
+    """Return the change that lets each position of the target read all others."""
+    return {"decoder.*.self.allowed": torch.ones_like}
+
+
+def _leave_out_residual(config: ModelConfig) -> dict[str, _TensorChange]:
+    """Return the changes that put the output of each sublayer in the place of its sum with the input."""
+    changes: dict[str, _TensorChange] = {}
+    stacks = (
+        ("encoder", config.encoder_layers, ("self", "ffn")),
+        ("decoder", config.decoder_layers, ("self", "cross", "ffn")),
+    )
+    for part in (f"{stack}.{n}.{part}" for stack, layers, parts in stacks for n in range(layers) for part in parts):
+        # Dropout is off in every trace, so that the sum without the input is just this output.
+        output = changes[f"{part}.output"] = _Keep()
+        changes[f"{part}_residual.sum"] = lambda _, output=output: output.value
+    return changes
+
+
+_PARTS_LEFT_OUT: dict[str, Callable[[ModelConfig], dict[str, _TensorChange]]] = {
+    "scaling": _leave_out_scaling,
+    "positions": _leave_out_positions,
+    "mask": _leave_out_mask,
+    "residual": _leave_out_residual,
+}
+
+
+def replaced_tensors(edits: Sequence[EditSpec], config: ModelConfig, names: Iterable[str]) -> frozenset[str]:
     """Return the names of those tensors that the edits replace."""
     # Only the names count here, and they do not depend on the words.
-    patterns = [pattern for edit in edits for pattern in _tensor_changes(edit, ())]
+    changes = [change for edit in edits for change in _tensor_changes(edit, config, ()).items()]
+    patterns = [pattern for pattern, change in changes if not isinstance(change, _Keep)]
     return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
@@ -157,6 +230,8 @@ def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | Non
             if edit.word in word_numbers
             else [f"word {edit.word} is not in the sentence; {_describe_choices('its words', word_numbers)}"]
         )
+    if isinstance(edit, Without):
+        return _leaving_out_problems(edit, config)
     attentions = attention_names(config)
     if edit.attention not in attentions:
         return [f"{edit.attention!r:.60} is no attention of this model; {_describe_choices('it has', attentions)}"]
@@ -166,6 +241,17 @@ def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | Non
     if isinstance(edit, Pattern):
         problems += _pattern_row_problems(edit, len(words))
     return problems
+
+
+def _leaving_out_problems(edit: Without, config: ModelConfig) -> list[str]:
+    """Return the reasons why a model cannot be run without a part."""
+    if edit.part == "scaling" and adds_bias(config.positions):
+        return [
+            f"its positions, {config.positions}, are added to the scores, so the scores alone cannot be left undivided"
+        ]
+    if edit.part == "positions" and config.positions not in ("sinusoidal", "learned", "rotary"):
+        return [f"this model has no position vectors that could be left out; its positions are {config.positions!r}"]
+    return []
 
 
 def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:

@@ -162,6 +162,8 @@ class TraceFacts:
     translation_notes: list[str]
 
 
+_DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")
+
 # A piece that SentencePiece writes for one byte of a character that the vocabulary lacks.
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -202,11 +204,12 @@ def run_facts(model: Transformer, config: SearchConfig, given: bool, prefix: Seq
         pellucid=installed_version("pellucid") or "not installed",
         torch=torch.__version__,
         search={
-            "method": "given" if given else "beam" if config.beam > 1 else "greedy",
+            "method": "given" if given else "greedy" if config.method == "beam" and config.beam == 1 else config.method,
             "beam": config.beam,
             "length_penalty": config.length_penalty,
             "max_extra": config.max_extra,
             "prefix": " ".join(prefix),
+            **({name: getattr(config, name) for name in _DRAWING_SETTINGS} if config.method == "sample" else {}),
         },
         seconds=seconds,
     )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from pellucid.trace.attribution import LogitAccount, account_for_every_step, acc
 from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.trace.checks import Check, check_trace
 from pellucid.trace.diagnosis import TranslationVerdict, judge_translation
-from pellucid.trace.edits import EditList, EditSpec, Prefix, check_edits, edit_watcher, refuse_rows_beyond
+from pellucid.trace.edits import EditList, EditSpec, Prefix, Without, check_edits, edit_watcher, refuse_rows_beyond
 from pellucid.trace.facts import (
     DecoderInputs,
     TraceFacts,
@@ -52,11 +52,21 @@ class ModelQueries(Protocol):
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A translation that is drawn by chance, piece by piece; the settings are those of `SearchConfig`."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
 class TraceOrigin:
     """Everything a trace was made with, enough to make another one.
 
-    The search keeps `beam` hypotheses and begins with the pieces `prefix_ids`; `keep` holds patterns of the names of
-    tensors to capture; `model_queries` answers a page's questions about the whole model.
+    The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
+    holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
     """
 
     translator: Translator
@@ -65,6 +75,13 @@ class TraceOrigin:
     prefix_ids: tuple[int, ...] = ()
     keep: tuple[str, ...] | None = None
     model_queries: Callable[[], ModelQueries] | None = None
+    drawing: Drawing | None = None
+
+    def make_search_config(self) -> SearchConfig:
+        """Return the settings of the search; ValueError for settings of a drawing that make no sense."""
+        if self.drawing is None:
+            return SearchConfig(beam=self.beam)
+        return SearchConfig(method="sample", beam=self.beam, **asdict(self.drawing))
 
 
 class Trace(TraceData):
@@ -132,11 +149,13 @@ class Trace(TraceData):
         beam: int | None = None,
         prefix_ids: Sequence[int] = (),
         edits: Iterable[EditSpec | Mapping[str, Any]] = (),
+        drawing: Drawing | None = None,
     ) -> "Trace":
         """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
         origin = self.require_origin()
         width = origin.beam if beam is None else beam
-        return trace_sentence(replace(origin, beam=width, prefix_ids=tuple(prefix_ids)), sentence, target, edits)
+        origin = replace(origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing)
+        return trace_sentence(origin, sentence, target, edits)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
         """Trace this sentence again with just these edits, in place of those of this trace.
@@ -172,6 +191,32 @@ class Trace(TraceData):
         Raises ValueError, saying what is wrong, for anything else.
         """
         return Trace(*load_trace(path))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
+        from pellucid.page.notebook import numbers_table, texts_table
+
+        steps = texts_table(
+            f"{self.source.text} → {self.target.text} (log-probability {self.log_prob:.3f})",
+            ["step", "reads", "writes", "probability", "the likeliest"],
+            [
+                (
+                    str(step.step + 1),
+                    step.input,
+                    step.chosen.piece,
+                    f"{step.chosen.prob:.3f}",
+                    ", ".join(f"{other.piece} {other.prob:.3f}" for other in step.top[:3]),
+                )
+                for step in self.steps
+            ],
+        )
+        name = f"decoder.{self.config.decoder_layers - 1}.cross.pattern"
+        if name not in self:
+            return steps
+        weights = self[name].values.mean(axis=0)
+        return steps + numbers_table(
+            f"{name}, averaged over its heads", self.inputs.pieces, self.source.pieces, weights
+        )
 
     def show(self) -> Any:
         """Return the page as a widget or frame for a notebook."""
@@ -210,10 +255,12 @@ def trace_sentence(
     """
     began = time.perf_counter()
     translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
-    tokenizer, config, edits = translator.tokenizer, SearchConfig(beam=origin.beam), check_edits(edits)
+    tokenizer, config, edits = translator.tokenizer, origin.make_search_config(), check_edits(edits)
     _refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
         raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
+    if target is not None:  # which is neither searched for nor drawn
+        config = SearchConfig(beam=origin.beam)
     # A pair that is given is read as it is; only a search would split a line longer than those of training.
     segment = only_segment(translator, sentence, config if target is None else replace(config, too_long="refuse"))
     if prefix_ids and segment.request.terms:
@@ -227,6 +274,8 @@ def trace_sentence(
     rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
     edit = edit_watcher(edits, model.config, source.words) if edits else None
 
+    if target is None and Without("mask") in edits:
+        raise ValueError("a search has no later pieces that the mask could hide; trace a given target without the mask")
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
@@ -347,6 +396,7 @@ class _TraceArguments:
     prefix_ids: list[int] | None = None
     beam: int | None = None
     edits: EditList | None = None
+    drawing: Drawing | None = None
 
 
 @dataclass(frozen=True)
@@ -367,6 +417,7 @@ def _trace_again(trace: Trace, arguments: _TraceArguments) -> Trace:
         beam=arguments.beam,
         prefix_ids=arguments.prefix_ids or (),
         edits=arguments.edits or (),
+        drawing=arguments.drawing,
     )
 
 

@@ -142,7 +142,7 @@ class TraceData(Mapping[str, "Named"]):
     @property
     def replaced(self) -> frozenset[str]:
         """Names of the tensors that an edit replaced."""
-        return replaced_tensors(self.edits, self.dims)
+        return replaced_tensors(self.edits, self.config, self.dims)
 
     @property
     def translation(self) -> Translation:
@@ -181,6 +181,12 @@ class Named:
     def shape(self) -> tuple[int, ...]:
         """The length of each axis."""
         return self.values.shape
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table, or pictures side by side."""
+        from pellucid.page.notebook import tensor_html
+
+        return tensor_html(self.name, self.values, self.dims, self.labels)
 
     def at(self, **positions: int | str) -> "Named":
         """Select one position along each named axis: by index (0 first), or by a label that occurs once.

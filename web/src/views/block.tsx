@@ -16,6 +16,7 @@ import {
 } from "../network";
 import { getLastName } from "../operands";
 import { Loading, Missing, NotReady, Strip, Value } from "../parts";
+import type { PlaySpan } from "../play";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest, Op, TensorRow } from "../types";
@@ -37,10 +38,10 @@ export function BlockView() {
         </h2>
         <NeighbourLinks manifest={manifest} block={block} />
       </header>
-      {block.tensors.map((row) => {
+      {block.tensors.map((row, i) => {
         if (row.name === block.attention?.pattern) return <HeadsPanel key={row.name} block={block} manifest={manifest} />;
         if (row.dims.includes("H") || row.dims.includes("1")) return null; // shown head by head
-        return <TensorStep key={row.name} manifest={manifest} row={row} />;
+        return <TensorStep key={row.name} manifest={manifest} row={row} fills={{ from: (0.95 * i) / block.tensors.length, to: (0.95 * (i + 1)) / block.tensors.length }} />;
       })}
     </article>
   );
@@ -88,7 +89,7 @@ function HeadsPanel(props: { block: Block; manifest: Manifest }) {
 }
 
 /** Shows one tensor beside the tensors it is computed from. */
-function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
+function TensorStep(props: { manifest: Manifest; row: TensorRow; fills: PlaySpan }) {
   const app = useApp();
   const { manifest, row } = props;
   const inputs = listInputs(row.op).flatMap((name) => findTensorRow(manifest, name) ?? []);
@@ -111,7 +112,7 @@ function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
           </FlowStep>
         ))}
         <FlowStep sign={describeOperation(row.op, manifest)} numbers={row.shape.at(-1)}>
-          <Matrix tensor={row.name} label={row.name} maxHeight={chooseHeight(row.shape.at(-2) ?? 1)} />
+          <Matrix tensor={row.name} label={row.name} maxHeight={chooseHeight(row.shape.at(-2) ?? 1)} play={{ fills: props.fills }} />
         </FlowStep>
       </div>
       {row.op.kind === "norm" ? <MeansAndDeviations manifest={manifest} row={row} before={row.op.inputs[0]} /> : null}

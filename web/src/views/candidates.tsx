@@ -1,20 +1,26 @@
 // The candidates of one step with their probabilities, as they are or as they would be drawn: sharpened or flattened, and cut.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
-import { computeDrawingChances, type Drawing, sumOf } from "../measures";
+import { computeDrawingChances, sumOf } from "../measures";
 import { findLogits } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
-import type { Candidate, Manifest, Step } from "../types";
+import { useGrowth } from "../play_controls";
+import { traceAgain } from "../permalink";
+import { type App, describeError, PLAIN_DRAWING } from "../state";
+import type { Candidate, Drawing, Manifest, Step } from "../types";
+import { saveBaseline } from "./compare";
+import { spellPieces, WhatIf } from "./what_if";
 
 const FIRST_CANDIDATES = 8; // shown at first
-const PLAIN: Drawing = { temperature: 1, topK: 0, topP: 1 };
 const TOP_K_CHOICES = [0, 1, 2, 3, 5, 10, 20, 50, 100];
 
 export function Candidates({ manifest, step }: { manifest: Manifest; step: Step }) {
   const app = useApp();
   const [showsAll, setShowsAll] = useState(false);
-  const [drawing, setDrawing] = useState(PLAIN);
+  const drawing = app.drawing.value;
+  const table = useRef<HTMLTableElement>(null);
+  useGrowth(table, ".bars-mark, .value-shown", ".bars-bar");
   const logits = findLogits(manifest);
   const listed = showsAll ? step.top : step.top.slice(0, FIRST_CANDIDATES);
   const shown = listed.some((candidate) => candidate.id === step.chosen.id) ? listed : [...listed, step.chosen];
@@ -38,6 +44,7 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
       </h2>
       <div data-subject="candidates">
         <Bars
+          table={table}
           bars={[...bars, rest]}
           reach={1}
           caption={chances ? "Probability of each piece if it were drawn with these settings" : "Probability of the next piece: softmax of the logits as they are"}
@@ -52,10 +59,11 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
         {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(pieces)}; its logit is{" "}
         <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
         <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
-        {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
+        {step.rank > 1 && manifest.tree ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
       </p>
+      <WhatIf app={app} manifest={manifest} written={spellPieces(manifest.target.pieces.slice(0, step.step))} />
       {logits?.captured ? (
-        <DrawingControls drawing={drawing} onChange={setDrawing} chances={chances} isSearched={manifest.tree !== null} />
+        <DrawingControls app={app} manifest={manifest} chances={chances} />
       ) : (
         <Missing message="The logits were not captured, so temperature, top-k and top-p cannot be tried here." />
       )}
@@ -74,36 +82,68 @@ function computeOthers(step: Step, shown: Candidate[]): number {
 /** Computes the chances of all pieces at a step with these settings; null where they change nothing, or before the logits have come. */
 function useDrawingChances(name: string | null, step: number, drawing: Drawing): Float64Array | null {
   const loaded = useTensor(name ?? ""); // before any setting is changed, so that the bars follow at once
-  const isPlain = drawing.temperature === 1 && drawing.topK === 0 && drawing.topP === 1;
+  const isPlain = drawing.temperature === 1 && drawing.top_k === 0 && drawing.top_p === 1;
   if (isPlain || loaded.state !== "ready") return null;
   const width = loaded.value.row.shape.at(-1) ?? 0;
   return computeDrawingChances(loaded.value.values.subarray(step * width, (step + 1) * width), drawing);
 }
 
-function DrawingControls(props: { drawing: Drawing; onChange: (drawing: Drawing) => void; chances: Float64Array | null; isSearched: boolean }) {
-  const { drawing, onChange, chances, isSearched } = props;
+function DrawingControls({ app, manifest, chances }: { app: App; manifest: Manifest; chances: Float64Array | null }) {
+  const drawing = app.drawing.value;
+  const change = (changed: Partial<Drawing>) => (app.drawing.value = { ...drawing, ...changed });
   const possible = chances?.filter((chance) => chance > 0);
+  const isPlain = JSON.stringify({ ...drawing, seed: 1 }) === JSON.stringify(PLAIN_DRAWING);
   return (
     <fieldset class="drawing">
       <legend>If the piece were drawn by chance</legend>
-      <Slider label="Temperature" step={0.1} largest={2} value={drawing.temperature} onPick={(temperature) => onChange({ ...drawing, temperature })} />
+      <Slider label="Temperature" step={0.1} largest={2} value={drawing.temperature} onPick={(temperature) => change({ temperature })} />
       <Menu
         label="Top-k"
-        value={String(drawing.topK)}
+        value={String(drawing.top_k)}
         options={TOP_K_CHOICES.map((count) => [String(count), count === 0 ? "all pieces" : `the likeliest ${count}`])}
-        onPick={(count) => onChange({ ...drawing, topK: Number(count) })}
+        onPick={(count) => change({ top_k: Number(count) })}
       />
-      <Slider label="Top-p" step={0.05} largest={1} value={drawing.topP} onPick={(topP) => onChange({ ...drawing, topP })} />
-      <button type="button" class="button" disabled={drawing === PLAIN} onClick={() => onChange(PLAIN)}>
+      <Slider label="Top-p" step={0.05} largest={1} value={drawing.top_p} onPick={(top_p) => change({ top_p })} />
+      <button type="button" class="button" disabled={isPlain} onClick={() => (app.drawing.value = PLAIN_DRAWING)}>
         As they are
       </button>
       <p class="quiet" role="status">
         {possible
           ? `${formatQuantity(possible.length, "piece")} can be drawn. `
           : "A temperature below 1 sharpens the probabilities, one above 1 flattens them; top-k and top-p cut off unlikely pieces. "}
-        {isSearched ? "The translation above was found by beam search, not drawn." : ""}
+        {manifest.tree ? "The translation above was found by beam search, not drawn." : ""}
       </p>
+      <DrawnTranslation app={app} manifest={manifest} />
     </fieldset>
+  );
+}
+
+/** Draws a whole translation with the settings shown, another with each press; that of the search is kept to be compared. */
+function DrawnTranslation({ app, manifest }: { app: App; manifest: Manifest }) {
+  const before = app.baseline.value?.manifest;
+  const isDrawn = manifest.run.search.method === "sample";
+  if (!app.source.act) return <p class="quiet">This is a file; to draw a translation, open the model with “pellucid serve”.</p>;
+  const draw = async () => {
+    if (!isDrawn) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+    const drawing = { ...app.drawing.value, seed: app.drawing.value.seed + 1 };
+    app.drawing.value = drawing;
+    await app.askSource("trace", { sentence: manifest.sentence, drawing });
+  };
+  return (
+    <p class="drawn-translation">
+      <button type="button" class="button" disabled={app.busy.value !== null} onClick={draw}>
+        {isDrawn ? "Draw another translation" : "Draw a translation"}
+      </button>{" "}
+      {isDrawn && before?.sentence === manifest.sentence && (
+        <>
+          Drawn: <b>{manifest.target.text || "an empty translation"}</b>, log P <Value shown={formatNumber(manifest.log_prob)} />. Found by the search:{" "}
+          <b>{before.target.text}</b>, log P <Value shown={formatNumber(before.log_prob)} />.{" "}
+          <button type="button" class="link" disabled={app.busy.value !== null} onClick={() => void traceAgain(app, before)}>
+            back to it
+          </button>
+        </>
+      )}
+    </p>
   );
 }
 

@@ -271,6 +271,13 @@ export function measureDistance(first: Float32Array, second: Float32Array, queri
   return sum / Math.max(1, queries);
 }
 
+const PARTS_LEFT_OUT = {
+  scaling: "scores are not divided by the root of the width of a head",
+  positions: "there are no positions",
+  mask: "there is no mask: each target position reads later ones too",
+  residual: "there are no residual connections",
+};
+
 export function describeEdit(edit: EditSpec, source: Side): string {
   switch (edit.kind) {
     case "silence":
@@ -281,6 +288,8 @@ export function describeEdit(edit: EditSpec, source: Side): string {
       return `the source word “${listWords(source)[edit.word] ?? edit.word}” is hidden`;
     case "prefix":
       return `the translation begins with “${edit.text}”`;
+    case "without":
+      return PARTS_LEFT_OUT[edit.part];
   }
 }
 

@@ -1,12 +1,14 @@
 // One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values and output.
 import { useEffect } from "preact/hooks";
-import { formatExact, formatNumber, quotePiece } from "../format";
+import { formatExact, formatNumber, formatShort, quotePiece } from "../format";
 import { useApp, useArrival, useLoaded } from "../hooks";
 import { chooseCellSize, chooseHeight, FlowStep, Matrix } from "../matrix";
 import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../measures";
 import { type AttentionParts, describeSection, findBlock, findTensorRow, listAttentions, listLabels } from "../network";
 import { readNumber } from "../operands";
 import { Missing, NotReady, Value } from "../parts";
+import type { SheetPlay } from "../picture";
+import type { PlaySpan } from "../play";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest } from "../types";
@@ -85,15 +87,33 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
     else if (pair.query !== undefined) app.pointAt({ row: pair.query });
     if (pair.key !== undefined) app.pointAt({ col: pair.key });
   };
+  const plays = makeHeadPlay(app, parts, head, width, keys);
   const ofQueries = (tensor: string, label: string) => (
-    <Matrix tensor={tensor} fixed={{ H: head }} label={label} maxHeight={height} framed={{ row: pointed.query }} onPin={(query) => point({ query })} />
+    <Matrix
+      tensor={tensor}
+      fixed={{ H: head }}
+      label={label}
+      maxHeight={height}
+      framed={{ row: pointed.query }}
+      play={plays.get(tensor)}
+      onPin={(query) => point({ query })}
+    />
   );
   const ofKeys = (tensor: string, label: string) => (
-    <Matrix tensor={tensor} fixed={{ H: head }} label={label} maxHeight={height} framed={{ row: pointed.key }} onPin={(key) => point({ key })} />
+    <Matrix
+      tensor={tensor}
+      fixed={{ H: head }}
+      label={label}
+      maxHeight={height}
+      framed={{ row: pointed.key }}
+      play={plays.get(tensor)}
+      onPin={(key) => point({ key })}
+    />
   );
   const ofPairs = (tensor: string, label: string) => (
     <Matrix
       tensor={tensor}
+      play={plays.get(tensor)}
       fixed={{ H: head, "1": 0 }}
       label={label}
       cell={cell}
@@ -149,6 +169,41 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
       </section>
     </>
   );
+}
+
+const PROJECTED: PlaySpan = { from: 0, to: 0.12 };
+const MULTIPLIED: PlaySpan = { from: 0.12, to: 0.5 };
+const SCALED: PlaySpan = { from: 0.5, to: 0.6 };
+const SOFTENED: PlaySpan = { from: 0.6, to: 0.7 };
+const MIXED: PlaySpan = { from: 0.7, to: 0.95 };
+
+/** Makes the parts that the matrices of a head take in the play: each row fills in the order of the computation. */
+function makeHeadPlay(app: App, parts: AttentionParts, head: number, width: number, keys: number): Map<string, SheetPlay> {
+  const read = (tensor: string, row: number, col: number) => {
+    const loaded = app.peekTensor(tensor);
+    return loaded ? formatShort(readCell(loaded, [head, row, col])) : "?";
+  };
+  return new Map<string, SheetPlay>([
+    [parts.q, { fills: PROJECTED }],
+    [parts.k, { fills: PROJECTED, reads: { ...MULTIPLIED, axis: "row" } }],
+    [parts.v, { fills: PROJECTED, reads: { ...MIXED, axis: "col" } }],
+    [
+      parts.products,
+      {
+        fills: MULTIPLIED,
+        writeSum: (row, col) => `${read(parts.q, row, 0)} × ${read(parts.k, col, 0)} + … = ${read(parts.products, row, col)}`,
+      },
+    ],
+    [parts.scores, { fills: SCALED, writeSum: (row, col) => `${read(parts.products, row, col)} ÷ √${width} = ${read(parts.scores, row, col)}` }],
+    [parts.pattern, { fills: SOFTENED, writeSum: (row, col) => `e^${read(parts.scores, row, col)} ÷ sum of ${keys} = ${read(parts.pattern, row, col)}` }],
+    [
+      parts.headOutput,
+      {
+        fills: MIXED,
+        writeSum: (row, col) => `${read(parts.pattern, row, 0)} × ${read(parts.v, 0, col)} + … = ${read(parts.headOutput, row, col)}`,
+      },
+    ],
+  ]);
 }
 
 interface WeightsAndNorms {

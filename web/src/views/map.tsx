@@ -1,12 +1,13 @@
 // Map of the whole network, drawn bottom up like the paper's; each part opens its matrices.
 import type { ComponentChildren, RefObject } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useArrival } from "../hooks";
 import { Matrix } from "../matrix";
 import { type Block, describeSection, listAttentions, listStacks, type Stack } from "../network";
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
+import { ReadingLight, useGrowth } from "../play_controls";
 import type { Manifest, TensorRow } from "../types";
 import { HeadsRow, RolesLegend, RolesMissing } from "./head_roles";
 
@@ -28,44 +29,46 @@ export function MapView() {
   );
 }
 
-/** Explains the map to someone who sees it for the first time. */
+/** Explains the map to someone who sees it for the first time; folded, so that the whole network fits into a window. */
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
   const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
-  // The decoder is taller than the encoder, so that on a wide screen this fills an empty corner.
-  const hasRoom = typeof matchMedia === "function" && matchMedia("(min-width: 1000px)").matches;
   const heads = formatQuantity(listAttentions(manifest)[0]?.heads ?? 0, "head");
   return (
-    <div class="map-how quiet">
-      <details open={hasRoom}>
-        <summary>How to read this picture</summary>
+    <details class="map-how">
+      <summary>
+        <span class="how-sign" aria-hidden="true">
+          ?
+        </span>{" "}
+        How to read this picture
+      </summary>
+      <div class="panel">
         <p>
           {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
           {formatCount(manifest.model.parameters)} learned numbers.
         </p>
         <p>
-          Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
-          are the positions that read, its columns the positions that are read. The frame marks the row of the current
-          step. A line around a part carries its input past it.
+          Read from the bottom up, and each layer from left to right. Pieces become vectors, and each part of a layer adds
+          to them. A small square is a head: its rows are the positions that read, its columns the positions that are read.
+          The frame marks the row of the current step. A line over a part carries its input past it.
         </p>
         <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
         <RolesMissing />
-      </details>
-      <RolesLegend />
-    </div>
+        <RolesLegend />
+      </div>
+    </details>
   );
 }
 
 function StackColumn(props: { manifest: Manifest; stack: Stack; children: ComponentChildren }) {
   const { manifest, stack } = props;
-  const app = useApp();
   const writes = stack.ends.some((block) => block.tensors.some((row) => row.dims.includes("V")));
   return (
     <section class="map-stack" aria-label={stack.name} data-stack={stack.name}>
       <h2>
         {stack.name}
-        {writes ? <span class="quiet"> step {app.step.value + 1}</span> : null}
+        {writes ? <StepNumber /> : null}
       </h2>
       {stack.input ? <Pieces block={stack.input} manifest={manifest} /> : null}
       {stack.input ? <InputBox block={stack.input} /> : null}
@@ -88,6 +91,11 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
   );
 }
 
+/** Shows the number of the step; apart, so that the whole column need not be rendered with each. */
+function StepNumber() {
+  return <span class="quiet"> step {useApp().step.value + 1}</span>;
+}
+
 /** Shows the pieces that a stack reads; a click on one follows it in every picture. */
 function Pieces(props: { block: Block; manifest: Manifest }) {
   const app = useApp();
@@ -108,6 +116,7 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
           aria-label={`follow ${quotePiece(piece)}`}
           onClick={() => toggle(position)}
         >
+          {dim === "S" && <ReadingLight position={position} />}
           <Piece text={piece} />
         </button>
       ))}
@@ -124,7 +133,7 @@ function InputBox(props: { block: Block }) {
     <button
       type="button"
       class="map-box map-input"
-      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(" and ")}: open`}
+      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(isSum ? " + " : " ")}: open`}
       onClick={() => app.goTo({ view: "block", section: block.key })}
     >
       {shown.map((row, i) => (
@@ -149,14 +158,15 @@ function SublayerBox(props: { block: Block }) {
   const openBlock = () => app.goTo({ view: "block", section: block.key });
   const [before, after] = describeSurroundings(block);
   const name = describeSection(block.key).split(", ").at(-1) ?? block.key;
+  const widths = block.kind === "ffn" ? ` ${describeWidths(block)}` : "";
   return (
     <div class={`map-sublayer map-${block.kind}`} data-reads={block.reads ?? undefined} data-block={block.key}>
       {after.includes("add") ? <span class={before ? "map-bypass" : "map-bypass map-bypass-all"} aria-hidden="true" /> : null}
       {before ? <NormBox operations={before} block={block} onOpen={openBlock} /> : null}
       <div class="map-box">
-        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}: open`} onClick={openBlock}>
+        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}${widths}: open`} onClick={openBlock}>
           {name}
-          {block.kind === "ffn" ? <span class="quiet"> {describeWidths(block)}</span> : null}
+          {widths && <span class="quiet">{widths}</span>}
         </button>
         {block.attention ? <HeadsRow parts={block.attention} /> : null}
       </div>
@@ -193,10 +203,9 @@ function EndBox(props: { block: Block }) {
   const app = useApp();
   const row = props.block.tensors.at(-1) as TensorRow;
   const isVocabulary = row.dims.includes("V");
-  const label = `${row.name}, ${row.means}: open`;
   const openEnd = () => (isVocabulary ? app.goTo({ view: "output" }) : app.goTo({ view: "block", section: props.block.key }));
   return (
-    <button type="button" class="map-box map-end" data-end={row.name} aria-label={label} onClick={openEnd}>
+    <button type="button" class="map-box map-end" data-end={row.name} title={row.means} onClick={openEnd}>
       <span class="map-labelled">
         <span>
           {row.name}{" "}
@@ -207,6 +216,7 @@ function EndBox(props: { block: Block }) {
         </span>
         {isVocabulary ? <span class="quiet">{row.means}</span> : null}
         {isVocabulary ? null : <Matrix tensor={row.name} bare />}
+        <span class="unseen">: open</span>
       </span>
     </button>
   );
@@ -220,10 +230,11 @@ function NotCapturedNote(props: { row: TensorRow }) {
 function NextPieceBox(props: { manifest: Manifest }) {
   const app = useApp();
   const step = props.manifest.steps[app.step.value];
+  const box = useRef<HTMLButtonElement>(null);
+  useGrowth(box, ".map-chosen, .map-candidates .value-shown", ".bar-weight");
   if (!step) return null;
-  const label = `writes ${quotePiece(step.chosen.piece)}: open the output`;
   return (
-    <button type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
+    <button ref={box} type="button" class="map-box map-written" onClick={() => app.goTo({ view: "output" })}>
       <span class="map-chosen">
         <span class="quiet">writes</span> <strong>
           <Piece text={step.chosen.piece} />
@@ -242,6 +253,7 @@ function NextPieceBox(props: { manifest: Manifest }) {
           </span>
         ))}
       </span>
+      <span class="unseen">: open the output</span>
     </button>
   );
 }

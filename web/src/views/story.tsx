@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { RichText } from "../format";
 import { useApp, useLoaded } from "../hooks";
 import { display, fraction, line, makeFormula, over, power, root } from "../mathml";
-import { type AttentionParts, findTensorRow, getSection } from "../network";
+import { type AttentionParts, describeSection, findTensorRow, getSection, listWords } from "../network";
 import { Missing, RichTextSpan } from "../parts";
 import type { App, Place } from "../state";
 import {
@@ -16,6 +16,7 @@ import {
   type StoryReader,
 } from "../story_texts";
 import type { Code, Manifest, TensorRow } from "../types";
+import { type LeftOut, WithoutIt } from "./without_it";
 
 export function StoryView() {
   const app = useApp();
@@ -78,6 +79,7 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
       </header>
       <h2 tabIndex={-1}>{stop.title}</h2>
       <StopText app={app} stop={stop} piece={piece} step={step} traceKey={`${manifest.id} ${number}`} />
+      {stop.leftOut && <WithoutIt key={number} app={app} manifest={manifest} leftOut={stop.leftOut} />}
       {app.code.value && stop.formula}
       {app.code.value && stop.tensor?.code && <SourceLine code={stop.tensor.code} name={stop.tensor.name} />}
       <p class="story-try">
@@ -218,6 +220,8 @@ interface StoryStop {
   suggestion: string;
   /** What the stop speaks of, the most important first: names of tensors, or of parts of a view. */
   subjects: string[];
+  /** What this sentence can be translated without, to see what the stop is for. */
+  leftOut: LeftOut | null;
   /** Finds the key that the text names; undefined where it names none. */
   findKey(reader: StoryReader): Promise<number | undefined>;
 }
@@ -231,6 +235,8 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
   const placeCell = (tensor: TensorRow | null, ...index: number[]): Place =>
     tensor ? { view: "cell", tensor: tensor.name, index } : { view: "map" };
   const { encoderSelf, decoderSelf, cross } = story;
+  const width = findRow(encoderSelf?.q)?.shape.at(-1) ?? 0;
+  const word = manifest.source.words[piece] ?? null;
   const makeStop = (
     title: string,
     place: Place,
@@ -239,7 +245,9 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
     formula: JSX.Element,
     text: keyof typeof STORY_TEXTS,
     suggestion: string,
+    leftOut: LeftOut | null = null,
   ): StoryStop => ({
+    leftOut,
     title,
     place,
     subjects: subjects.filter((name) => name !== undefined),
@@ -290,6 +298,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       story.positions
         ? "Look below at how alike two positions are: neighbours are, and two that are far apart are not."
         : "Type the same words in another order and see whether the translation changes.",
+      story.positions || story.rotatedQueries ? { name: "positions", edit: { kind: "without", part: "positions" }, picture: encoderSelf } : null,
     ),
     makeStop(
       "Three vectors from one",
@@ -317,6 +326,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       display(line("scores =", fraction("Q K^T", root("d_k")))),
       "scores",
       "Compare the colours of products and scores: the pattern is the same, only the scale in the legend differs.",
+      { name: `the division by √${width}`, edit: { kind: "without", part: "scaling" }, picture: encoderSelf },
     ),
     makeStop(
       "What must not be seen",
@@ -326,6 +336,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       display('a_{q,k} = 1 "where" k ≤ q , "else" 0'),
       "mask",
       "Go to the next step, with the . key or the › button on top: with every step one more column can be read.",
+      decoderSelf && { name: "the mask", edit: { kind: "without", part: "mask" }, keepsTarget: true, picture: decoderSelf },
     ),
     makeStop(
       "Scores become weights",
@@ -344,6 +355,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       display(line("z_q =", over("∑", "k"), "α_{q,k} v_k"), "output = ( z^1 ; z^2 ; … ) W_O + b_O"),
       "mixture",
       "Click a number of the head's output, then “how this number is computed”: it is the weights times the values.",
+      encoderSelf && { name: `head 1 of ${describeSection(encoderSelf.section)}`, edit: { kind: "silence", attention: encoderSelf.section, head: 0 }, picture: cross },
     ),
     makeStop(
       "Add, norm, think, repeat",
@@ -353,6 +365,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       makeFeedForwardFormula(story),
       "feedForward",
       "Open the same block one layer up with } and see which units are active there.",
+      { name: "the residual connections", edit: { kind: "without", part: "residual" }, picture: cross },
     ),
     makeStop(
       "The decoder looks back at the source",
@@ -362,6 +375,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       display(line("cross = softmax (", fraction("Q_{dec} K_{enc}^T", root("d_k")), ") V_{enc}")),
       "crossing",
       "Go back and forth with the , and . keys or the ‹ and › buttons: the attended source piece moves with the word that is written.",
+      word === null ? null : { name: `the word “${listWords(manifest.source)[word]}”`, edit: { kind: "hide", word }, picture: cross },
     ),
     makeStop(
       "One number for each piece",

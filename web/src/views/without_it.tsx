@@ -1,0 +1,122 @@
+// "Without it": a stop of the story is run again without the part it explains; before and after stand side by side.
+import { useEffect, useRef } from "preact/hooks";
+import { makeUnitScale } from "../colour";
+import { formatNumber } from "../format";
+import { useApp, useDark, useTensor } from "../hooks";
+import { getHeadWeights, makeMask, makePattern } from "../measures";
+import { type AttentionParts, describeSection, findTensorRow, listLabels } from "../network";
+import { Value } from "../parts";
+import { traceAgain } from "../permalink";
+import { Sheet } from "../sheet";
+import { type App, type Baseline, describeError } from "../state";
+import type { EditSpec, Manifest } from "../types";
+import { describeDifference, saveBaseline } from "./compare";
+
+/** What a stop is run without. */
+export interface LeftOut {
+  name: string; // "the division by √32"
+  edit: EditSpec;
+  /** The translation stays as it is: nothing can be searched for without this part. */
+  keepsTarget?: boolean;
+  /** The attention whose weights are shown before and after. */
+  picture: AttentionParts | null;
+}
+
+export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Manifest; leftOut: LeftOut }) {
+  const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
+  const before = app.baseline.value;
+  const undo = useRef<() => void>(() => undefined);
+  // When the story leaves the stop, it goes on with the model as it is.
+  undo.current = () => void (isOn && before && traceAgain(app, before.manifest));
+  useEffect(() => () => undo.current(), []);
+  if (!app.source.act) return <p class="quiet">To see what becomes of this sentence without {leftOut.name}, open the model with “pellucid serve”.</p>;
+  const toggle = async () => {
+    if (isOn && !before) return void (await app.askSource("edit", { edits: [], keep_target: false })); // it was opened by a link
+    if (isOn) return undo.current();
+    try {
+      if (!manifest.edits.length) await saveBaseline(app);
+    } catch (error) {
+      app.problem.value = describeError(error);
+      return;
+    }
+    await app.askSource("edit", { edits: [leftOut.edit], keep_target: leftOut.keepsTarget ?? false });
+  };
+  return (
+    <section class="without" aria-label={`Without ${leftOut.name}`}>
+      <button type="button" class="button" role="switch" aria-checked={isOn} disabled={app.busy.value !== null} onClick={toggle}>
+        Without {leftOut.name}
+      </button>
+      {isOn && before && before.manifest.source.text === manifest.source.text && <WithAndWithout before={before} after={manifest} leftOut={leftOut} />}
+    </section>
+  );
+}
+
+/** Tells whether two edits are the same, in whatever order their fields were written. */
+function isSameEdit(first: EditSpec, second: EditSpec): boolean {
+  const [one, other] = [first, second].map((edit) => JSON.stringify(Object.entries(edit).sort()));
+  return one === other;
+}
+
+function WithAndWithout({ before, after, leftOut }: { before: Baseline; after: Manifest; leftOut: LeftOut }) {
+  const app = useApp();
+  const { picture } = leftOut;
+  return (
+    <>
+      <div class="without-pair">
+        <Run name="With it" manifest={before.manifest} />
+        <Run name="Without it" manifest={after} />
+        {picture && <PatternBefore before={before} parts={picture} />}
+        {picture && <PatternAfter after={after} parts={picture} />}
+      </div>
+      {picture && <p class="quiet">What {describeSection(picture.section)}, head 1 reads: rows read, columns are read.</p>}
+      <p>{describeDifference(before.manifest, after)}</p>
+      {leftOut.keepsTarget && <p>The translation is kept. Likeliest at each step would now be: {after.steps.map((step) => step.top[0]?.piece ?? "?").join(" ")}</p>}
+      <button type="button" class="link" onClick={() => app.goTo({ view: "compare" })}>
+        compare all heads and steps
+      </button>
+    </>
+  );
+}
+
+function Run({ name, manifest }: { name: string; manifest: Manifest }) {
+  return (
+    <p>
+      <span class="quiet">{name}</span>
+      <b lang={manifest.languages?.target}>{manifest.target.text || "an empty translation"}</b>
+      <span class="quiet">
+        log P <Value shown={formatNumber(manifest.log_prob)} />
+      </span>
+    </p>
+  );
+}
+
+function PatternBefore({ before, parts }: { before: Baseline; parts: AttentionParts }) {
+  const row = findTensorRow(before.manifest, parts.pattern);
+  const values = before.tensors.get(parts.pattern);
+  return row && values ? <PatternPicture manifest={before.manifest} parts={parts} shape={row.shape} values={values} allowed={before.tensors.get(parts.allowed)} label="weights with it" /> : null;
+}
+
+function PatternAfter({ after, parts }: { after: Manifest; parts: AttentionParts }) {
+  const loaded = useTensor(parts.pattern);
+  const allowed = useTensor(parts.allowed);
+  if (loaded.state !== "ready" || allowed.state !== "ready") return <span class="thumbnail waiting" />;
+  const { row, values } = loaded.value;
+  return <PatternPicture manifest={after} parts={parts} shape={row.shape} values={values} allowed={allowed.value.values} label="weights without it" />;
+}
+
+interface PatternPictureProps {
+  manifest: Manifest;
+  parts: AttentionParts;
+  shape: number[];
+  values: Float32Array;
+  allowed: Float32Array | undefined;
+  label: string;
+}
+
+function PatternPicture({ manifest, parts, shape, values, allowed, label }: PatternPictureProps) {
+  const dark = useDark();
+  const pattern = makePattern(values, shape);
+  const makeAxis = (dim: string) => ({ dim, size: listLabels(manifest, dim).length });
+  const axes = { rows: makeAxis(parts.queryDim), cols: makeAxis(parts.keyDim) };
+  return <Sheet bare values={getHeadWeights(pattern, 0)} {...axes} scale={makeUnitScale(dark)} masked={makeMask(allowed, pattern.keys)} label={label} />;
+}
