@@ -23,8 +23,8 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # connections break on purpose here, and torch would report each
 
+from pellucid.store.atomic import write_text_whole
 from pellucid.train import log, loop
-from pellucid.train.checkpoint import write_text_whole
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.log import read_log
 

@@ -49,6 +49,22 @@ PICTURES_TO_TAKE = (
 )
 
 
+RECORDING = "play.webp"
+LARGEST_RECORDING = 1_000_000
+FRAMES_OF_STEP = 15
+"""Pictures of the recording for each step of decoding."""
+
+FRAME_MILLISECONDS = 110
+LAST_MILLISECONDS = 2500
+"""For how long the last picture stands, before the recording begins again."""
+
+MOVE_PLAY = """place => {
+    const input = document.querySelector('.play-track input')
+    input.value = place
+    input.dispatchEvent(new Event('input', { bubbles: true }))
+}"""
+
+
 def main(model: str = "runs/demo/best", sentence: str = "The ball is blue.") -> int:
     """Make every picture in docs/pictures; exit status 1 with one sentence where one cannot be made."""
     try:
@@ -57,6 +73,9 @@ def main(model: str = "runs/demo/best", sentence: str = "The ball is blue.") -> 
                 path = PICTURES / f"{picture.name}.png"
                 take_picture(browser, f"{address}#{urlencode({'s': sentence, **picture.place})}", picture.theme, path)
                 print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+            path = PICTURES / RECORDING
+            record_play(browser, f"{address}#{urlencode({'s': sentence, 'v': 'map'})}", path)
+            print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
@@ -113,6 +132,40 @@ def take_picture(browser: Any, url: str, theme: str, path: Path) -> None:
         reduce_colours(path)
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{path} has {path.stat().st_size:,} bytes, but may have {LARGEST:,} at most")
+
+
+def record_play(browser: Any, url: str, path: Path) -> None:
+    """Record how the translation is played, as an animated picture; ValueError where it becomes too large."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    tab = browser.new_page(viewport={"width": 1240, "height": 930}, color_scheme="dark", reduced_motion="no-preference")
+    tab.goto(url)
+    tab.wait_for_function(DRAWN)
+    tab.keyboard.press("k")
+    tab.keyboard.press("k")  # it stands still, and is moved from picture to picture
+    steps = tab.locator(".step-line button").count()
+    frames = []
+    for place in range(steps * FRAMES_OF_STEP + 1):
+        tab.evaluate(MOVE_PLAY, min(steps, place / FRAMES_OF_STEP))
+        # What was moved is drawn in the next frame of the screen.
+        tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        frames.append(Image.open(BytesIO(tab.screenshot())).convert("RGB").resize((960, 720), Image.Resampling.LANCZOS))
+    tab.close()
+    durations = [FRAME_MILLISECONDS] * (len(frames) - 1) + [LAST_MILLISECONDS]
+    frames[0].save(
+        path,
+        save_all=True,
+        append_images=frames[1:],
+        duration=durations,
+        loop=0,
+        quality=70,
+        method=4,
+        minimize_size=True,
+    )
+    if path.stat().st_size > LARGEST_RECORDING:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, but may have {LARGEST_RECORDING:,} at most")
 
 
 def reduce_colours(path: Path) -> None:

@@ -286,6 +286,18 @@ class Model:
         return corpus_scores([translation.text for translation in translations], streams, lowercase=self.lowercase)
 
 
+def study_heads(
+    model: Model, sources: Sequence[str], targets: Sequence[str], on_progress: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    """Return role and importance of every attention head, measured on sentence pairs, as the page reads them.
+
+    `on_progress` is called after each step of the work; what it raises ends the study.
+    """
+    from pellucid.inspect.heads import study_heads_of
+
+    return study_heads_of(model.bundle, sources, targets, on_progress)
+
+
 def import_model_queries() -> "ModelQueries":
     """Return the functions that answer a page's questions about the whole model, beside a trace."""
     from pellucid.inspect import model_queries

@@ -307,6 +307,20 @@ def test_the_sentences_of_the_articles_have_their_translations_in_the_phrasebook
     assert pairs["You are welcome."] == "De nada."
 
 
+@pytest.mark.article("D2")
+@pytest.mark.parametrize("layer", ["encoder.0", "decoder.0"])
+def test_queries_keys_and_values_are_three_linear_layers_of_which_each_row_is_a_piece(layer):
+    model, record = small_model(), Record(f"{layer}.*")
+    model(sentences([5]), sentences([4]), record)
+    x, weights = record[f"{layer}.self_residual.norm"], dict(model.named_parameters())
+    weight, bias = (weights[f"{layer}.self.qkv.{name}"] for name in ("weight", "bias"))
+    for part, name in enumerate("qkv"):
+        rows = slice(30 * part, 30 * part + 30)
+        by_piece = [[row @ weight[rows].T + bias[rows] for row in sentence] for sentence in x]
+        expected = torch.stack([torch.stack(sentence) for sentence in by_piece])
+        assert_close(record[f"{layer}.self.{name}"].transpose(1, 2).flatten(2), expected)
+
+
 @pytest.mark.article("B7")
 def test_a_one_hot_vector_times_the_table_is_one_row_of_it():
     model, record = small_model(), Record("encoder.embedding")

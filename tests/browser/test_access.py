@@ -135,9 +135,9 @@ def test_text_has_enough_contrast_before_the_first_sentence_in_the_list_of_keys_
 
 def test_text_with_too_little_contrast_is_found(page: Page):
     page.open(s=SENTENCE)
-    page.tab.evaluate("() => { document.querySelector('.translation').style.color = '#999' }")
+    page.tab.evaluate("() => { document.querySelector('.score').style.color = '#999' }")
     [problem] = page.tab.evaluate(CONTRAST)["found"]
-    assert re.search(r"translation>: 2\.\d\d$", problem), problem
+    assert re.search(r"score>: 2\.\d\d$", problem), problem
 
 
 def test_a_keyboard_reaches_the_picture_by_a_link_and_each_view_by_a_digit(page: Page):

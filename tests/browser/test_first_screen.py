@@ -1,6 +1,7 @@
 """Tests of the first screen: a sentence already traced, others to click, and words that the model never saw."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,29 @@ def test_a_damaged_link_is_said_to_be_damaged_and_not_replaced_by_an_example(fir
     first_page.tab.wait_for_selector(".problem")
     first_page.tab.wait_for_timeout(300)
     assert first_page.tab.locator(".translation").count() == 0
+
+
+@pytest.mark.parametrize("mode", ["learn", "teach"])
+@pytest.mark.parametrize("story", [{"n": 1}, {}], ids=["with the story", "without it"])
+def test_the_whole_network_stands_in_one_window(page: Page, mode, story):
+    for width, height in ((1440, 900), (1280, 720)):
+        page.tab.set_viewport_size({"width": width, "height": height})
+        page.open(s=SENTENCE, v="map", m=mode, **story).settle()
+        box = page.tab.locator(".map-body").bounding_box()
+        assert box["y"] + box["height"] <= height, (width, height)
+        assert page.tab.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert page.tab.locator(".map-how[open]").count() == 0  # the explanation is behind the question mark
+
+
+def test_a_first_visitor_learns_in_a_few_presses_why_a_word_was_chosen(first_page: Page, model):
+    presses = 0
+    for name in (re.compile("Step 3: writes"), "why?"):
+        first_page.tab.get_by_role("button", name=name).click()
+        presses += 1
+    assert presses <= 5
+    trace = model.trace(SENTENCE)
+    first_page.wait_until("() => document.querySelector('.output-body')?.innerText.includes('The parts add up to')")
+    heading = first_page.tab.get_by_role("heading", name="What adds to its logit").inner_text()
+    assert heading.startswith(f"Why “{trace.steps[2].chosen.piece.replace('▁', '')}”?")
+    sum_text = first_page.text("section[aria-label='What adds to the logit'] > p >> nth=0")
+    assert f"{trace.account(2).sum:+.2f}" in sum_text

@@ -181,11 +181,15 @@ def test_the_copy_that_searches_run_gives_the_models_numbers_with_packed_matrice
     copied = ModelPacker(wide_model).copy_model()
     large = [weight for weight in wide_model.parameters() if weight.dim() == 2 and weight.numel() >= LARGE]
     assert len(large) == 13  # three tables of embeddings, and both matrices of five feed-forward networks
-    packed = [name for name, weight in copied_weights(copied).items() if isinstance(weight, PackedWeight)]
+    packed = [weight for weight in copied_weights(copied).values() if isinstance(weight, PackedWeight)]
     assert len(packed) == (11 if can_pack(large[0]) else 0)  # two of the tables are only read
-    with torch.inference_mode():
-        source, target = pad_sentences(SOURCES, torch.device("cpu")), torch.randint(4, 1700, (3, 5))
-        torch.testing.assert_close(copied(source, target), wide_model(source, target), rtol=0, atol=1e-4)
+    # Two rows are multiplied with the plain matrices, 18 rows with packed ones.
+    for some_sentences, is_packed in (([[5, 3]], False), (SOURCES, True)):
+        with torch.inference_mode():
+            source = pad_sentences(some_sentences, torch.device("cpu"))
+            target = torch.randint(4, 1700, tuple(source.shape))
+            torch.testing.assert_close(copied(source, target), wide_model(source, target), rtol=0, atol=1e-4)
+        assert [weight.shape for weight in packed if (weight.packed is not None) != is_packed] == []
 
 
 def test_the_copy_shares_every_weight_and_leaves_the_model_untouched(wide_model):

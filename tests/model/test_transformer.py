@@ -107,7 +107,10 @@ def test_matrices_begin_xavier_uniform_and_biases_at_zero(activation):
             assert not weight.any(), name
         elif ".norm." in name:
             assert (weight == 1).all(), name
-        elif "embedding" not in name:
+        elif "embedding" in name:  # drawn like the rest, and trained like the rest
+            assert weight.std().item() == pytest.approx(d**-0.5, rel=0.1), name
+            assert weight.requires_grad, name
+        else:
             bound = feed if ".ffn." in name else three if ".qkv." in name else square
             largest = [block.abs().max() for block in weight.split(f if "inner" in name else d)]
             assert all(0.99 * bound < size <= bound for size in largest), name

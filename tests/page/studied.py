@@ -100,5 +100,5 @@ class Reader:
 def open_reader(model: Model) -> Iterator[Reader]:
     """Run a server of the model and open its page in a reader."""
     with running(model) as port, open_tab(viewport={"width": 1440, "height": 900}) as tab:
-        tab.set_default_timeout(8000)
+        tab.set_default_timeout(30000)
         yield Reader(tab, f"http://127.0.0.1:{port}/")

@@ -25,7 +25,7 @@ def trace() -> Trace:
 def tab() -> Iterator[Any]:
     with running(small_traced(**SIZES)) as port, open_tab(viewport={"width": 1440, "height": 900}) as tab:
         tab.goto(f"http://127.0.0.1:{port}/")
-        tab.set_default_timeout(8000)
+        tab.set_default_timeout(30000)
         yield tab
 
 

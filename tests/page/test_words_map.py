@@ -162,6 +162,7 @@ def test_the_colour_of_a_head_is_what_its_silence_costs_and_its_mark_is_its_role
         red, green, blue = (int(channel) for channel in painted[4:-1].split(","))
         share = colours[red, green, blue]
         assert abs((2 * share - 1) * end - head["silent"]) <= 2 * end / 255
+    reader.tab.click(".map-how summary")
     legend = reader.text(".map-body .roles-legend")
     assert "1\u202f031 sentence pairs" in legend
     assert "2.35" in legend
@@ -233,6 +234,7 @@ def test_a_study_of_other_weights_is_not_shown_and_the_page_says_why(reader, tmp
     path.write_text(path.read_text().replace('"sha256": "', '"sha256": "0'), encoding="utf-8")
     with running(model) as port, open_another_tab(reader, f"http://127.0.0.1:{port}/") as other_reader:
         other_reader.open("map")
+        other_reader.tab.click(".map-how summary")
         assert "was made with other weights than this model has; run: pellucid inspect heads" in other_reader.text(
             ".map-how"
         )

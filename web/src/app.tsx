@@ -1,7 +1,7 @@
 // The whole page: the sentence above, the pieces at the left, the current view in the middle, the story at the right.
 import type { ComponentChild } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useApp, useCurrentInView, useDark } from "./hooks";
+import { useApp, useCurrentInView, useDark, useOneTabStop } from "./hooks";
 import { handleKey, KEYS } from "./keyboard";
 import { rememberPlace, TABS, zoomOut } from "./navigation";
 import { makeAddress } from "./permalink";
@@ -71,10 +71,10 @@ export function Page() {
           <Scrubber manifest={manifest} />
           <ViewTabs />
           <div class={app.story.value === null ? "columns" : "columns with-story"}>
-            <PieceColumn manifest={manifest} />
             <main class="centre" aria-label="What you look at" tabIndex={-1}>
               <CurrentView key={place.view === "beam" ? place.view : manifest.id} />
             </main>
+            <PieceColumn manifest={manifest} />
             <aside class="story" aria-label="The story">
               <StoryView />
             </aside>
@@ -151,6 +151,7 @@ function ViewTabs() {
   const { view: current } = app.place.value;
   const isInside = current === "block" || current === "head" || current === "cell";
   const tabs = useCurrentInView<HTMLElement>(current);
+  useOneTabStop(tabs);
   return (
     <nav ref={tabs} class="tabs" aria-label="Pictures">
       {TABS.map(([view, name], i) => (

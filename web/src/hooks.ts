@@ -69,6 +69,34 @@ export function getActiveElement(element: Element): Element | null {
   return root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
 }
 
+/** Makes a row of controls one stop of the Tab key: arrow keys, Home and End go from one to the next. */
+export function useOneTabStop<E extends HTMLElement>(row: RefObject<E | null>): void {
+  useLayoutEffect(() => {
+    const box = row.current;
+    if (!box) return;
+    const list = () => [...box.querySelectorAll<HTMLButtonElement>("button:not(:disabled)")];
+    const makeReachable = (reachable: HTMLElement | undefined) => {
+      for (const control of list()) control.tabIndex = control === reachable ? 0 : -1;
+    };
+    const active = getActiveElement(box);
+    const focused = list().find((control) => control === active);
+    makeReachable(focused ?? list().find((control) => control.matches("[aria-current]:not([aria-current=false]), [aria-pressed=true]")) ?? list()[0]);
+    const onKeyDown = (event: KeyboardEvent) => {
+      const controls = list();
+      const place = controls.findIndex((control) => control === event.target);
+      const next = { ArrowRight: place + 1, ArrowDown: place + 1, ArrowLeft: place - 1, ArrowUp: place - 1, Home: 0, End: controls.length - 1 }[event.key];
+      if (place < 0 || next === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+      const control = controls[Math.min(controls.length - 1, Math.max(0, next))];
+      makeReachable(control);
+      control?.focus();
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    box.addEventListener("keydown", onKeyDown);
+    return () => box.removeEventListener("keydown", onKeyDown);
+  });
+}
+
 /** Scrolls a row of controls sideways until the current one is in view, again whenever `current` changes. */
 export function useCurrentInView<E extends HTMLElement>(current: unknown): RefObject<E | null> {
   const row = useRef<E>(null);

@@ -20,7 +20,7 @@ interface PageHandles {
 export const KEYS: Key[] = [
   { keys: ["/"], shown: "/", meaning: "write a sentence", run: (_, page) => page.focusSentence() },
   { keys: [], shown: "Tab", meaning: "go to the next matrix or control" },
-  { keys: [], shown: "← → ↑ ↓", meaning: "move to another cell of a matrix" },
+  { keys: [], shown: "← → ↑ ↓", meaning: "move to another cell of a matrix, or control of a row" },
   { keys: ["ArrowLeft"], shown: "←", meaning: "previous number of a vector, where one number is open", run: (app) => moveCell(app, -1) },
   { keys: ["ArrowRight"], shown: "→", meaning: "next number of a vector, where one number is open", run: (app) => moveCell(app, 1) },
   { keys: [], shown: "Enter", meaning: "open a block, a head, or the computation of a number" },

@@ -35,7 +35,7 @@ export function power(base: Formula, exponent: Formula): JSX.Element {
 export function display(...lines: Formula[]): JSX.Element {
   return h(
     "div",
-    { class: "formula" },
+    { class: "formula", tabIndex: 0, role: "group", "aria-label": "formula" }, // it may scroll sideways
     lines.map((formula) => h("math", { display: "block" }, line(formula))),
   );
 }

@@ -306,9 +306,7 @@ export function NumberTable({ label, caption, columns, rows }: NumberTableProps)
       {caption && <caption class="quiet">{caption}</caption>}
       <thead>
         <tr>
-          {columns.map((column) => (
-            <th scope="col">{column}</th>
-          ))}
+          {columns.map((column) => (column ? <th scope="col">{column}</th> : <td />))}
         </tr>
       </thead>
       <tbody>

@@ -1,7 +1,7 @@
 // The sentence and its translation: the bar on top with the form, the steps of decoding, and the column of pieces.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatShort } from "./format";
-import { getActiveElement, useApp, useCurrentInView, usePainter } from "./hooks";
+import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
 import { Piece, SPACE } from "./parts";
@@ -25,6 +25,8 @@ const THEMES: Record<Theme, { next: Theme; label: string }> = {
 export function TopBar(props: { onHelp: () => void }) {
   const app = useApp();
   const { mode, theme, manifest, hidden } = app;
+  const controls = useRef<HTMLDivElement>(null);
+  useOneTabStop(controls);
   const languages = manifest.value?.languages;
   return (
     <header class="topbar">
@@ -38,7 +40,7 @@ export function TopBar(props: { onHelp: () => void }) {
         ) : null}
       </div>
       {app.source.act ? <SentenceForm /> : <p class="asked">{manifest.value?.source.text}</p>}
-      <div class="controls">
+      <div ref={controls} class="controls" role="toolbar" aria-label="How the page is shown">
         <div class="switch" role="group" aria-label="Mode">
           {MODES.map(([value, name]) => (
             <button type="button" key={value} aria-pressed={mode.value === value} onClick={() => setMode(app, value)}>
@@ -80,7 +82,7 @@ function SentenceForm() {
     // On a telephone the focus would bring up a keyboard over half of the page.
     if (app.host === "page" && !location.hash && matchMedia("(pointer: fine)").matches) box.current?.focus();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!manifest) return;
     setBeam(Number(manifest.run.search.beam));
     if (isTyping.current) return;
@@ -173,13 +175,15 @@ function RareWords(props: { text: string }) {
 export function ExampleRow() {
   const app = useApp();
   const examples = app.examples.value;
+  const list = useRef<HTMLUListElement>(null);
+  useOneTabStop(list);
   if (!examples || (!examples.sentences.length && describeTraining(examples) === "")) return null;
   const current = app.manifest.value?.sentence;
   return (
     <section class="examples" aria-label="Examples">
       <p class="quiet">{describeTraining(examples)}</p>
       {examples.sentences.length > 0 && (
-        <ul>
+        <ul ref={list}>
           {examples.sentences.map((sentence) => (
             <li key={sentence}>
               <button
@@ -222,6 +226,8 @@ export function Scrubber(props: { manifest: Manifest }) {
   const stepRow = useCurrentInView<HTMLOListElement>(`${manifest.id} ${currentStep}`);
   const heading = useRef<HTMLParagraphElement>(null);
   const stepText = useRef<HTMLSpanElement>(null);
+  const stepControls = useRef<HTMLDivElement>(null);
+  useOneTabStop(stepControls);
   const texts = splitByPiece(manifest);
   useGrowth(stepText, ".step-writes");
   usePainter(heading, (frame) => texts && heading.current && paintWritten([...heading.current.children], frame));
@@ -239,7 +245,7 @@ export function Scrubber(props: { manifest: Manifest }) {
           </button>
         ) : null}
       </p>
-      <div class="steps" role="group" aria-label="Steps of decoding">
+      <div ref={stepControls} class="steps" role="toolbar" aria-label="Steps of decoding">
         <div class="step-buttons">
           <button type="button" class="button icon" aria-label="First step" onClick={() => moveStep(app, -steps.length)}>
             |‹
@@ -284,7 +290,10 @@ export function Scrubber(props: { manifest: Manifest }) {
                   <b>
                     <Piece text={step.chosen.piece} />
                   </b>
-                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
+                  {hidden ? null : ` (${formatShort(step.chosen.prob)})`}{" "}
+                  <button type="button" class="link" onClick={() => app.goTo({ view: "output" })}>
+                    why?
+                  </button>
                 </span>
               </>
             ) : null}
@@ -322,8 +331,10 @@ function describeScore(manifest: Manifest, hidden: boolean): string {
 export function PieceColumn(props: { manifest: Manifest }) {
   const app = useApp();
   const { source, inputs } = props.manifest;
+  const column = useRef<HTMLElement>(null);
+  useOneTabStop(column);
   return (
-    <aside class="side" aria-label="Pieces">
+    <aside ref={column} class="side" aria-label="Pieces">
       <Pieces title="Source" dim="S" pieces={source.pieces} unknown={source.unknown} />
       <Pieces title="Input of the decoder" dim="T" pieces={inputs.pieces} current={app.step.value} />
       <p class="quiet hint">The decoder reads BOS, the start token, and then the pieces already written.</p>

@@ -132,7 +132,7 @@ function FullSheet(props: SheetProps) {
         {props.note ? <span class="quiet">{props.note}</span> : null}
         <Legend scale={props.scale} masked={props.masked !== undefined} />
       </figcaption>
-      <div ref={frame} class="sheet-frame" style={{ maxHeight: `${props.maxHeight ?? 520}px` }} onScroll={draw}>
+      <div ref={frame} class="sheet-frame" style={{ maxHeight: `${visibleSize.height + (visibleSize.width < wholeSize.width ? SCROLL_BAR : 0)}px` }} onScroll={draw}>
         <div class="sheet-space" style={{ width: `${wholeSize.width}px`, height: `${wholeSize.height}px` }}>
           <canvas
             ref={canvas}
@@ -219,8 +219,15 @@ function computeSizes(props: SheetProps, layout: SheetLayout, room: number, maxH
   const height = layout.top + props.rows.size * layout.height + 2;
   return [
     { width, height },
-    { width: Math.min(width, Math.max(room, 40)), height: Math.min(height, maxHeight) },
+    { width: fitWhole(width, Math.max(room, 40), layout.left, layout.width), height: fitWhole(height, maxHeight, layout.top + 2, layout.height) },
   ] as const;
+}
+
+const SCROLL_BAR = 15; // pixels at most, beside the last whole row
+
+/** Fits a length into the room: whole if it can be, else with as many whole cells behind its header as there is room for. */
+export function fitWhole(length: number, room: number, header: number, cell: number): number {
+  return length <= room ? length : header + Math.max(1, Math.floor((room - header) / cell)) * cell;
 }
 
 /** Scrolls the frame until a cell is neither under a header nor beyond the edge. */

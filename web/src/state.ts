@@ -50,6 +50,8 @@ export interface Baseline {
   tensors: Map<string, Float32Array>;
 }
 
+const STUDY_PAUSE = 5000; // milliseconds until a server is asked again whether it has studied the heads
+
 /** Draws by the probabilities as they are. */
 export const PLAIN_DRAWING: Drawing = { temperature: 1, top_k: 0, top_p: 1, seed: 1 };
 
@@ -110,11 +112,17 @@ export class App {
     this.player.stop();
     this.manifest.value = next;
     this.notice.value = null;
-    if (isOtherModel || !this.headStudy.value)
-      this.fetchAnswer("heads", {}).then(
-        (answer) => (this.headStudy.value = answer),
-        (error) => (this.headStudy.value = { study: null, says: describeError(error) }),
-      );
+    if (isOtherModel || !this.headStudy.value) void this.loadHeadStudy(next.model.sha256);
+  }
+
+  /** Loads what is known of the model's heads; while a server still studies them, asks again from time to time. */
+  private async loadHeadStudy(model: string): Promise<void> {
+    const answer = await this.fetchAnswer("heads", {}).catch((error): HeadStudyAnswer => ({ study: null, says: describeError(error) }));
+    if (this.manifest.value?.model.sha256 !== model) return;
+    this.headStudy.value = answer;
+    if (!answer.pending) return;
+    this.cache.forgetAnswer("heads", {});
+    setTimeout(() => this.manifest.value?.model.sha256 === model && void this.loadHeadStudy(model), STUDY_PAUSE);
   }
 
   /** Translates the first of the server's examples, so that the page is never empty; stays empty where there is none. */

@@ -84,6 +84,7 @@ export const STORY_TEXTS = {
     const { best, width } = await findStrongestKey(manifest, encoderSelf, reader.piece, reader);
     const product = (await readRow(manifest, encoderSelf.products, reader.piece, reader))[best] ?? NaN;
     const score = (await readRow(manifest, encoderSelf.scores, reader.piece, reader))[best] ?? NaN;
+    if (findTensorRow(manifest, encoderSelf.scores)?.edited) return richText`In this run nothing is divided by √${formatCount(width)}: ${product} stays ${score}. A sum of ${formatCount(width)} products is large simply because it is long, and softmax of large numbers gives nearly all weight to one piece.`;
     return richText`${product} / √${formatCount(width)} = ${score}. A sum of ${formatCount(width)} products is large simply because it is long; divided by √${formatCount(width)}, it stays in a range where softmax still gives weight to several pieces.`;
   },
 
@@ -95,6 +96,7 @@ export const STORY_TEXTS = {
     const pieces = listLabels(manifest, decoderSelf.queryDim);
     const n = pieces.length;
     const allowed = Array.from(await readValues(decoderSelf.allowed)).slice(step * n, (step + 1) * n);
+    if (findTensorRow(manifest, decoderSelf.allowed)?.edited) return richText`In this run there is no mask: ${quotePiece(pieces[step])}, at position ${step}, attends to all ${formatQuantity(n, "piece")}, also to those that it should predict. The model never learned to read them.`;
     const readable = allowed.filter((value) => value !== 0).length;
     const readText = step === 0 ? "only itself, because nothing comes before it" : `itself and the ${formatQuantity(readable - 1, "piece")} before it`;
     const maskedText = n - readable === 0 ? "nothing comes after it yet" : `the ${formatQuantity(n - readable, "piece")} after it get weight 0`;

@@ -104,6 +104,11 @@ export class TraceCache {
     return request;
   }
 
+  /** Forgets an answer that will change. */
+  forgetAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): void {
+    this.answers.delete(`${verb} ${JSON.stringify(args)}`);
+  }
+
   private async requestAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Answer<V> {
     const saved = findFileAnswer(this.manifest, verb, args);
     if (saved) return saved;

@@ -340,6 +340,7 @@ export interface HeadStudy {
 export interface HeadStudyAnswer {
   study: HeadStudy | null;
   says: string | null;
+  pending?: boolean; // it is under way: ask again
 }
 
 /** Acts: what can be asked of a trace that lives in Python. */

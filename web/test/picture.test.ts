@@ -19,6 +19,7 @@ import {
 import { escapeXml, makeDrawing, type Panel, VECTOR_CELLS, writeSvg } from "../src/drawing";
 import { formatExact, formatShort } from "../src/format";
 import { describeCell, findMask, makePicture } from "../src/picture";
+import { fitWhole } from "../src/sheet";
 import { findCell, findHeader, layOutSheet, type SheetView } from "../src/sheet_painting";
 import { countCells, makeManifest, makeRow, TENSORS } from "./small_trace";
 
@@ -310,4 +311,10 @@ test("no text breaks out of a picture", () => {
   const svg = writeSvg(makeDrawing(makePanel(2, 2, { rows: { dim: "T", size: 2, labels }, cols: { dim: "S", size: 2, labels } })), refuseBitmap);
   assert.ok(!svg.includes("<script"));
   assert.equal(escapeXml("a\u0000\u0001b & <c>"), "ab &amp; &lt;c&gt;");
+});
+
+test("a sheet that is too large for its room ends with a whole row, and one that fits is whole", () => {
+  assert.equal(fitWhole(500, 520, 20, 17), 500);
+  assert.equal(fitWhole(900, 520, 20, 17), 20 + 29 * 17);
+  assert.equal(fitWhole(900, 25, 20, 17), 37); // never less than one row
 });

@@ -9,7 +9,7 @@ import typer
 
 from pellucid.cli.files import json_line, name_file_in_errors, read_sentences, show_progress, write_lines
 from pellucid.cli.options import ENGINE, JSON, PRECISIONS, search_default, search_option
-from pellucid.store.atomic import atomic_file
+from pellucid.store.atomic import write_text_whole
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es
@@ -82,8 +82,7 @@ def run(
             lowercase=lowercase,
         )
     if html:
-        with atomic_file(html) as write:
-            write(comparison_as_html(comparison).encode())
+        write_text_whole(html, comparison_as_html(comparison))
     write_lines([json_line(comparison.to_json())] if json else comparison_as_text(comparison))
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
-from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.data.tokenizer import BOS, EOS, Tokenizer
 from pellucid.decode.request import Links
+from pellucid.decode.torch_engine import pad_sentences
 from pellucid.model import Transformer
 
 SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")
@@ -130,18 +130,13 @@ def cross_norms(
     assert not model.training  # dropout would change the attention
     device = next(model.parameters()).device
     # The row that reads the token before a piece writes that piece.
-    decoder_inputs = _pad_ids([[BOS, *target[:-1]] for target in targets], device)
+    decoder_inputs = pad_sentences([[BOS, *target[:-1]] for target in targets], device)
     outputs = {
         f"decoder.{n}.cross.": layer.get_parameter("cross.output.weight") for n, layer in enumerate(model.decoder)
     }
     watch = _CrossNorms(outputs, measure or contribution_norms, {})
-    model.decode(decoder_inputs, model.encode(_pad_ids(sources, device)), watch=watch)
+    model.decode(decoder_inputs, model.encode(pad_sentences(list(sources), device)), watch=watch)
     return torch.stack(list(watch.norms.values()))
-
-
-def _pad_ids(rows: Sequence[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
-    """Return the sentences as one tensor, a row each, padded to the longest."""
-    return pad_sequence([torch.tensor(ids) for ids in rows], batch_first=True, padding_value=PAD).to(device)
 
 
 def strip_eos(ids: list[int]) -> list[int]:

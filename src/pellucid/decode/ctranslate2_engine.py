@@ -133,14 +133,15 @@ class CTranslate2Engine:
             )
 
         def finish() -> list[list[Hypothesis]]:
-            # Who stops a search must not wait for batches that others submitted before: looked at every 2 ms.
+            # Who stops a search must not wait for batches that others submitted before it.
             checks = {request.check_wanted for request in requests} - {continue_always}
-            while checks:
-                for check_wanted in checks:
-                    check_wanted()
-                if all(answer.done() for answer in answers.values()):
-                    break
-                sleep(0.002)
+            for answer in answers.values() if checks else ():
+                while not answer.done():
+                    for check_wanted in checks:
+                        check_wanted()
+                    sleep(0.002)
+            for check_wanted in checks:
+                check_wanted()
             decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
             if self.can_truncate(config):
                 # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.
@@ -180,7 +181,12 @@ class CTranslate2Engine:
         names = self.source_names
         return self.translator.translate_batch(
             [[names[i] for i in source] for source in sources],
-            **query.as_options(),
+            beam_size=query.width,
+            num_hypotheses=query.ended,
+            patience=query.ended / query.width,
+            length_penalty=query.exponent,
+            max_decoding_length=query.limit,
+            return_scores=query.scores,
             asynchronous=True,
             no_repeat_ngram_size=no_repeat,
             max_batch_size=len(sources),
@@ -309,17 +315,6 @@ class CTranslate2Query:
         # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search` stops. The exponent
         # drops the longest, which are those of later steps; it is as large as float32 allows, and whole, to be exact.
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
-
-    def as_options(self) -> dict[str, Any]:
-        """Return the query as keyword arguments of CTranslate2."""
-        return {
-            "beam_size": self.width,
-            "num_hypotheses": self.ended,
-            "patience": self.ended / self.width,
-            "length_penalty": self.exponent,
-            "max_decoding_length": self.limit,
-            "return_scores": self.scores,
-        }
 
 
 def rank_like_beam_search(

@@ -27,22 +27,6 @@ The second result is the margin of each choice: how near another token came.
 """
 
 
-def greedy_search(
-    step: Step,
-    state: SearchState,
-    limits: Int[Tensor, " B"],
-    *,
-    length_penalty: float,
-    rules: Sequence[Rule] = (forbidden_rule(),),
-    observe: StepObserver | None = None,
-) -> list[list[Hypothesis]]:
-    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included; a tie goes to the lower id.
-
-    The length penalty changes only the score that is reported.
-    """
-    return follow_choices(step, state, limits, choose_likeliest, length_penalty, rules, observe)
-
-
 def choose_likeliest(
     log_probs: Float[Tensor, "R V"], sentences: Int[Tensor, " R"], position: int
 ) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"]]:
@@ -51,16 +35,20 @@ def choose_likeliest(
     return tokens[:, 0], values[:, 0] - values[:, 1]
 
 
-def follow_choices(
+def greedy_search(
     step: Step,
     state: SearchState,
     limits: Int[Tensor, " B"],
-    choose: ChoosePiece,
+    *,
     length_penalty: float,
-    rules: Sequence[Rule],
+    rules: Sequence[Rule] = (forbidden_rule(),),
+    choose: ChoosePiece = choose_likeliest,
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
-    """Write one hypothesis for each sentence with the tokens that `choose` picks."""
+    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included; a tie goes to the lower id.
+
+    The length penalty changes only the score that is reported. Sampling is this search with another `choose`.
+    """
     sentences = torch.arange(len(limits), device=limits.device)
     last_tokens = torch.full_like(sentences, BOS)
     # BOS is no part of a hypothesis: `tokens` starts with no column, and grows by one a step.

@@ -15,7 +15,10 @@ from pellucid.model.bfloat16 import has_native_bfloat16
 from pellucid.model.dropout import Dropout
 
 LARGE = 2**16
-"""Numbers in a matrix from which the packed product is the quicker one: it takes 15 microseconds to begin."""
+"""Numbers in a matrix from which packing it pays: the packed product takes 15 to 60 microseconds to begin."""
+
+ENOUGH = 10**6
+"""Multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)."""
 
 NO_DROPOUT = nn.Identity()
 """Part that takes the place of dropout in a copy, which is for inference only: a sixth of the copying is saved."""
@@ -30,7 +33,10 @@ class PackedWeight(Tensor):
     (benchmarks/results/translate.md). For everything else it is the plain matrix.
     """
 
+    plain: Tensor
     packed: Tensor | None
+    least_rows: int
+    """Rows from which the packed product is the quicker one."""
     parts: dict[tuple[int | None, ...], Tensor]
 
     @classmethod
@@ -47,13 +53,10 @@ class PackedWeight(Tensor):
 
     def project(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Return x W^T + b; shapes as for `F.linear`."""
+        if x.numel() < self.least_rows * x.shape[-1]:
+            return F.linear(x, self.plain, bias)
         # The operator is quickest with a matrix of rows: of a batch of sequences it makes one itself, more slowly.
         rows = x.reshape(-1, x.shape[-1])
-        # One row is the product of a matrix and a vector, which has nothing to gain from packing: with the plain matrix
-        # a greedy search of one sentence takes four fifths of the time (benchmarks/results/one-model.md).
-        if len(rows) == 1 and x.dtype == torch.float32:
-            with torch._C.DisableTorchFunctionSubclass():
-                return F.linear(x, self, bias)
         packed = self.pack() if self.packed is None else self.packed
         return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "").view(*x.shape[:-1], -1)
 
@@ -62,14 +65,14 @@ class PackedWeight(Tensor):
         with _packing:  # batches on several threads would each make one
             packed = self.packed
             if packed is None:
-                packed = self.packed = torch.ops.mkldnn._reorder_linear_weight(self.as_subclass(Tensor))
+                packed = self.packed = torch.ops.mkldnn._reorder_linear_weight(self.plain)
         return packed
 
     def take_rows(self, rows: slice) -> Tensor:
         """Return some rows, packed by themselves: cross-attention uses one third of its matrix at each step."""
         key = rows.start, rows.stop, rows.step
         if key not in self.parts:
-            self.parts[key] = pack_weight(self.as_subclass(Tensor)[rows])
+            self.parts[key] = pack_weight(self.plain[rows])
         return self.parts[key]
 
 
@@ -78,7 +81,9 @@ def pack_weight(weight: Tensor) -> Tensor:
     if not can_pack(weight):
         return weight
     matrix = weight.detach().as_subclass(PackedWeight)
-    matrix.packed, matrix.parts = None, {}
+    matrix.plain, matrix.packed, matrix.parts = weight.detach(), None, {}
+    # One row is the product of a matrix and a vector, which has nothing to gain from packing.
+    matrix.least_rows = max(2, ENOUGH // weight.numel()) if weight.dtype == torch.float32 else 1
     return matrix
 
 
@@ -155,13 +160,23 @@ def can_call_directly(module: nn.Module) -> bool:
 
 @cache
 def called_directly(kind: type[nn.Module], is_packed: bool) -> type[nn.Module]:
-    """Return a subclass that differs in one thing: a call is `forward`, or for a linear layer the packed product."""
-    # A linear layer need not take the way through `__torch_function__`, which costs as much as a small product.
-    call = multiply_packed if is_packed and kind.forward is nn.Linear.forward else kind.forward
+    """Return a subclass that differs in one thing: a call is `forward`, or what `forward` itself would call at last."""
+    call = kind.forward
+    if is_packed and call is nn.Linear.forward:
+        call = multiply_packed
+    elif call is nn.LayerNorm.forward:
+        call = normalize
     return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
 
 
 def multiply_packed(linear: nn.Linear, x: Tensor) -> Tensor:
     """Return x W^T + b for a linear layer whose weight is packed."""
+    # Without the way through `__torch_function__`, which costs as much as a small product.
     weight: Any = linear.weight
     return weight.project(x, linear.bias)
+
+
+def normalize(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    """Return what a LayerNorm makes of x."""
+    # Without `F.layer_norm`, whose checks take a third of the time for the few rows of a step.
+    return torch.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.decode.greedy import follow_choices
+from pellucid.decode.greedy import greedy_search
 from pellucid.decode.request import Hypothesis
 from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule, rank_hypotheses, stable_topk
 
@@ -39,9 +39,8 @@ def sample_search(
         # A draw has no runner-up, so its margin is infinite: no sample is searched again as a close call.
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
-    hypotheses = follow_choices(
-        step, state, limits[rows], choose, length_penalty, [_rule_for_draws(r, copies) for r in rules]
-    )
+    rules = [_rule_for_draws(rule, copies) for rule in rules]
+    hypotheses = greedy_search(step, state, limits[rows], length_penalty=length_penalty, rules=rules, choose=choose)
     by_sentence = [
         [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]
         for i in range(0, len(hypotheses), copies)

@@ -163,9 +163,16 @@ class Translator:
         for i, hypotheses in zip(fitting, self.search_once([segments[i] for i in fitting], config), strict=True):
             results[i] = SearchResult(hypotheses) if hypotheses else self.explain_failure(segments[i])
         repeating = [i for i in fitting if _needs_retry(segments[i], results[i].hypotheses, config)]
-        second = self.search_once([_forbid_repeats(segments[i]) for i in repeating], config)
-        for i, hypotheses in zip(repeating, second, strict=True):
-            results[i] = _choose_retried(results[i], hypotheses)
+        # Searched once more, under a rule that forbids repeats.
+        changed = [replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM) for i in repeating]
+        retried = [replace(segments[i], request=request) for i, request in zip(repeating, changed, strict=True)]
+        for i, hypotheses in zip(repeating, self.search_once(retried, config), strict=True):
+            # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
+            if not hypotheses or has_repetition(hypotheses[0].tokens):
+                results[i] = replace(results[i], notes=("repeats itself",))
+            else:
+                note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
+                results[i] = SearchResult(hypotheses, notes=(note,))
         return results
 
     def explain_missing_room(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[str]:
@@ -424,19 +431,6 @@ def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: Sea
         and has_repetition(hypotheses[0].tokens)
         and not has_repetition(segment.request.source)
     )
-
-
-def _forbid_repeats(segment: Segment) -> Segment:
-    """Return the segment with a request that forbids repeated n-grams."""
-    return replace(segment, request=replace(segment.request, no_repeat=NO_REPEAT_NGRAM))
-
-
-def _choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
-    """Return what the second search found, or the first result, with a note, where the second is no better."""
-    # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
-    if not second or has_repetition(second[0].tokens):
-        return replace(first, notes=("repeats itself",))
-    return SearchResult(second, notes=(f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice",))
 
 
 LONGEST_BLOCK = 16

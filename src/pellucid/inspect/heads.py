@@ -5,7 +5,9 @@ Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,10 +18,20 @@ from pellucid.decode.alignment import Links, align_sentences
 from pellucid.decode.translate import inference_only
 from pellucid.inspect import importance, pattern_measures, roles
 from pellucid.inspect.importance import Head, LossChange, ScoreCurve
-from pellucid.inspect.pattern_measures import OFFSETS, BatchSide, MeasureSums, StudyBatch, StudyPairs, study_batches
+from pellucid.inspect.pattern_measures import (
+    OFFSETS,
+    BatchSide,
+    MeasureSums,
+    StudyBatch,
+    StudyPairs,
+    encode_study_pairs,
+    study_batches,
+)
 from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare, RelationCounts
 from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import Bundle
 from pellucid.trace.edits import attention_names
+from pellucid.trace.facts import model_facts
 from pellucid.trace.record import Record
 
 OnProgress = Callable[[], object]
@@ -258,6 +270,43 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
             "normalised": importance.spearman_correlation(ablation_values, normalised),
         },
     )
+
+
+def study_heads_of(
+    bundle: Bundle, sources: Sequence[str], targets: Sequence[str], on_progress: OnProgress = lambda: None
+) -> dict[str, Any]:
+    """Return roles and importance of every head of a model, measured on these pairs, as the page reads them."""
+    pairs = encode_study_pairs(bundle.tokenizer, bundle.model.config, sources, targets)
+    patterns = study_patterns(bundle.model, bundle.tokenizer, pairs, None, on_progress)
+    measured = measure_importance(bundle.model, pairs, on_progress)
+    return badges_object(bundle, measured, award_badges(patterns), len(pairs))
+
+
+def badges_object(
+    bundle: Bundle, measured: HeadImportance, badges: Mapping[Head, Sequence[Badge]], pairs: int
+) -> dict[str, Any]:
+    """Return roles and importance of every head as the page reads them, with the hash of the weights that were used."""
+    facts = model_facts(bundle)
+    heads = zip(importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True)
+    return {
+        "format": roles.FORMAT,
+        "model": facts.name,
+        "sha256": facts.sha256,
+        "pairs": pairs,
+        "loss": measured.loss,
+        "rules": dict(roles.RULES),
+        "heads": [
+            {
+                "attention": head.attention,
+                "head": head.number,
+                "badges": [asdict(badge) for badge in badges[head]],
+                "silent": change.value,
+                "error": change.error if isfinite(change.error) else None,
+                "gradient": gradient,
+            }
+            for head, change, gradient in heads
+        ],
+    }
 
 
 def loss_curves(

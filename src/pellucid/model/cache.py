@@ -112,12 +112,14 @@ class Cache:
             return query_ids, causal_mask(query_ids, self._key_ids) if steps > 1 else None
         if self._ancestors is None:
             self._ancestors = position_ids.new_ones(sentences, width, older, dtype=torch.bool)
-        # Among the new tokens, each may read those before it in its own hypothesis: (W T W T), then (W*T W*T).
-        same = torch.eye(width, dtype=torch.bool, device=position_ids.device)[:, None, :, None]
-        among_new = (same & causal_mask(position_ids, position_ids)[0, 0][None, :, None, :]).reshape(len(query_ids), -1)
-        allowed = torch.cat(
-            [self._ancestors.repeat_interleave(steps, dim=1), among_new.expand(sentences, -1, -1)], dim=2
-        )
+        # Among the new tokens, each may read those before it in its own hypothesis.
+        among_new = torch.eye(width, dtype=torch.bool, device=position_ids.device)
+        ancestors = self._ancestors
+        if steps > 1:  # (W T W T), then (W*T W*T); not in a search, where these operations would be part of each step
+            causal = causal_mask(position_ids, position_ids)[0, 0][None, :, None, :]
+            among_new = (among_new[:, None, :, None] & causal).reshape(len(query_ids), -1)
+            ancestors = ancestors.repeat_interleave(steps, dim=1)
+        allowed = torch.cat([ancestors, among_new.expand(sentences, -1, -1)], dim=2)
         # What the last new token of a hypothesis reads is what the hypothesis descends from.
         self._ancestors = allowed[:, steps - 1 :: steps]
         return query_ids, allowed[:, None]

@@ -108,45 +108,37 @@ def _attention_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Itera
     # Cross-attention is never rotated: source and target positions have no distance to each other.
     rotated = ", turned by position" if c.positions == "rotary" and not cross else ""
     biased = not cross and adds_bias(c.positions)
+    allowed = ("1 1 T T", "each position reads itself and earlier ones only", "key position <= query position")
     if prefix.startswith("encoder") or cross:
-        allowed = TensorRow(
-            "allowed", "B 1 1 S", "which source positions hold a piece, not padding", "source pieces != padding"
-        )
-    else:
-        allowed = TensorRow(
-            "allowed",
-            "1 1 T T",
-            "each position reads itself and earlier ones only",
-            "key position <= query position",
-        )
-    for row in (
-        TensorRow("q", f"B H {position} E", "what each position looks for", f"{x} Wq + bq, split into heads{rotated}"),
-        TensorRow("k", f"B H {key} E", "what each position can be found by", f"{y} Wk + bk, split into heads{rotated}"),
-        TensorRow("v", f"B H {key} E", "what each position gives when it is read", f"{y} Wv + bv, split into heads"),
-        TensorRow("products", f"B H {position} {key}", "how well each query fits each key", "q k^T"),
-        *(
-            [TensorRow("position_bias", f"1 H {position} {key}", "what positions add to the scores", "by position")]
-            * biased
-        ),
-        TensorRow(
-            "scores",
-            f"B H {position} {key}",
+        allowed = ("B 1 1 S", "which source positions hold a piece, not padding", "source pieces != padding")
+    grid = f"B H {position} {key}"
+    rows = {
+        "q": (f"B H {position} E", "what each position looks for", f"{x} Wq + bq, split into heads{rotated}"),
+        "k": (f"B H {key} E", "what each position can be found by", f"{y} Wk + bk, split into heads{rotated}"),
+        "v": (f"B H {key} E", "what each position gives when it is read", f"{y} Wv + bv, split into heads"),
+        "products": (grid, "how well each query fits each key", "q k^T"),
+        "position_bias": (f"1 H {position} {key}", "what positions add to the scores", "by position"),
+        "scores": (
+            grid,
             "the products, divided so that the softmax is not too sharp",
             "products / sqrt(E) + position_bias" if biased else "products / sqrt(E)",
         ),
-        allowed,
-        TensorRow(
-            "pattern",
-            f"B H {position} {key}",
+        "allowed": allowed,
+        "pattern": (
+            grid,
             "how much each query position reads from each key position",
             "softmax of scores where allowed, 0 elsewhere",
         ),
-        TensorRow("head_output", f"B H {position} E", "what each head has read", "dropout(pattern) v"),
-        TensorRow(
-            "output", f"B {position} D", "what all heads together add", "head_output, heads side by side, times Wo + bo"
+        "head_output": (f"B H {position} E", "what each head has read", "dropout(pattern) v"),
+        "output": (
+            f"B {position} D",
+            "what all heads together add",
+            "head_output, heads side by side, times Wo + bo",
         ),
-    ):
-        yield TensorRow(f"{prefix}.{row.name}", row.dims, row.means, row.of)
+    }
+    for name, row in rows.items():
+        if biased or name != "position_bias":
+            yield TensorRow(f"{prefix}.{name}", *row)
 
 
 def _feed_forward_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Iterator[TensorRow]:

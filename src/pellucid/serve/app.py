@@ -59,7 +59,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # Nothing to start: the workers are threads that `Service` has already begun.
+        # The workers are threads that `Service` has already begun.
+        if service.head_study is not None:
+            service.head_study.start()
         yield
         await service.close()
 

@@ -13,12 +13,13 @@ from typing import Any, Generic, TypeVar
 from prometheus_client import Gauge
 from starlette.requests import Request
 
-from pellucid.api import Model
+from pellucid.api import Model, study_heads
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys, Metrics
+from pellucid.serve.head_study import PAIRS_STUDIED, BackgroundStudy, split_pairs
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.training_text import TrainingText
 from pellucid.trace.session import Trace, perform_act
@@ -63,6 +64,7 @@ class Service:
         self.trace_worker = Worker[Callable[[], Any], Any](
             lambda functions, check_wanted: [function() for function in functions], limits.waiting
         )
+        self.head_study = self._prepare_head_study()
         # Functions, read when the metrics are asked for: nothing has to be counted up and down.
         for name, meaning, value in (
             ("texts_waiting", "requests that wait to be translated", lambda: self.translation_worker.waiting_jobs),
@@ -71,6 +73,19 @@ class Service:
             ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
             Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
+
+    def _prepare_head_study(self) -> BackgroundStudy | None:
+        """Prepare a study of the heads on the dev text of the run; None without that text, or with a file of badges."""
+        pairs = self.training_text.read_dev_pairs(PAIRS_STUDIED)
+        directory = self.model.bundle.directory
+        if not pairs or directory.with_name(f"{directory.name}.heads.json").exists():
+            return None
+        sources, targets = split_pairs(pairs)
+        return BackgroundStudy(
+            lambda on_progress: study_heads(self.model, sources, targets, on_progress),
+            lambda: self.translation_worker.is_busy or self.trace_worker.is_busy,
+            len(pairs),
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -130,6 +145,8 @@ class Service:
 
     def act(self, trace: Trace, verb: str, arguments: Mapping[str, Any]) -> bytes:
         """Perform an act on a trace and return its result as JSON; a new trace is stored, its manifest returned."""
+        if verb == "heads" and self.head_study is not None:
+            return json.dumps(self.head_study.answer, ensure_ascii=False, allow_nan=False).encode()
         result = perform_act(trace, verb, arguments)
         if isinstance(result, dict):
             return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
@@ -150,7 +167,8 @@ class Service:
         """Finish what is under way, and take no more."""
         # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
         workers = (self.translation_worker, self.trace_worker)
-        await asyncio.gather(*(asyncio.to_thread(worker.close, DRAIN_SECONDS) for worker in workers))
+        closing = [worker.close for worker in workers] + ([self.head_study.close] if self.head_study else [])
+        await asyncio.gather(*(asyncio.to_thread(close, DRAIN_SECONDS) for close in closing))
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -227,6 +245,7 @@ class Worker(Generic[Question, Answer]):
         self._queue: deque[Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
+        self._working = False
         self._thread = Thread(target=self._run, name="pellucid-worker", daemon=True)
         self._thread.start()
 
@@ -235,6 +254,11 @@ class Worker(Generic[Question, Answer]):
         """Number of jobs that are not begun."""
         with self._changed:
             return sum(not job.answer.cancelled() for job in self._queue)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is under way or waits."""
+        return self._working or self.waiting_jobs > 0
 
     @property
     def alive(self) -> bool:
@@ -268,7 +292,11 @@ class Worker(Generic[Question, Answer]):
 
     def _run(self) -> None:
         while jobs := self._take_jobs():
-            self._do(jobs)
+            self._working = True
+            try:
+                self._do(jobs)
+            finally:
+                self._working = False
 
     def _take_jobs(self) -> list[Job[Question, Answer]]:
         # An empty list only after `close`: it ends the thread's loop.

@@ -37,6 +37,7 @@ class TrainingText:
     files: tuple[Path, ...] = ()
     pairs: int | None = None
     languages: tuple[str, str] | None = None
+    dev_target: Path | None = None
     _counts: list[Counter[str]] = field(default_factory=list, init=False, compare=False, repr=False)
     _counting: Lock = field(default_factory=Lock, init=False, compare=False, repr=False)
 
@@ -55,10 +56,22 @@ class TrainingText:
             dev_name = data.get("dev_source") or data.get("dev")
             dev_file = run_file.parent / dev_name if dev_name else next(iter(files), None)
             sides = data.get("source"), data.get("target")
+            dev_target_name = data.get("dev_target")
+            dev_target = run_file.parent / dev_target_name if dev_target_name else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # A model that was moved away from its run is served all the same; the page then offers no examples.
             return cls(pairs=pairs)
-        return cls(dev_file, files, pairs, languages_of_files(*sides))
+        return cls(dev_file, files, pairs, languages_of_files(*sides), dev_target)
+
+    def read_dev_pairs(self, count: int) -> list[tuple[str, str]]:
+        """Return the first pairs of the dev text, at most so many; none where one of its sides is missing."""
+        if self.dev_file is None or (self.dev_target is None and not holds_pairs(self.dev_file)):
+            return []
+        try:
+            pairs = read_valid_pairs(self.dev_file, self.dev_target, 10**9, SkippedPairs())
+            return [(source, target) for _, source, target in islice(pairs, count)]
+        except (OSError, ValueError):
+            return []
 
     def choose_examples(self) -> list[str]:
         """Choose sentences to try from the first lines of the dev text: its first, a short one, a question, others."""

@@ -76,6 +76,12 @@ def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
             new.unlink(missing_ok=True)
 
 
+def write_text_whole(path: str | Path, text: str) -> None:
+    """Write a text file atomically: after a crash it holds its old text or its new one."""
+    with atomic_file(path) as write:
+        write(text.encode())
+
+
 @contextmanager
 def atomic_directory(directory: str | Path, **manifest: Any) -> Iterator[Path]:
     """Give a temporary folder to write files into, and at the end put it at `directory`, with a manifest.

@@ -36,6 +36,10 @@ Arrays = Callable[[str], ndarray]
 """Function that returns an array by its name: a tensor of one sentence's run (without batch axis), or a parameter."""
 
 
+_BARS_SHOWN = 15
+"""Parts of an account that a notebook shows."""
+
+
 @dataclass(frozen=True)
 class AccountPart:
     """Contribution of one part of the decoder to a logit; `by_key` splits a head's over the positions it read."""
@@ -71,6 +75,20 @@ class LogitAccount:
         """Distance of the sum of the parts from the logit, relative to the largest of all these numbers."""
         largest = max(abs(self.logit), *(abs(part.value) for part in self.parts))
         return abs(self.sum - self.logit) / largest if largest else 0.0
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the parts as bars, the largest first."""
+        from pellucid.page.notebook import bars_table
+
+        parts = sorted(self.parts, key=lambda part: -abs(part.value))
+        beside = "" if self.other is None else f" minus that of {self.other.piece!r}"
+        rest = parts[_BARS_SHOWN:]
+        notes = [f"{len(rest)} smaller parts add {sum(part.value for part in rest):+.3f}"] if rest else []
+        return bars_table(
+            f"the logit of {self.piece!r}{beside} at step {self.step}: {self.logit:+.3f}",
+            [(part.name, part.value) for part in parts[:_BARS_SHOWN]],
+            [*notes, f"all {len(parts)} parts add up to {self.sum:+.3f}"],
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the account as the page reads it; `by_key` is left out where there is none."""

@@ -192,6 +192,32 @@ class Trace(TraceData):
         """
         return Trace(*load_trace(path))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
+        from pellucid.page.notebook import numbers_table, texts_table
+
+        steps = texts_table(
+            f"{self.source.text} → {self.target.text} (log-probability {self.log_prob:.3f})",
+            ["step", "reads", "writes", "probability", "the likeliest"],
+            [
+                (
+                    str(step.step + 1),
+                    step.input,
+                    step.chosen.piece,
+                    f"{step.chosen.prob:.3f}",
+                    ", ".join(f"{other.piece} {other.prob:.3f}" for other in step.top[:3]),
+                )
+                for step in self.steps
+            ],
+        )
+        name = f"decoder.{self.config.decoder_layers - 1}.cross.pattern"
+        if name not in self:
+            return steps
+        weights = self[name].values.mean(axis=0)
+        return steps + numbers_table(
+            f"{name}, averaged over its heads", self.inputs.pieces, self.source.pieces, weights
+        )
+
     def show(self) -> Any:
         """Return the page as a widget or frame for a notebook."""
         from pellucid.page.widget import show_in_notebook

@@ -182,6 +182,12 @@ class Named:
         """The length of each axis."""
         return self.values.shape
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table, or pictures side by side."""
+        from pellucid.page.notebook import tensor_html
+
+        return tensor_html(self.name, self.values, self.dims, self.labels)
+
     def at(self, **positions: int | str) -> "Named":
         """Select one position along each named axis: by index (0 first), or by a label that occurs once.
 

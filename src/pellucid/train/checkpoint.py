@@ -17,7 +17,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
-from pellucid.store.atomic import WriteFailed, atomic_file, explain_write_error, staging_paths
+from pellucid.store.atomic import WriteFailed, explain_write_error, staging_paths
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
 
@@ -185,25 +185,15 @@ def average_weights(directories: list[Path], into: Transformer) -> None:
             parameter.copy_(sums[name] / len(directories))
 
 
-def write_text_whole(path: Path, text: str) -> None:
-    """Write a text file atomically: after a crash it holds its old text or its new one."""
-    with atomic_file(path) as write:
-        write(text.encode())
-
-
 @contextmanager
 def explain_failed_write(path: Path, size: int) -> Iterator[None]:
     """Turn any error of writing `path`, which takes about `size` bytes, into WriteFailed with the free space."""
     try:
         yield
     except (OSError, SafetensorError) as error:
+        # The path itself may not be there yet; the nearest folder that is lies on the same disk.
+        free = shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free
         raise WriteFailed(
             f"{path} could not be written: {explain_write_error(error)} "
-            f"(it takes about {size / 1e6:,.1f} MB, {_free_disk_bytes(path) / 1e6:,.1f} MB are free there)"
+            f"(it takes about {size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free there)"
         ) from None
-
-
-def _free_disk_bytes(path: Path) -> int:
-    """Return the free bytes of the disk that `path` is to be written to."""
-    # The path itself may not be there yet; the nearest folder that is lies on the same disk.
-    return shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free

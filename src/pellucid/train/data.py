@@ -267,7 +267,12 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
     folder = Path(run.data.shards)
     manifest = read_shards_manifest(folder)
     problems = list(_explain_other_settings(run, tokenizer, manifest))
-    problems = problems or list(_explain_changed_texts(training_files(run.data), manifest["texts"]))
+    problems = problems or [
+        f"{path} has changed since"
+        for path, recorded in zip(training_files(run.data), manifest["texts"], strict=True)
+        # A missing file is no problem: the shards hold all of its pairs.
+        if path.exists() and has_changed(path, recorded)
+    ]
     if problems:
         raise ValueError(f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again")
     shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
@@ -311,9 +316,10 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     """Return the settings that the ids depend on; the weights of corpora are not among them."""
     dev_named = run.data.dev_source is not None or run.data.dev is not None
     # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
-    initial_tokenizer = (
-        {"tokenizer of model.start": _tokenizer_digest(tokenizer)} if tokenizer and run.model.start else {}
-    )
+    initial_tokenizer = {}
+    if tokenizer and run.model.start:
+        digest = hashlib.sha256(repr(_tokenizer_contents(tokenizer)).encode()).hexdigest()
+        initial_tokenizer = {"tokenizer of model.start": digest[:12]}
     return {
         "seed": run.seed,
         "data.max_characters": run.data.max_characters,
@@ -352,14 +358,6 @@ def describe_text_file(path: Path) -> dict[str, Any]:
     return {"path": str(path), "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file_sha256(path)}
 
 
-def _explain_changed_texts(files: list[Path], texts: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each file of text that has changed since the shards were made."""
-    for path, recorded in zip(files, texts, strict=True):
-        # A missing file is no problem: the shards hold all of its pairs.
-        if path.exists() and has_changed(path, recorded):
-            yield f"{path} has changed since"
-
-
 def has_changed(path: Path, recorded: dict[str, Any]) -> bool:
     """Whether a file has other bytes than `recorded`; one with the same size and time is not read again."""
     status = path.stat()
@@ -382,8 +380,3 @@ def _tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:
         [*tokenizer.source_names],
         [*tokenizer.target_names],
     )
-
-
-def _tokenizer_digest(tokenizer: Tokenizer) -> str:
-    """Return a fingerprint of a tokenizer, in 12 hexadecimal digits."""
-    return hashlib.sha256(repr(_tokenizer_contents(tokenizer)).encode()).hexdigest()[:12]

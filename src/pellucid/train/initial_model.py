@@ -34,11 +34,6 @@ class InitialModel:
     about: dict[str, Any]
     """Facts that the models of the run record of it: its name, the SHA-256 of its weights, and its training."""
 
-    def fill(self, model: Transformer) -> Transformer:
-        """Copy these weights into `model`, which has the same parameters and perhaps another dropout."""
-        model.load_state_dict(self.model.state_dict())
-        return model
-
 
 def open_initial_model(run: "RunConfig") -> InitialModel | None:
     """Read and check the model that `run` starts from; None for a run that starts from nothing.

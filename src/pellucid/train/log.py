@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
-from pellucid.store.atomic import WriteFailed, explain_write_error
-from pellucid.train.checkpoint import RunCounts, SinceReport, write_text_whole
+from pellucid.store.atomic import WriteFailed, explain_write_error, write_text_whole
+from pellucid.train.checkpoint import RunCounts, SinceReport
 from pellucid.train.evaluate import Evaluation
 from pellucid.train.update import UpdateResult
 

@@ -15,7 +15,7 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
-from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest
+from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest, write_text_whole
 from pellucid.store.directory import save_bundle
 from pellucid.train.checkpoint import (
     TrainState,
@@ -27,7 +27,6 @@ from pellucid.train.checkpoint import (
     prune_checkpoints,
     restore_state,
     save_state,
-    write_text_whole,
 )
 from pellucid.train.config import RunConfig
 from pellucid.train.data import CorpusAccount, TrainingData, read_data
@@ -268,10 +267,10 @@ def begin_run(
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    read, trained = sum(account.read for account in data.accounts), len(data.encoded)
     summary = (
-        f"{_describe_pair_counts(sum(account.read for account in data.accounts), len(data.encoded))}; "
-        f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
+        f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
+        f"{data.tokenizer.target_vocabulary:,} pieces, {state.parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
     for note in (*origin, *data.notes, *setup.dev.notes, summary):
@@ -299,7 +298,7 @@ def _initialise_weights(
     """Change the weights of a new model to those of the initial model, or its embeddings; return notes about them."""
     from_text = run.train.initial_embeddings == "text"
     if initial:
-        initial.fill(model)
+        model.load_state_dict(initial.model.state_dict())  # the same parameters, perhaps with another dropout
         notes = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"]
         if from_text:
             notes.append("train.initial_embeddings = text is for new models; this one keeps the embeddings it has")
@@ -313,15 +312,6 @@ def _initialise_weights(
         ]
     fill_embeddings_from_text(model, data.encoded, run.seed, workers)
     return []
-
-
-def _describe_pair_counts(read: int, trained: int) -> str:
-    """Say how many pairs were read, and how many of them the run trains on.
-
-    >>> _describe_pair_counts(29_000, 29_000)
-    '29,000 pairs read, all of them to train on'
-    """
-    return f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on"
 
 
 def resume_run(

@@ -21,20 +21,19 @@ from typing import Any
 import numpy as np
 
 from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
-from pellucid.data.corpus import side_files as sides_of
 from pellucid.data.shards import join_parts, write_part
 from pellucid.data.stream import encode_pairs_or_none, id_type
 from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.store.atomic import (
     MANIFEST,
     WriteFailed,
-    atomic_file,
     explain_write_error,
     is_failed_write,
     read_json,
     replace_directory,
     verify_directory,
     write_manifest,
+    write_text_whole,
 )
 from pellucid.train import data
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
@@ -60,6 +59,9 @@ from pellucid.train.process import catch_signals, remove_empty
 
 Say = Callable[[str], None]
 """Function that shows a message to the user."""
+
+PAIRS_PER_PART = 20_000
+"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
 
 
 @dataclass
@@ -102,23 +104,21 @@ def _learn_from_text(
         dev_pairs = zip(dev.sources, dev.targets, strict=True)
         lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in dev_pairs)
         (folder / DEV_FILE).write_text("".join(lines), encoding="utf-8")
-    _write_json_file(
-        folder / "facts.json",
-        {
-            "corpora": [
-                {
-                    "pairs": corpus_facts.pairs,
-                    "fingerprint": corpus_facts.digest.hexdigest(),
-                    "left_out": dict(corpus_facts.skipped.counts),
-                }
-                for corpus_facts in facts
-            ],
-            "notes": [*notes, *tokenizer.notes],
-            "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
-            "drawn": dev is not None
-            or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
-        },
-    )
+    written = {
+        "corpora": [
+            {
+                "pairs": corpus_facts.pairs,
+                "fingerprint": corpus_facts.digest.hexdigest(),
+                "left_out": dict(corpus_facts.skipped.counts),
+            }
+            for corpus_facts in facts
+        ],
+        "notes": [*notes, *tokenizer.notes],
+        "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
+        "drawn": dev is not None
+        or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
+    }
+    write_text_whole(folder / "facts.json", f"{json.dumps(written)}\n")
     # From the file, so that a first call returns just what a resumed one does.
     return tokenizer, read_json(folder / "facts.json")
 
@@ -169,16 +169,6 @@ def count_training_pairs(data: DataConfig, seed: int) -> int:
     return sum(1 for corpus in data.corpora for _ in _training_pairs(corpus, data, dev, SkippedPairs()))
 
 
-def _write_json_file(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON file atomically."""
-    with atomic_file(path) as write:
-        write(f"{json.dumps(value)}\n".encode())
-
-
-PAIRS_PER_PART = 20_000
-"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
-
-
 def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     """Write the corpora of `run` as shards to `out`, as a whole or not at all; shards that are there are replaced.
 
@@ -188,7 +178,32 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     out = out.resolve()
     _refuse_non_shards(out)
     with _explain_full_disk(out):
-        _write_shards(run, out, workers, say)
+        initial = initial_tokenizer(run)
+        recipe = {
+            "shards_format": FORMAT,
+            "settings": shard_settings(run, initial),
+            "texts": [describe_text_file(path) for path in training_files(run.data)],
+        }
+        if shards_are_done(out, recipe):
+            if _is_work_folder(_unfinished_folder(out)):
+                shutil.rmtree(_unfinished_folder(out))  # left by a crash after the last step
+            say(f"{out} is prepared already")
+            return
+        read_dev_pairs(run.data)  # an error in it must not wait until the end
+        work = _open_work_folder(_unfinished_folder(out), recipe, say)
+        if not shards_are_done(work / "whole", recipe):
+            tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
+            parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
+            # The text is read twice: a file that changed in between would not match its facts.
+            for text in recipe["texts"]:
+                if has_changed(Path(text["path"]), text):
+                    raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
+            join_shards(work, tokenizer, facts, parts, recipe)
+        replace_directory(work / "whole", out)
+        shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
+        manifest = read_shards_manifest(out)
+        total = sum(entry["pairs"] for entry in manifest["corpora"])
+        say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
 
 
 @contextmanager
@@ -205,36 +220,6 @@ def _explain_full_disk(out: Path) -> Iterator[None]:
         if _unfinished_folder(out).exists():
             remains = f"what is done so far is in {_unfinished_folder(out)}, and the same command goes on with it"
         raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
-
-
-def _write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
-    """Read, encode and join the text; replace what is at `out` at the end, by complete shards."""
-    initial = initial_tokenizer(run)
-    recipe = {
-        "shards_format": FORMAT,
-        "settings": shard_settings(run, initial),
-        "texts": [describe_text_file(path) for path in training_files(run.data)],
-    }
-    if shards_are_done(out, recipe):
-        if _is_work_folder(_unfinished_folder(out)):
-            shutil.rmtree(_unfinished_folder(out))  # left by a crash after the last step
-        say(f"{out} is prepared already")
-        return
-    read_dev_pairs(run.data)  # an error in it must not wait until the end
-    work = _open_work_folder(_unfinished_folder(out), recipe, say)
-    if not shards_are_done(work / "whole", recipe):
-        tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
-        parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
-        # The text is read twice: a file that changed in between would not match its facts.
-        for text in recipe["texts"]:
-            if has_changed(Path(text["path"]), text):
-                raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
-        join_shards(work, tokenizer, facts, parts, recipe)
-    replace_directory(work / "whole", out)
-    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
-    manifest = read_shards_manifest(out)
-    total = sum(entry["pairs"] for entry in manifest["corpora"])
-    say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
 
 
 def _refuse_non_shards(out: Path) -> None:
@@ -282,7 +267,7 @@ def _open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
     try:
         for name in ("learned", "parts"):
             (work / name).mkdir(parents=True)
-        _write_json_file(work / "plan.json", recipe)
+        write_text_whole(work / "plan.json", f"{json.dumps(recipe)}\n")
     except OSError:
         shutil.rmtree(work, ignore_errors=True)
         remove_empty(missing)
@@ -352,7 +337,7 @@ def pair_blocks(
             return
         yield (
             folder / f"{block_number:06d}.npz",
-            SentencePairs(sources, targets, lines, sides_of(*corpus.files), SkippedPairs()),
+            SentencePairs(sources, targets, lines, side_files(*corpus.files), SkippedPairs()),
         )
 
 

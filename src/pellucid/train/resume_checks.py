@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.corpus import fingerprint_pairs
-from pellucid.store.atomic import join_problems, read_json
-from pellucid.train.checkpoint import write_text_whole
+from pellucid.store.atomic import join_problems, read_json, write_text_whole
 from pellucid.train.config import DataConfig, RunConfig, read_run
 from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files
 

@@ -9,6 +9,7 @@ import { traceAgain } from "../permalink";
 import { type App, describeError } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
+import { spellPieces, WhatIf } from "./what_if";
 
 export function BeamView() {
   const app = useApp();
@@ -187,7 +188,10 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
   const hidden = useApp().hidden.value;
   const star = node.fate === "finished" ? "★ " : "";
   const parent = findPath(tree, node.id).at(-2)?.piece;
-  const label = `Step ${node.step + 1}, rank ${node.rank}: ${node.piece}${parent ? ` after ${parent}` : ""}, ${node.fate}${node.best ? ", in the translation" : ""}`;
+  const text = fitText(node.piece, star ? 5 : 7);
+  const score = hidden ? "?" : formatNumber(Number(node.score.toFixed(2)));
+  // It begins with what can be read, so that it can be spoken to.
+  const label = `${star}${text} ${score}: step ${node.step + 1}, rank ${node.rank}, ${node.piece}${parent ? ` after ${parent}` : ""}, ${node.fate}${node.best ? ", in the translation" : ""}`;
   const pick = (event: { preventDefault: () => void }) => {
     event.preventDefault();
     onPick(node.id);
@@ -206,10 +210,10 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
       <rect x={x} y={y - NODE.height / 2} width={NODE.width} height={NODE.height} rx={5} />
       <text x={x + 7} y={y + 5}>
         {star}
-        {fitText(node.piece, star ? 5 : 7)}
+        {text}
       </text>
       <text class="beam-score" x={x + NODE.width - 6} y={y + 5} text-anchor="end">
-        {hidden ? "?" : formatNumber(Number(node.score.toFixed(2)))}
+        {score}
       </text>
     </g>
   );
@@ -231,7 +235,7 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
   return (
     <section class="panel stack" aria-label="The candidate picked">
       <p>
-        “{path.map((each) => each.piece).join("").replaceAll("\u2581", " ").trim()}”: {describeFate(node, tree)}.
+        “{spellPieces(path.map((each) => each.piece))}”: {describeFate(node, tree)}.
       </p>
       <p>
         log P of {quotePiece(node.piece)} <Value shown={formatNumber(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
@@ -254,6 +258,7 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
       ) : (
         <p class="quiet">This is a file; to trace another beginning, open the model with “pellucid serve”.</p>
       )}
+      <WhatIf app={app} manifest={shown} written={spellPieces(path.slice(0, isFinished ? -1 : undefined).map((each) => each.piece))} />
     </section>
   );
 }

@@ -10,6 +10,7 @@ import { traceAgain } from "../permalink";
 import { type App, describeError, PLAIN_DRAWING } from "../state";
 import type { Candidate, Drawing, Manifest, Step } from "../types";
 import { saveBaseline } from "./compare";
+import { spellPieces, WhatIf } from "./what_if";
 
 const FIRST_CANDIDATES = 8; // shown at first
 const TOP_K_CHOICES = [0, 1, 2, 3, 5, 10, 20, 50, 100];
@@ -58,8 +59,9 @@ export function Candidates({ manifest, step }: { manifest: Manifest; step: Step 
         {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(pieces)}; its logit is{" "}
         <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
         <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
-        {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
+        {step.rank > 1 && manifest.tree ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
       </p>
+      <WhatIf app={app} manifest={manifest} written={spellPieces(manifest.target.pieces.slice(0, step.step))} />
       {logits?.captured ? (
         <DrawingControls app={app} manifest={manifest} chances={chances} />
       ) : (

@@ -110,6 +110,11 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
   const manifest = app.manifest.value;
   const { parts, current } = props;
   const queries = manifest ? (findTensorRow(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
+  const nameHead = (head: number) => {
+    const marks = findStudiedHead(app.headStudy.value, parts.section, head)?.badges.map((badge) => badge.mark).join(" ");
+    const shown = props.named && marks && !app.hidden.value ? ` ${marks}` : ""; // a name says what can be read
+    return `${describeSection(parts.section)}, head ${head + 1}${shown} of ${parts.heads}: open`;
+  };
   return (
     <div class="heads-row">
       {Array.from({ length: parts.heads }, (_, head) => (
@@ -118,7 +123,7 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
           type="button"
           class="head-thumb"
           aria-current={head === current ? "true" : undefined}
-          aria-label={`${describeSection(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
+          aria-label={nameHead(head)}
           title={[`head ${head + 1}`, ...describeRole(findStudiedHead(app.headStudy.value, parts.section, head))].join("; ")}
           onClick={() => app.goTo({ view: "head", section: parts.section, head })}
         >
@@ -126,7 +131,7 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
             <Matrix tensor={parts.pattern} fixed={{ H: head }} bare />
             <RowMark dim={parts.queryDim} rows={queries} />
             {props.named ? <span class="head-plate">head {head + 1}</span> : null}
-          </span>
+          </span>{" "}
           <HeadWorth section={parts.section} head={head} />
         </button>
       ))}

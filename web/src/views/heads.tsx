@@ -78,12 +78,12 @@ function AttentionHeads({ manifest, parts, picked, onPick }: AttentionHeadsProps
             type="button"
             class="heads-thumbnail"
             aria-pressed={picked?.section === parts.section && picked.head === head}
-            aria-label={`${describeSection(parts.section)}, head ${head + 1}`}
             title={describeRole(findStudiedHead(app.headStudy.value, parts.section, head)).join("; ") || undefined}
             onClick={() => onPick({ section: parts.section, head })}
           >
             <Matrix tensor={parts.pattern} fixed={{ H: head }} bare />
             <HeadWorth section={parts.section} head={head} />
+            <span class="unseen">{describeSection(parts.section)}, head</span>
             <HeadMeasureText head={head} numbers={measure(head)} />
           </button>
         ))}

@@ -29,32 +29,35 @@ export function MapView() {
   );
 }
 
-/** Explains the map to someone who sees it for the first time. */
+/** Explains the map to someone who sees it for the first time; folded, so that the whole network fits into a window. */
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
   const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
-  // The decoder is taller than the encoder, so that on a wide screen this fills an empty corner.
-  const hasRoom = typeof matchMedia === "function" && matchMedia("(min-width: 1000px)").matches;
   const heads = formatQuantity(listAttentions(manifest)[0]?.heads ?? 0, "head");
   return (
-    <div class="map-how quiet">
-      <details open={hasRoom}>
-        <summary>How to read this picture</summary>
+    <details class="map-how">
+      <summary>
+        <span class="how-sign" aria-hidden="true">
+          ?
+        </span>{" "}
+        How to read this picture
+      </summary>
+      <div class="panel">
         <p>
           {manifest.model.name}: {layers}, {heads}, vectors of {width} numbers,{" "}
           {formatCount(manifest.model.parameters)} learned numbers.
         </p>
         <p>
-          Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
-          are the positions that read, its columns the positions that are read. The frame marks the row of the current
-          step. A line around a part carries its input past it.
+          Read from the bottom up, and each layer from left to right. Pieces become vectors, and each part of a layer adds
+          to them. A small square is a head: its rows are the positions that read, its columns the positions that are read.
+          The frame marks the row of the current step. A line over a part carries its input past it.
         </p>
         <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
         <RolesMissing />
-      </details>
-      <RolesLegend />
-    </div>
+        <RolesLegend />
+      </div>
+    </details>
   );
 }
 
@@ -130,7 +133,7 @@ function InputBox(props: { block: Block }) {
     <button
       type="button"
       class="map-box map-input"
-      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(" and ")}: open`}
+      aria-label={`${block.stack}: ${shown.map((row) => getLastName(row.name)).join(isSum ? " + " : " ")}: open`}
       onClick={() => app.goTo({ view: "block", section: block.key })}
     >
       {shown.map((row, i) => (
@@ -155,14 +158,15 @@ function SublayerBox(props: { block: Block }) {
   const openBlock = () => app.goTo({ view: "block", section: block.key });
   const [before, after] = describeSurroundings(block);
   const name = describeSection(block.key).split(", ").at(-1) ?? block.key;
+  const widths = block.kind === "ffn" ? ` ${describeWidths(block)}` : "";
   return (
     <div class={`map-sublayer map-${block.kind}`} data-reads={block.reads ?? undefined} data-block={block.key}>
       {after.includes("add") ? <span class={before ? "map-bypass" : "map-bypass map-bypass-all"} aria-hidden="true" /> : null}
       {before ? <NormBox operations={before} block={block} onOpen={openBlock} /> : null}
       <div class="map-box">
-        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}: open`} onClick={openBlock}>
+        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}${widths}: open`} onClick={openBlock}>
           {name}
-          {block.kind === "ffn" ? <span class="quiet"> {describeWidths(block)}</span> : null}
+          {widths && <span class="quiet">{widths}</span>}
         </button>
         {block.attention ? <HeadsRow parts={block.attention} /> : null}
       </div>
@@ -199,10 +203,9 @@ function EndBox(props: { block: Block }) {
   const app = useApp();
   const row = props.block.tensors.at(-1) as TensorRow;
   const isVocabulary = row.dims.includes("V");
-  const label = `${row.name}, ${row.means}: open`;
   const openEnd = () => (isVocabulary ? app.goTo({ view: "output" }) : app.goTo({ view: "block", section: props.block.key }));
   return (
-    <button type="button" class="map-box map-end" data-end={row.name} aria-label={label} onClick={openEnd}>
+    <button type="button" class="map-box map-end" data-end={row.name} title={row.means} onClick={openEnd}>
       <span class="map-labelled">
         <span>
           {row.name}{" "}
@@ -213,6 +216,7 @@ function EndBox(props: { block: Block }) {
         </span>
         {isVocabulary ? <span class="quiet">{row.means}</span> : null}
         {isVocabulary ? null : <Matrix tensor={row.name} bare />}
+        <span class="unseen">: open</span>
       </span>
     </button>
   );
@@ -229,9 +233,8 @@ function NextPieceBox(props: { manifest: Manifest }) {
   const box = useRef<HTMLButtonElement>(null);
   useGrowth(box, ".map-chosen, .map-candidates .value-shown", ".bar-weight");
   if (!step) return null;
-  const label = `writes ${quotePiece(step.chosen.piece)}: open the output`;
   return (
-    <button ref={box} type="button" class="map-box map-written" aria-label={label} onClick={() => app.goTo({ view: "output" })}>
+    <button ref={box} type="button" class="map-box map-written" onClick={() => app.goTo({ view: "output" })}>
       <span class="map-chosen">
         <span class="quiet">writes</span> <strong>
           <Piece text={step.chosen.piece} />
@@ -250,6 +253,7 @@ function NextPieceBox(props: { manifest: Manifest }) {
           </span>
         ))}
       </span>
+      <span class="unseen">: open the output</span>
     </button>
   );
 }

@@ -32,7 +32,9 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
   return (
     <section class="panel stack" aria-label="What adds to the logit">
       <header class="row">
-        <h2>What adds to {other === undefined ? "its logit" : "the difference"}</h2>
+        <h2>
+          Why {quotePiece(step.chosen.piece)}? What adds to {other === undefined ? "its logit" : "the difference"}
+        </h2>
         <RivalPicker step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
       </header>
       <NotReady loaded={loaded} />

@@ -123,7 +123,7 @@ export function computeCosines(vectors: Float32Array, size: number, width: numbe
     for (let other = 0; other < size; other++) {
       let product = 0;
       for (let d = 0; d < width; d++) product += (vectors[row * width + d] ?? NaN) * (vectors[other * width + d] ?? NaN);
-      cosines[row * size + other] = product / ((norms[row] ?? NaN) * (norms[other] ?? NaN));
+      cosines[row * size + other] = product / ((norms[row] ?? NaN) * (norms[other] ?? NaN) || 1); // 0 for a vector of zeros, which has no direction
     }
   }
   return cosines;

@@ -79,12 +79,12 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
       </header>
       <h2 tabIndex={-1}>{stop.title}</h2>
       <StopText app={app} stop={stop} piece={piece} step={step} traceKey={`${manifest.id} ${number}`} />
+      {stop.leftOut && <WithoutIt key={number} app={app} manifest={manifest} leftOut={stop.leftOut} />}
       {app.code.value && stop.formula}
       {app.code.value && stop.tensor?.code && <SourceLine code={stop.tensor.code} name={stop.tensor.name} />}
       <p class="story-try">
         <strong>Try:</strong> {stop.suggestion}
       </p>
-      {stop.leftOut && <WithoutIt app={app} manifest={manifest} leftOut={stop.leftOut} />}
       {isElsewhere && (
         <button type="button" class="button" onClick={() => visitStop(app, manifest, stop)}>
           Show this stop again

@@ -189,7 +189,7 @@ export function OperandButton(props: { operand: Operand; named?: boolean }) {
       type="button"
       class={`operand operand-${operand.from}`}
       title={`${address} = ${value}`}
-      aria-label={`${address}, ${value}: open`}
+      aria-label={`${address} ${app.hidden.value ? "?" : formatNumber(operand.value)}, exactly ${value}: open`}
       onClick={() => app.goTo(makeCellPlace(operand))}
     >
       {props.named ? <span class="quiet">{address} </span> : null}

@@ -65,13 +65,6 @@ function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: n
   const unknown = side.unknown[index];
   const follow = app.followed.value;
   const pinned = dim !== null && follow?.dim === dim && follow.index === index;
-  const text = (
-    <>
-      <span class="token-piece-text">{side.pieces[index]}</span>
-      <span class="token-id mono">{side.ids[index]}</span>
-    </>
-  );
-  const label = `${side.pieces[index]}, id ${side.ids[index]}${unknown ? ", not covered by a piece of its own" : ""}`;
   const kind = `token-piece${unknown ? " token-unknown" : ""}`;
   const current = dim === null ? app.step.value === index : pinned;
   const pick = () => {
@@ -79,8 +72,14 @@ function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: n
     else app.followed.value = pinned ? null : { dim, index };
   };
   return (
-    <button type="button" class={kind} aria-pressed={current} aria-label={dim === null ? `${label}: go to its step` : label} onClick={pick}>
-      {text}
+    <button type="button" class={kind} aria-pressed={current} onClick={pick}>
+      <span class="token-piece-text">{side.pieces[index]}</span>
+      <span class="unseen">, id</span>
+      <span class="token-id mono">{side.ids[index]}</span>
+      <span class="unseen">
+        {unknown ? ", not covered by a piece of its own" : ""}
+        {dim === null ? ": go to its step" : ""}
+      </span>
     </button>
   );
 }

@@ -1,4 +1,4 @@
-// "Without it": a stop of the story is run again without the part it explains; before and after stand side by side.
+// A stop of the story without what it explains: the sentence is run again, and before and after stand side by side.
 import { useEffect, useRef } from "preact/hooks";
 import { makeUnitScale } from "../colour";
 import { formatNumber } from "../format";
@@ -23,12 +23,12 @@ export interface LeftOut {
 }
 
 export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Manifest; leftOut: LeftOut }) {
-  const isOn = manifest.edits.length === 1 && JSON.stringify(manifest.edits[0]) === JSON.stringify(leftOut.edit);
+  const isOn = manifest.edits.length === 1 && manifest.edits.every((edit) => isSameEdit(edit, leftOut.edit));
   const before = app.baseline.value;
   const undo = useRef<() => void>(() => undefined);
-  // The story goes on with the model as it is.
+  // When the story leaves the stop, it goes on with the model as it is.
   undo.current = () => void (isOn && before && traceAgain(app, before.manifest));
-  useEffect(() => () => undo.current(), [leftOut.name]);
+  useEffect(() => () => undo.current(), []);
   if (!app.source.act) return <p class="quiet">To see what becomes of this sentence without {leftOut.name}, open the model with “pellucid serve”.</p>;
   const toggle = async () => {
     if (isOn && !before) return void (await app.askSource("edit", { edits: [], keep_target: false })); // it was opened by a link
@@ -49,6 +49,12 @@ export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Mani
       {isOn && before && before.manifest.source.text === manifest.source.text && <WithAndWithout before={before} after={manifest} leftOut={leftOut} />}
     </section>
   );
+}
+
+/** Tells whether two edits are the same, in whatever order their fields were written. */
+function isSameEdit(first: EditSpec, second: EditSpec): boolean {
+  const [one, other] = [first, second].map((edit) => JSON.stringify(Object.entries(edit).sort()));
+  return one === other;
 }
 
 function WithAndWithout({ before, after, leftOut }: { before: Baseline; after: Manifest; leftOut: LeftOut }) {

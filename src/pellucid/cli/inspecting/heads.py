@@ -74,7 +74,7 @@ def run(
     EOS, the end token of the source, and BOS, the start token of the target, are left out, as queries and as keys; the
     weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
     """
-    from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
+    from pellucid.cli.inspecting.heads_report import HeadReport, head_objects, head_report_lines
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
     from pellucid.inspect.pattern_measures import count_batches, encode_study_pairs, spread_evenly
@@ -128,7 +128,7 @@ def run(
     if badges is not None:
         with open_output(badges) as write:
             assert write is not None
-            write(json_line(badges_for_page(report, bundle)) + "\n")
+            write(json_line(study.badges_object(bundle, measured, roles, len(pairs))) + "\n")
     if plot:
         from pellucid.plots.charts import draw_head_study
 

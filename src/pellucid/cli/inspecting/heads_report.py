@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.inspecting.output import align_columns, as_plain_json
+from pellucid.cli.inspecting.output import align_columns
 
 if TYPE_CHECKING:
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare
-    from pellucid.store.directory import Bundle
 
 CURVE_TITLES = {"loss": "loss, nats a piece", "bleu": "BLEU"}
 
@@ -205,38 +204,6 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
         yield {"kind": "curve", "of": report.curve, "among": report.among, **asdict(curve)}
     heads = [str(head) for head in report.heads]
     yield {"kind": "similarity", "measure": SIMILARITY, "heads": heads, "rows": report.patterns.similarity}
-
-
-def badges_for_page(report: HeadReport, bundle: "Bundle") -> dict[str, Any]:
-    """Return roles and importance of every head as the page reads them, with the hash of their model."""
-    from pellucid.inspect.roles import RULES
-    from pellucid.trace.facts import model_facts
-
-    facts = model_facts(bundle)
-    # The hash says which weights were measured.
-    return as_plain_json(
-        {
-            "format": 1,
-            "model": facts.name,
-            "sha256": facts.sha256,
-            "pairs": report.pairs,
-            "loss": report.importance.loss,
-            "rules": RULES,
-            "heads": [
-                {
-                    "attention": head.attention,
-                    "head": head.number,
-                    "badges": [asdict(badge) for badge in report.badges[head]],
-                    "silent": change.value,
-                    "error": change.error,
-                    "gradient": gradient,
-                }
-                for head, change, gradient in zip(
-                    report.heads, report.importance.ablation, report.importance.gradient, strict=True
-                )
-            ],
-        }
-    )
 
 
 def preferred_offset(offsets: "dict[int, QueryShare]") -> str:

@@ -93,7 +93,7 @@ class Terms:
         rows = [
             (f"{path}:{n}", row[:2] if len(row) == 3 else row)
             for n, line, row in split_rows
-            if "\t" in line or not _is_blank_or_comment(line)
+            if "\t" in line or (line.strip() and not line.startswith("#"))
         ]
         if not rows:
             raise ValueError(f"{path} has no terms; expected lines of a source term, one tab and its target term")
@@ -196,11 +196,6 @@ def _term_columns(pair: object, number: int) -> list[str]:
 def _split_at_edges(text: str, edges: Sequence[int]) -> list[str]:
     """Return the parts of a text between its edges, in the form in which case does not matter."""
     return [text[start:end].casefold() for start, end in pairwise(edges)]
-
-
-def _is_blank_or_comment(line: str) -> bool:
-    """Return whether a line without a tab is blank or a comment."""
-    return not line.strip() or line.startswith("#")
 
 
 def normalize_text(text: str) -> str:
