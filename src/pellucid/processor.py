@@ -87,8 +87,9 @@ class PoliteThreads:
     """Makes OpenMP's threads sleep instead of spin while other programs use the processor; changes no result.
 
     The threads that share a product spin at its end until the last of them is done, which is the fastest way on a quiet
-    machine. Beside other programs they spin while the thread that they wait for is not running, and training loses nine
-    tenths of its speed (benchmarks/results/busy.md).
+    machine. Beside other programs they spin while the thread that they wait for is not running: beside six of them,
+    translation with torch and a plain loop around `nn.Transformer` keep only a twentieth of their speed
+    (benchmarks/results/busy.md).
     """
 
     # How long to spin is fixed when GNU's OpenMP library is loaded, but it spins hardly at all while it manages more

@@ -250,7 +250,7 @@ def _step_threads(model: Transformer) -> AbstractContextManager[None]:
     """Use no more threads than adding, clipping and applying the model's gradients is worth.
 
     Threads that share an operation wait for each other at its end, hundreds of times in an update. Beside busy programs
-    each wait may cost a turn of the processor: a small model's update took three times as long (results/busy.md).
+    each wait may cost a turn of the processor.
     """
     numbers = sum(parameter.numel() for parameter in model.parameters())
     return limit_threads(max(1, min(torch.get_num_threads(), numbers // NUMBERS_PER_THREAD)))
