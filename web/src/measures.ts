@@ -240,7 +240,7 @@ export function computeDrawingChances(logits: ArrayLike<number>, { temperature, 
   const kept = order.slice(0, top_k || order.length);
   const largest = logits[order[0] ?? 0] ?? 0;
   const raised = kept.map((id) => Math.exp(((logits[id] ?? 0) - largest) / temperature));
-  const sum = raised.reduce((total, value) => total + value, 0);
+  const sum = sumOf(raised);
   const chances = new Float64Array(logits.length);
   let reached = 0; // by all pieces likelier than this one
   let total = 0;

@@ -114,24 +114,24 @@ function parseIds(text: string): number[] | undefined {
   return /^\d{1,9}(\.\d{1,9})*$/.test(text) ? text.split(".").map(Number) : undefined;
 }
 
-/** Parses a list of edits; whether each can be made is checked by the server. */
-function parseEdits(text: string): EditSpec[] | undefined {
+function parseJson(text: string): unknown {
   try {
-    const edits: unknown = JSON.parse(text);
-    return Array.isArray(edits) ? edits : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
 }
 
+/** Parses a list of edits; whether each can be made is checked by the server. */
+function parseEdits(text: string): EditSpec[] | undefined {
+  const edits = parseJson(text);
+  return Array.isArray(edits) ? edits : undefined;
+}
+
 /** Parses the settings of a drawing; whether they make sense is checked by the server. */
 function parseDrawing(text: string): Drawing | undefined {
-  try {
-    const drawing: unknown = JSON.parse(text);
-    return typeof drawing === "object" && drawing !== null && !Array.isArray(drawing) ? (drawing as Drawing) : undefined;
-  } catch {
-    return undefined;
-  }
+  const drawing = parseJson(text);
+  return typeof drawing === "object" && drawing !== null && !Array.isArray(drawing) ? (drawing as Drawing) : undefined;
 }
 
 /** Makes the question that gives this trace again from the same model. */

@@ -74,8 +74,9 @@ function LightBehind({ position }: { position: number }) {
 
 /** Computes for each step how much a piece is read, as a share of what the most-read piece gets; averaged over the heads. */
 function computeLights({ values, row }: Tensor, position: number): number[] {
-  const { queries, keys } = makePattern(values, row.shape);
-  const mean = averageHeads(makePattern(values, row.shape));
+  const pattern = makePattern(values, row.shape);
+  const { queries, keys } = pattern;
+  const mean = averageHeads(pattern);
   return Array.from({ length: queries }, (_, query) => {
     const weights = mean.subarray(query * keys, (query + 1) * keys);
     return (weights[position] ?? 0) / Math.max(...weights);

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 PAIRS_STUDIED = 64
@@ -73,8 +73,3 @@ class BackgroundStudy:
 
 class _Stopped(Exception):
     """Raised in the midst of a study when the server stops."""
-
-
-def split_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """Return the sources and the targets of some pairs."""
-    return [source for source, _ in pairs], [target for _, target in pairs]

@@ -19,7 +19,7 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys, Metrics
-from pellucid.serve.head_study import PAIRS_STUDIED, BackgroundStudy, split_pairs
+from pellucid.serve.head_study import PAIRS_STUDIED, BackgroundStudy
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.training_text import TrainingText
 from pellucid.trace.session import Trace, perform_act
@@ -80,7 +80,7 @@ class Service:
         directory = self.model.bundle.directory
         if not pairs or directory.with_name(f"{directory.name}.heads.json").exists():
             return None
-        sources, targets = split_pairs(pairs)
+        sources, targets = zip(*pairs, strict=True)
         return BackgroundStudy(
             lambda on_progress: study_heads(self.model, sources, targets, on_progress),
             lambda: self.translation_worker.is_busy or self.trace_worker.is_busy,

@@ -151,8 +151,8 @@ def trace_routes(service: Service) -> APIRouter:
             )
         except ValueError as error:
             raise Refusal(422, str(error)) from None
-        options = {"target": target, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ()), "edits": edits}
-        options["drawing"] = drawing
+        prefix_ids = tuple(form.prefix_ids or ())
+        options = {"target": target, "beam": form.beam, "prefix_ids": prefix_ids, "edits": edits, "drawing": drawing}
 
         def trace_and_store() -> bytes:
             return service.traces.store(service.model.trace(form.sentence, **options)).manifest

@@ -6,7 +6,7 @@ import { display, fraction, line, power } from "../mathml";
 import { countPieces, countScored } from "../measures";
 import { Missing, Value } from "../parts";
 import { traceAgain } from "../permalink";
-import { type App, describeError } from "../state";
+import type { App } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
 import { spellPieces, WhatIf } from "./what_if";
@@ -86,7 +86,7 @@ async function openCandidate(app: App, search: Search, shown: Manifest, node: Tr
     await traceAgain(app, manifest);
     return;
   }
-  if (shown.id === manifest.id) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+  if (shown.id === manifest.id) await saveBaseline(app);
   const target_ids = findPath(tree, node.id).map((each) => each.piece_id);
   await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), target_ids });
 }
@@ -228,7 +228,7 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
   const path = findPath(tree, node.id);
   const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end token is the same on both sides
   const continueSearch = async () => {
-    if (shown.id === manifest.id) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+    if (shown.id === manifest.id) await saveBaseline(app);
     const prefix_ids = path.map((each) => each.piece_id);
     await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), prefix_ids }, { view: "compare" });
   };

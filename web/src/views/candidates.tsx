@@ -7,7 +7,7 @@ import { findLogits } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
 import { useGrowth } from "../play_controls";
 import { traceAgain } from "../permalink";
-import { type App, describeError, PLAIN_DRAWING } from "../state";
+import { type App, PLAIN_DRAWING } from "../state";
 import type { Candidate, Drawing, Manifest, Step } from "../types";
 import { saveBaseline } from "./compare";
 import { spellPieces, WhatIf } from "./what_if";
@@ -79,11 +79,15 @@ function computeOthers(step: Step, shown: Candidate[]): number {
   return step.others + unlisted - (isCounted ? 0 : step.chosen.prob);
 }
 
+/** Tells whether a drawing is by the probabilities as they are, whatever its seed. */
+function isPlain({ temperature, top_k, top_p }: Drawing): boolean {
+  return temperature === 1 && top_k === 0 && top_p === 1;
+}
+
 /** Computes the chances of all pieces at a step with these settings; null where they change nothing, or before the logits have come. */
 function useDrawingChances(name: string | null, step: number, drawing: Drawing): Float64Array | null {
   const loaded = useTensor(name ?? ""); // before any setting is changed, so that the bars follow at once
-  const isPlain = drawing.temperature === 1 && drawing.top_k === 0 && drawing.top_p === 1;
-  if (isPlain || loaded.state !== "ready") return null;
+  if (isPlain(drawing) || loaded.state !== "ready") return null;
   const width = loaded.value.row.shape.at(-1) ?? 0;
   return computeDrawingChances(loaded.value.values.subarray(step * width, (step + 1) * width), drawing);
 }
@@ -92,7 +96,6 @@ function DrawingControls({ app, manifest, chances }: { app: App; manifest: Manif
   const drawing = app.drawing.value;
   const change = (changed: Partial<Drawing>) => (app.drawing.value = { ...drawing, ...changed });
   const possible = chances?.filter((chance) => chance > 0);
-  const isPlain = JSON.stringify({ ...drawing, seed: 1 }) === JSON.stringify(PLAIN_DRAWING);
   return (
     <fieldset class="drawing">
       <legend>If the piece were drawn by chance</legend>
@@ -104,7 +107,7 @@ function DrawingControls({ app, manifest, chances }: { app: App; manifest: Manif
         onPick={(count) => change({ top_k: Number(count) })}
       />
       <Slider label="Top-p" step={0.05} largest={1} value={drawing.top_p} onPick={(top_p) => change({ top_p })} />
-      <button type="button" class="button" disabled={isPlain} onClick={() => (app.drawing.value = PLAIN_DRAWING)}>
+      <button type="button" class="button" disabled={isPlain(drawing)} onClick={() => (app.drawing.value = PLAIN_DRAWING)}>
         As they are
       </button>
       <p class="quiet" role="status">
@@ -124,7 +127,7 @@ function DrawnTranslation({ app, manifest }: { app: App; manifest: Manifest }) {
   const isDrawn = manifest.run.search.method === "sample";
   if (!app.source.act) return <p class="quiet">This is a file; to draw a translation, open the model with “pellucid serve”.</p>;
   const draw = async () => {
-    if (!isDrawn) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+    if (!isDrawn) await saveBaseline(app);
     const drawing = { ...app.drawing.value, seed: app.drawing.value.seed + 1 };
     app.drawing.value = drawing;
     await app.askSource("trace", { sentence: manifest.sentence, drawing });

@@ -30,7 +30,7 @@ export function CompareView() {
 }
 
 function SaveButton({ app, baseline, manifest }: { app: App; baseline: Baseline | null; manifest: Manifest }) {
-  const save = () => saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+  const save = () => saveBaseline(app);
   return (
     <button type="button" class="button" disabled={baseline?.manifest.id === manifest.id} onClick={save}>
       Keep this trace for comparison
@@ -182,12 +182,7 @@ export function EditForm({ app, manifest }: { app: App; manifest: Manifest }) {
   const [keepTarget, setKeepTarget] = useState(true);
   if (!app.source.act) return <p class="quiet">Hiding words and silencing heads need the model: open it with “pellucid serve”.</p>;
   const rerun = async (requested: EditSpec[], keepsTarget: boolean) => {
-    try {
-      if (!manifest.edits.length) await saveBaseline(app);
-    } catch (error) {
-      app.problem.value = describeError(error);
-      return;
-    }
+    if (!manifest.edits.length && !(await saveBaseline(app))) return;
     await app.askSource("edit", { edits: requested, keep_target: keepsTarget });
   };
   const addEdit = (edit: EditSpec) => setEdits([...edits.filter((listed) => JSON.stringify(listed) !== JSON.stringify(edit)), edit]);
@@ -254,14 +249,20 @@ function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: Ed
   );
 }
 
-/** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. */
-export async function saveBaseline(app: App): Promise<void> {
+/** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. False if that failed; the page then says why. */
+export async function saveBaseline(app: App): Promise<boolean> {
   const manifest = app.manifest.value;
-  if (!manifest) return;
+  if (!manifest) return false;
   const names = listAttentions(manifest).flatMap((parts) => [parts.pattern, parts.allowed]);
   const captured = manifest.tensors.filter((row) => row.captured && names.includes(row.name));
-  const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
-  app.baseline.value = { manifest, tensors: new Map(tensors) };
+  try {
+    const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
+    app.baseline.value = { manifest, tensors: new Map(tensors) };
+    return true;
+  } catch (error) {
+    app.problem.value = describeError(error);
+    return false;
+  }
 }
 
 /** Measures the difference of two heads, averaged over their rows: 0 for equal weights, 2 for weights with nothing in common. */

@@ -88,26 +88,15 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
     if (pair.key !== undefined) app.pointAt({ col: pair.key });
   };
   const plays = makeHeadPlay(app, parts, head, width, keys);
-  const ofQueries = (tensor: string, label: string) => (
+  const ofPositions = (tensor: string, label: string, side: "query" | "key") => (
     <Matrix
       tensor={tensor}
       fixed={{ H: head }}
       label={label}
       maxHeight={height}
-      framed={{ row: pointed.query }}
+      framed={{ row: pointed[side] }}
       play={plays.get(tensor)}
-      onPin={(query) => point({ query })}
-    />
-  );
-  const ofKeys = (tensor: string, label: string) => (
-    <Matrix
-      tensor={tensor}
-      fixed={{ H: head }}
-      label={label}
-      maxHeight={height}
-      framed={{ row: pointed.key }}
-      play={plays.get(tensor)}
-      onPin={(key) => point({ key })}
+      onPin={(position) => point({ [side]: position })}
     />
   );
   const ofPairs = (tensor: string, label: string) => (
@@ -128,13 +117,13 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
         <h3>Three vectors for each position</h3>
         <div class="flow">
           <FlowStep numbers={width} caption="queries: what each position looks for">
-            {ofQueries(parts.q, "q")}
+            {ofPositions(parts.q, "q", "query")}
           </FlowStep>
           <FlowStep numbers={width} caption="keys: what each position can be found by">
-            {ofKeys(parts.k, "k")}
+            {ofPositions(parts.k, "k", "key")}
           </FlowStep>
           <FlowStep numbers={width} caption="values: what each position gives when it is read">
-            {ofKeys(parts.v, "v")}
+            {ofPositions(parts.v, "v", "key")}
           </FlowStep>
         </div>
       </section>
@@ -163,7 +152,7 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
             {ofPairs(parts.pattern, "pattern")}
           </FlowStep>
           <FlowStep sign="× v =" numbers={width} caption="the output of the head: each value times its weight, added up">
-            {ofQueries(parts.headOutput, "head output")}
+            {ofPositions(parts.headOutput, "head output", "query")}
           </FlowStep>
         </div>
       </section>

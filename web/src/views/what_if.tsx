@@ -1,6 +1,6 @@
 // Another beginning, "What if it had written ...": it is typed, the search goes on from there, and its trace opens.
 import { useEffect, useState } from "preact/hooks";
-import { type App, describeError } from "../state";
+import type { App } from "../state";
 import type { Manifest } from "../types";
 import { saveBaseline } from "./compare";
 
@@ -18,7 +18,7 @@ export function WhatIf({ app, manifest, written }: { app: App; manifest: Manifes
     event.preventDefault();
     if (!text.trim()) return;
     const others = manifest.edits.filter((edit) => edit.kind !== "prefix");
-    if (others.length === manifest.edits.length) await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+    if (others.length === manifest.edits.length) await saveBaseline(app);
     await app.askSource("edit", { edits: [...others, { kind: "prefix", text: text.trim() }], keep_target: false });
   };
   return (

@@ -8,7 +8,7 @@ import { type AttentionParts, describeSection, findTensorRow, listLabels } from 
 import { Value } from "../parts";
 import { traceAgain } from "../permalink";
 import { Sheet } from "../sheet";
-import { type App, type Baseline, describeError } from "../state";
+import type { App, Baseline } from "../state";
 import type { EditSpec, Manifest } from "../types";
 import { describeDifference, saveBaseline } from "./compare";
 
@@ -33,12 +33,7 @@ export function WithoutIt({ app, manifest, leftOut }: { app: App; manifest: Mani
   const toggle = async () => {
     if (isOn && !before) return void (await app.askSource("edit", { edits: [], keep_target: false })); // it was opened by a link
     if (isOn) return undo.current();
-    try {
-      if (!manifest.edits.length) await saveBaseline(app);
-    } catch (error) {
-      app.problem.value = describeError(error);
-      return;
-    }
+    if (!manifest.edits.length && !(await saveBaseline(app))) return;
     await app.askSource("edit", { edits: [leftOut.edit], keep_target: leftOut.keepsTarget ?? false });
   };
   return (
