@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli import (
+    check,
     compare,
     demo,
     evaluate,
@@ -32,6 +33,7 @@ app = typer.Typer(
 for name, module in {
     "demo": demo,
     "plan": plan,
+    "check": check,
     "prepare": prepare,
     "train": train,
     "translate": translate,

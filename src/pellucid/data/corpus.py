@@ -169,6 +169,13 @@ def read_valid_pairs(
         raise ValueError(f"no sentence pair in {names}: {skipped if skipped else 'there is no line in it'}")
 
 
+def read_rows(source: str | Path, target: str | Path | None = None) -> Iterator[tuple[int, str, str]]:
+    """Yield the line number, source and target of every pair, those with an empty side, too."""
+    rows = _read_one_file(source) if target is None else _read_two_files(source, target)
+    for line, (left, right) in enumerate(rows, start=1):
+        yield line, left, right
+
+
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:
     """Return the file of each side, which may be the same."""
     return str(source), str(source if target is None else target)
