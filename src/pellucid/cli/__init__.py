@@ -54,7 +54,7 @@ def main() -> None:
     app(prog_name="pellucid")
 
 
-def show_version(requested: bool) -> None:
+def _show_version(requested: bool) -> None:
     """Print the version of the installed package and exit."""
     if requested:
         import pellucid
@@ -66,7 +66,7 @@ def show_version(requested: bool) -> None:
 @app.callback()
 def pellucid(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="show the version and exit")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
 ) -> None:
     """A Transformer you can see through: train it on your own sentence pairs, translate with it, score it.

@@ -142,11 +142,11 @@ def attention_table(
     values = by_head.mean(axis=0) if head is None else by_head[head]
     allowed = attention_mask(trace, attention)
     return AttentionTable(
-        attention, stage, head, *label_and_merge(values, allowed, queries, keys, pieces or stage != "pattern")
+        attention, stage, head, *_label_and_merge(values, allowed, queries, keys, pieces or stage != "pattern")
     )
 
 
-def label_and_merge(
+def _label_and_merge(
     values: Float[np.ndarray, "Q K"], allowed: Bool[np.ndarray, "Q K"], queries: WordAxis, keys: WordAxis, pieces: bool
 ) -> tuple[list[str], list[str], Float[np.ndarray, "_ _"]]:
     """Return rows, columns and values, piece by piece or merged to words, with NaN where a row may not read."""
@@ -255,7 +255,7 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Atte
     """Return the rollout word by word, or piece by piece."""
     values, allowed = attention_rollout(trace, attention), attention_mask(trace, attention)
     queries, keys = attention_axes(trace, attention)
-    return AttentionTable(attention, "rollout", None, *label_and_merge(values, allowed, queries, keys, pieces))
+    return AttentionTable(attention, "rollout", None, *_label_and_merge(values, allowed, queries, keys, pieces))
 
 
 def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
@@ -352,8 +352,8 @@ def take_product_apart(
     """
     require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention, side)
-    row, row_note = position_of_word(queries, query)
-    column, column_note = position_of_word(keys, key)
+    row, row_note = _position_of_word(queries, query)
+    column, column_note = _position_of_word(keys, key)
     readable = attention_mask(trace, attention)[row]
     if not readable[column]:
         raise ValueError(f"{query!r} may not read {key!r}: it stands later, and the decoder reads no future")
@@ -386,7 +386,7 @@ def take_product_apart(
     )
 
 
-def position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
+def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     """Return the position of a piece, or of the first piece of a word, and a note where there are several."""
     labels = [group.label for group in axis.groups]
     # a word that is spelled like a piece is taken as the word
