@@ -227,9 +227,8 @@ def test_reasons_are_given_for_settings_that_hold_and_follow_a_size_named_as_an_
     run, kept = run_settings(overrides=overrides, **names, steps=5)
     assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", "embeddings"]
     assert run.optim.warmup == 7
-    by_option, by_override = (
-        run_settings(**names, steps=5, **form)[0] for form in ({"size": "small"}, {"overrides": ["model.size=small"]})
-    )
+    by_option, _ = run_settings(**names, steps=5, size="small")
+    by_override, _ = run_settings(overrides=["model.size=small"], **names, steps=5)
     assert by_option == by_override
 
 
