@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -219,16 +220,23 @@ def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_pat
 
 def test_reasons_are_given_for_settings_that_hold_and_follow_a_size_named_as_an_override(tmp_path):
     files = write_corpus(tmp_path)
-    names = {name: files[name] for name in ("source", "target", "dev_source", "dev_target")}
-    _, reasons = run_settings(**names, steps=5)
+    settings_for = partial(
+        run_settings,
+        source=files["source"],
+        target=files["target"],
+        dev_source=files["dev_source"],
+        dev_target=files["dev_target"],
+        steps=5,
+    )
+    _, reasons = settings_for()
     starts = [reason.partition(" ")[0] for reason in reasons]
     assert starts == ["size", "dropout", "batches", "vocabulary", "learning", "Muon", "embeddings"]
     overrides = ["tokenizer.vocabulary=300", "optim.warmup=7", "optim.kind=adam", "model.dropout=0"]
-    run, kept = run_settings(overrides=overrides, **names, steps=5)
+    run, kept = settings_for(overrides=overrides)
     assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", "embeddings"]
     assert run.optim.warmup == 7
-    by_option, _ = run_settings(**names, steps=5, size="small")
-    by_override, _ = run_settings(overrides=["model.size=small"], **names, steps=5)
+    by_option, _ = settings_for(size="small")
+    by_override, _ = settings_for(overrides=["model.size=small"])
     assert by_option == by_override
 
 
