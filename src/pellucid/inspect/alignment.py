@@ -161,8 +161,8 @@ def measure_readings(
             reading,
             1 - 2 * in_both / max(in_either, 1),
             None if reading.layer is None or reading.head is not None else means[reading.layer],
-            LinkCounts(*one_each_counts, sure_links),
-            LinkCounts(*best_counts, sure_links),
+            LinkCounts(*[*one_each_counts, sure_links]),
+            LinkCounts(*[*best_counts, sure_links]),
         )
         for reading, (in_both, in_either), one_each_counts, best_counts in zip(
             readings, agreed.tolist(), one_each.tolist(), best.tolist(), strict=True
