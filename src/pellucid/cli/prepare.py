@@ -7,7 +7,6 @@ import typer
 
 from pellucid.cli.files import write_lines
 from pellucid.cli.options import SETTINGS
-from pellucid.processor import count_processors
 
 EXAMPLES = """\
   pellucid prepare run.toml --out shards && pellucid train run.toml --set data.shards=shards
@@ -32,6 +31,7 @@ def run(
     sample of it. If the command was killed, run it again to continue where it stopped; if everything is prepared, it
     ends at once. The directory is written to standard output.
     """
+    from pellucid.processor import count_processors
     from pellucid.train.config import read_run
     from pellucid.train.prepare import prepare_shards
 
