@@ -245,9 +245,8 @@ def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     rollout = np.eye(length)
     for number in range(int(layer) + 1):
         pattern = trace.values_of(f"{stack}.{number}.self.pattern").astype(np.float64)
-        if len(pattern):  # a layer without heads reads nothing and leaves everything unchanged
-            # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
-            rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
+        # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
+        rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
     return rollout
 
 
@@ -395,10 +394,10 @@ def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     group = axis.groups[axis.find(name)]
     if len(group.positions) == 1:
         return group.positions[0], ""
-    spelled = " ".join(group.pieces)
-    return group.positions[
-        0
-    ], f"{group.label} has {len(group.positions)} pieces, {spelled}: its first is taken, name another"
+    note = (
+        f"{group.label} has {len(group.positions)} pieces, {' '.join(group.pieces)}: its first is taken, name another"
+    )
+    return group.positions[0], note
 
 
 def query_key_plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> QueryKeyPlane:

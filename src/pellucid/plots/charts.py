@@ -338,14 +338,10 @@ def draw_head_study(
     Importance has a row for each attention and a column for each head. Similarity has the heads in the order of these
     rows; None is drawn as nothing. Curves are drawn against heads kept, all of them first.
     """
-    widest = max(map(len, importance))
-    cost = np.array([[*row, *[np.nan] * (widest - len(row))] for row in importance])  # some attentions may have fewer
+    cost = np.array(importance)
     figure = empty_figure(15.0, max(4.5, 0.3 * len(attentions) + 1.5))
     cost_axes, similarity_axes, curve_axes = figure.subplots(1, 3)
     image = draw_matrix(cost_axes, cost, signed=True)
-    if any(len(row) < widest for row in importance):
-        # Heads that do not exist are NaN, and NaN would be magenta, as a mistake.
-        image.set_cmap(image.cmap.with_extremes(bad="none"))
     name_axes(cost_axes, attentions, [str(n) for n in range(cost.shape[1])], "", "head")
     cost_axes.set_title("loss added by its silence, and roles")
     reach = image.get_clim()[1]
