@@ -7,6 +7,7 @@ import typer
 from pellucid.cli import (
     compare,
     demo,
+    distill,
     evaluate,
     explain,
     export,
@@ -40,6 +41,7 @@ for name, module in {
     "evaluate": evaluate,
     "compare": compare,
     "score": score,
+    "distill": distill,
     "export": export,
     "import": import_,
     "mini": mini,
