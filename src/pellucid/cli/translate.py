@@ -16,7 +16,7 @@ from pellucid.cli.files import (
     show_progress,
     write_lines,
 )
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, TERMS, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.decode.lines import Translation
@@ -49,10 +49,7 @@ def run(
     too_long: Annotated[str, search_option("too_long", metavar="split|refuse")] = search_default("too_long"),
     repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
     markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
-    terms: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term"),
-    ] = None,
+    terms: Annotated[str | None, TERMS] = None,
     prefix: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
@@ -128,7 +125,7 @@ def run(
         translations = loaded.translate_stream(
             read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
         )
-        stream = write_alignments(show_progress(translations), align)
+        stream = _write_alignments(show_progress(translations), align)
         write_lines(
             translations_as_json(stream)
             if json
@@ -138,7 +135,7 @@ def run(
         )
 
 
-def write_alignments(
+def _write_alignments(
     translations: "Iterable[Translation]", write: Callable[[str], Any] | None
 ) -> "Iterator[Translation]":
     """Yield the translations, writing the alignment of each on the way, in the Pharaoh format."""
@@ -164,11 +161,11 @@ def translations_as_n_best(translations: "Iterable[Translation]") -> Iterator[st
 def translations_as_json(translations: "Iterable[Translation]") -> Iterator[str]:
     """Yield a JSON object for each line."""
     for translation in translations:
-        alternatives = [translation_object(alternative) for alternative in translation.alternatives]
-        yield json_line({**translation_object(translation), "alternatives": alternatives})
+        alternatives = [_translation_object(alternative) for alternative in translation.alternatives]
+        yield json_line({**_translation_object(translation), "alternatives": alternatives})
 
 
-def translation_object(translation: "Translation") -> dict[str, Any]:
+def _translation_object(translation: "Translation") -> dict[str, Any]:
     """Return one translation as `--json` writes it."""
     return {
         "text": translation.text,

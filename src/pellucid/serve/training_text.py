@@ -61,7 +61,7 @@ class TrainingText:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # A model that was moved away from its run is served all the same; the page then offers no examples.
             return cls(pairs=pairs)
-        return cls(dev_file, files, pairs, languages_of_files(*sides), dev_target)
+        return cls(dev_file, files, pairs, _languages_of_files(*sides), dev_target)
 
     def read_dev_pairs(self, count: int) -> list[tuple[str, str]]:
         """Return the first pairs of the dev text, at most so many; none where one of its sides is missing."""
@@ -131,10 +131,10 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def languages_of_files(source: object, target: object) -> tuple[str, str] | None:
+def _languages_of_files(source: object, target: object) -> tuple[str, str] | None:
     """Return the two codes with which the names of two files end, or None.
 
-    >>> languages_of_files("data/train.en", "data/train.es.gz"), languages_of_files("a.txt", "b.txt")
+    >>> _languages_of_files("data/train.en", "data/train.es.gz"), _languages_of_files("a.txt", "b.txt")
     (('en', 'es'), None)
     """
     codes = [Path(str(name).removesuffix(".gz")).suffix.removeprefix(".") for name in (source, target)]

@@ -14,11 +14,11 @@ import torch
 from pydantic import FailFast
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
-from pellucid.decode.alignment import word_piece_ranges
 from pellucid.decode.request import SearchConfig
 from pellucid.model import Transformer
 from pellucid.store.atomic import installed_version
 from pellucid.store.directory import WEIGHTS, Bundle
+from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.edits import EditSpec
 
 # Every class here is written out as JSON: renaming a field breaks saved traces and the page.
@@ -123,7 +123,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class _RunFacts:
     """Machine, programs and search settings that made the numbers of a trace."""
 
     dtype: str
@@ -145,7 +145,7 @@ class TraceFacts:
     id: str
     sentence: str
     model: ModelFacts
-    run: RunFacts
+    run: _RunFacts
     source: TraceSide
     target: TraceSide
     inputs: DecoderInputs
@@ -195,10 +195,12 @@ def model_facts(bundle: Bundle) -> ModelFacts:
     )
 
 
-def run_facts(model: Transformer, config: SearchConfig, given: bool, prefix: Sequence[str], seconds: float) -> RunFacts:
+def run_facts(
+    model: Transformer, config: SearchConfig, given: bool, prefix: Sequence[str], seconds: float
+) -> _RunFacts:
     """Return what ran the model, and how the translation was found: given, or searched for from the pieces `prefix`."""
     weight = model.output_embedding.weight
-    return RunFacts(
+    return _RunFacts(
         dtype=str(weight.dtype).removeprefix("torch."),
         device=str(weight.device),
         pellucid=installed_version("pellucid") or "not installed",

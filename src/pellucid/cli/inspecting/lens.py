@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, SENTENCE, TARGET, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 from pellucid.cli.terminal import Terminal, escape_controls, format_blocks
 
@@ -20,10 +20,8 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
-    target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
-    ] = None,
+    sentence: Annotated[str, SENTENCE],
+    target: Annotated[str | None, TARGET] = None,
     count: Annotated[int, typer.Option("--count", "-k", help="likeliest pieces that --json lists of each layer")] = 3,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
@@ -44,7 +42,7 @@ def run(
     trace = loaded.trace(sentence, target=target, keep=keep)
     lens = logit_lens(trace, count)
     if plot:
-        draw_lens(lens, plot, f"What each layer would say: {trace.target.text}")
+        _draw_lens(lens, plot, f"What each layer would say: {trace.target.text}")
     if json:
         rows = zip(lens.places, lens.rows, strict=True)
         write_objects(
@@ -73,7 +71,7 @@ def run(
     write_lines(["", f"{len(lens.written)} pieces; what was written is the likeliest for {words or 'none'}"])
 
 
-def draw_lens(lens: "Lens", plot: str, title: str) -> None:
+def _draw_lens(lens: "Lens", plot: str, title: str) -> None:
     """Draw the likeliest piece of each layer, coloured by its probability."""
     import numpy as np
 
