@@ -110,7 +110,7 @@ def find_threshold(real: Floats, shuffled: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Shift:
-    """A block of pairs, by their numbers from 0, where source i belongs to target i + `offset`."""
+    """A block of pairs, by their numbers from 0, where source i belongs to target i + `offset`, or to none if it is 0."""
 
     first: int
     last: int
@@ -143,40 +143,41 @@ def guess_offsets(source_lengths: Ints, target_lengths: Ints, window: int = 500)
     return offsets
 
 
-def find_shifts(judge: Judge, logits: Floats) -> list[Shift]:
-    """Return the blocks where another offset than 0 explains the lines better, to the line; `logits` are those of 0."""
+def find_blocks(judge: Judge, logits: Floats) -> list[Shift]:
+    """Return the blocks of lines that do not belong to the lines beside them, to the line; `logits` are those of 0.
+
+    Where no offset explains a block, its offset is 0: its pairs are no translations, wherever their targets are.
+    """
     certain = np.clip(logits, -_CERTAIN, _CERTAIN)
     if len(certain) < _WINDOW:
         return []
     means = np.convolve(certain, np.full(_WINDOW, 1 / _WINDOW), mode="valid")
-    bad = np.zeros(len(certain) + 1, np.int64)
+    changes = np.zeros(len(certain) + 1, np.int64)
     starts = np.flatnonzero(means < 0)
-    np.add.at(bad, np.maximum(starts - _AROUND, 0), 1)
-    np.add.at(bad, np.minimum(starts + _WINDOW + _AROUND, len(certain)), -1)
-    suspect = np.concatenate([[0], np.cumsum(bad[:-1]) > 0, [0]])
+    np.add.at(changes, np.maximum(starts - _AROUND, 0), 1)
+    np.add.at(changes, np.minimum(starts + _WINDOW + _AROUND, len(certain)), -1)
+    suspect = np.concatenate([[0], np.cumsum(changes[:-1]) > 0, [0]])
     edges = np.flatnonzero(np.diff(suspect))
-    shifts = []
-    for first, end in zip(edges[::2], edges[1::2], strict=True):
-        shifts += _explain_region(judge, certain, int(first), int(end))
-    return shifts
+    regions = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    return [block for first, end in regions for block in _explain_region(judge, certain, first, end)]
 
 
 def _explain_region(judge: Judge, certain: Floats, first: int, end: int) -> list[Shift]:
-    """Return the shifted blocks of the lines from `first` to before `end`."""
-    offsets = [0, *_winning_offsets(judge, certain, first, end)]
-    if len(offsets) == 1:
-        return []
-    offsets.sort()
-    evidence = np.stack([certain[first:end] if o == 0 else _weigh_offset(judge, first, end, o) for o in offsets])
-    path = _best_path(evidence, offsets)
-    shifts = []
+    """Return the blocks among the lines from `first` to before `end`."""
+    offsets = sorted([0, *_winning_offsets(judge, certain, first, end)])
+    rows = [certain[first:end] if offset == 0 else _weigh_offset(judge, first, end, offset) for offset in offsets]
+    # The last state stands for no offset: as much for it as against it.
+    path = _best_path(np.stack([*rows, np.zeros(end - first)]), offsets)
+    blocks = []
     start = 0
     for line in range(1, len(path) + 1):
         if line == len(path) or path[line] != path[start]:
-            if path[start] != 0 and line - start >= SHORTEST_BLOCK:
-                shifts.append(Shift(first + start, first + line - 1, int(path[start])))
+            shortest = _WINDOW if path[start] == _NONE else SHORTEST_BLOCK
+            if path[start] != 0 and line - start >= shortest:
+                offset = 0 if path[start] == _NONE else int(path[start])
+                blocks.append(Shift(first + start, first + line - 1, offset))
             start = line
-    return shifts
+    return blocks
 
 
 def _weigh_offset(judge: Judge, first: int, end: int, offset: int) -> Floats:
@@ -191,17 +192,19 @@ def _weigh_offset(judge: Judge, first: int, end: int, offset: int) -> Floats:
 def _winning_offsets(judge: Judge, certain: Floats, first: int, end: int) -> list[int]:
     """Return the offsets that are best in some window of a region, by a sample of its lines."""
     pairs, winners = len(certain), set[int]()
+    tried = [offset for offset in range(-LONGEST_SHIFT, LONGEST_SHIFT + 1) if offset]
     span = max(_WINDOW, (end - first) // 400)
     for start in range(first, end, span):
         lines = np.unique(np.linspace(start, min(start + span, end) - 1, _WINDOW).astype(np.int64))
         means = {0: float(certain[lines].mean())}
-        tried = [offset for offset in range(-LONGEST_SHIFT, LONGEST_SHIFT + 1) if offset]
-        i = np.concatenate([lines[(lines + o >= 0) & (lines + o < pairs)] for o in tried])
-        j = np.concatenate([lines[(lines + o >= 0) & (lines + o < pairs)] + o for o in tried])
+        if means[0] > 1:
+            continue
+        near = [lines[(lines + offset >= 0) & (lines + offset < pairs)] for offset in tried]
+        i, j = np.concatenate(near), np.concatenate([n + offset for n, offset in zip(near, tried, strict=True)])
         weighed = np.clip(judge.weigh(i, j), -_CERTAIN, _CERTAIN)
         for offset in tried:
             chosen = weighed[j - i == offset]
-            if len(chosen) >= len(lines) // 2:
+            if len(chosen) > len(lines) // 2:
                 means[offset] = float(chosen.mean())
         best = max(means, key=means.__getitem__)
         if best and means[best] > 0 and means[best] > means[0] + 1:
@@ -209,33 +212,38 @@ def _winning_offsets(judge: Judge, certain: Floats, first: int, end: int) -> lis
     return sorted(winners)
 
 
+_NONE = 2**31
+"""State of lines that no offset explains."""
+
+
 def _best_path(evidence: Floats, offsets: list[int]) -> Ints:
     """Return the offset of each line with the largest sum of evidence, where each change costs `_CHANGE`.
 
     Lines keep their order: to a smaller offset the path skips as many source lines, whose targets are missing. Skipped
-    lines belong to a shifted block: the new one, or the old one where the new offset is 0.
+    lines belong to a shifted block: the new one, or the old one where the new offset is 0. The last row of `evidence`
+    is that of `_NONE`.
     """
     states, lines = evidence.shape
     best = np.full((lines + 1, states), -np.inf)
     # Of each line and state: the line that the path came from, and its state.
     came = np.zeros((lines + 1, states, 2), np.int64)
-    best[0] = [0.0 if offset == 0 else -_CHANGE for offset in offsets]
+    best[0] = [0.0 if offset == 0 else -_CHANGE for offset in (*offsets, _NONE)]
+    named = [*offsets, _NONE]
+    skips = [[0 if _NONE in (a, b) else max(0, a - b) for a in named] for b in named]  # to b from a
     for line in range(1, lines + 1):
         for state in range(states):
             value, origin = best[line - 1, state], (line - 1, state)
             for other in range(states):
-                skipped = max(0, offsets[other] - offsets[state])
-                if other != state and line - 1 - skipped >= 0:
-                    candidate = best[line - 1 - skipped, other] - _CHANGE
-                    if candidate > value:
-                        value, origin = candidate, (line - 1 - skipped, other)
+                before = line - 1 - skips[state][other]
+                if other != state and before >= 0 and best[before, other] - _CHANGE > value:
+                    value, origin = best[before, other] - _CHANGE, (before, other)
             best[line, state] = value + evidence[state, line - 1]
             came[line, state] = origin
     path = np.zeros(lines, np.int64)
     line, state = lines, int(best[lines].argmax())
     while line > 0:
-        previous, other = came[line, state]
-        path[line - 1] = offsets[state]
-        path[previous : line - 1] = offsets[state] or offsets[other]
-        line, state = int(previous), int(other)
+        before, other = map(int, came[line, state])
+        path[line - 1] = named[state]
+        path[before : line - 1] = named[state] or named[other]
+        line, state = before, other
     return path

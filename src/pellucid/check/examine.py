@@ -23,7 +23,7 @@ from pellucid.check.evidence import (
     MOST_PAIRS,
     Judge,
     Shift,
-    find_shifts,
+    find_blocks,
     guess_offsets,
 )
 from pellucid.check.links import Bools, Floats, Ints, Vocabulary, WordIds
@@ -68,8 +68,8 @@ class CorpusReport:
     pairs: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
     """Findings by fault, the worst fault first."""
-    shifts: list[Shift] = field(default_factory=list)
-    """Shifted blocks by line number, from 1."""
+    blocks: list[Shift] = field(default_factory=list)
+    """Shifted blocks, and blocks of pairs that are no translations, by line number, from 1."""
     notes: list[str] = field(default_factory=list)
     """Sentences about what could not be judged."""
     marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
@@ -192,16 +192,19 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
         )
         return
     report.judge, report.logits = judge, judge.weigh(pairs, pairs)
-    shifts = find_shifts(judge, report.logits)
-    shifted, wrong = np.zeros(report.pairs), np.maximum(judge.threshold - report.logits + 1e-6, 0)
-    for shift in shifts:
-        # The first lines of the longest blocks are the examples.
-        shifted[shift.first : shift.last + 1] = 1e-3
-        shifted[shift.first] = shift.last - shift.first + 1
-        wrong[shift.first : shift.last + 1] = 0
+    wrong, shifted = np.maximum(judge.threshold - report.logits + 1e-6, 0), np.zeros(report.pairs)
+    for block in find_blocks(judge, report.logits):
+        lines = slice(block.first, block.last + 1)
+        if block.offset:
+            # The first lines of the longest blocks are the examples.
+            wrong[lines], shifted[lines] = 0, 1e-3
+            shifted[block.first] = block.last - block.first + 1
+        else:
+            # Within a block of pairs that are no translations, evidence against a pair is enough.
+            wrong[lines] = np.maximum(wrong[lines], np.maximum(-report.logits[lines], 0))
+        report.blocks.append(Shift(block.first + 1, block.last + 1, block.offset))
     wrong[(first.sources.lengths == 0) | (first.targets.lengths == 0)] = 0
     degrees["shifted"], degrees["not_translation"] = shifted, wrong
-    report.shifts = [Shift(shift.first + 1, shift.last + 1, shift.offset) for shift in shifts]
 
 
 def _mark(report: CorpusReport, degrees: dict[str, Floats]) -> None:
@@ -224,7 +227,7 @@ def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
         name: indices[np.argsort(-degrees, kind="stable")[:examples]]
         for name, (indices, degrees) in report.marks.items()
     }
-    offsets = {shift.first - 1: shift.offset for shift in report.shifts}
+    offsets = {block.first - 1: block.offset for block in report.blocks if block.offset}
     wanted = {int(index) for indices in worst.values() for index in indices}
     wanted |= {index + offset for index, offset in offsets.items()}
     texts = {index: row for index, row in enumerate(rows) if index in wanted}
@@ -277,15 +280,17 @@ def write_fixed(report: CorpusReport, rows: Rows, prefix: str, faults: Sequence[
     return kept, report.pairs - kept
 
 
-def describe_shift(shift: Shift) -> str:
-    """Return a shifted block, by line numbers, as a sentence.
+def describe_block(block: Shift) -> str:
+    """Return a block, by line numbers, in words.
 
-    >>> describe_shift(Shift(1201, 2404, 1))
+    >>> describe_block(Shift(1201, 2404, 1))
     'lines 1,201 to 2,404: the target is 1 line late'
     """
-    count = abs(shift.offset)
-    direction = "late" if shift.offset > 0 else "early"
-    return f"lines {shift.first:,} to {shift.last:,}: the target is {count} line{'s' if count > 1 else ''} {direction}"
+    lines = f"lines {block.first:,} to {block.last:,}"
+    if not block.offset:
+        return f"{lines}: most pairs are no translations of each other"
+    count, direction = abs(block.offset), "late" if block.offset > 0 else "early"
+    return f"{lines}: the target is {count} line{'s' if count > 1 else ''} {direction}"
 
 
 def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, object]:
@@ -311,7 +316,12 @@ def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, ob
             for name, finding in report.findings.items()
         ],
         "shifts": [
-            {"first_line": shift.first, "last_line": shift.last, "offset": shift.offset} for shift in report.shifts
+            {"first_line": block.first, "last_line": block.last, "offset": block.offset}
+            for block in report.blocks
+            if block.offset
+        ],
+        "blocks": [
+            {"first_line": block.first, "last_line": block.last} for block in report.blocks if not block.offset
         ],
         "not_judged": report.notes,
     }

@@ -87,7 +87,7 @@ def run(
 
 def report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
     """Yield the report as lines for a terminal."""
-    from pellucid.check.examine import describe_shift, removing_option
+    from pellucid.check.examine import describe_block, removing_option
     from pellucid.check.pair_faults import FAULTS
 
     share = f"{report.faulty:,} of {report.pairs:,} pairs ({report.faulty / report.pairs:.1%})"
@@ -99,8 +99,9 @@ def report_lines(report: "CorpusReport", files: Iterable[str], terminal: Termina
         yield f"{terminal.bold(fault.title)}: {counted} ({removing_option(name)})"
         for sentence in (f"{fault.means[0].upper()}{fault.means[1:]}.", f"Likely cost: {fault.costs}."):
             yield from wrap_items(sentence.split(), terminal.width, indent="  ", gap=" ")
-        if name == "shifted":
-            yield from (f"  {describe_shift(shift)}" for shift in report.shifts)
+        if name in ("shifted", "not_translation"):
+            blocks = [block for block in report.blocks if bool(block.offset) == (name == "shifted")]
+            yield from (f"  {describe_block(block)}" for block in blocks)
         for example in finding.examples:
             yield from _example_lines(example, terminal)
     for note in report.notes:
