@@ -132,9 +132,12 @@ TRIGRAM_BITS = 18
 FEWEST_LETTERS = 12
 """Letters of a line whose language can be told; of fewer, names and loan words decide."""
 
-STRANGE, SHORT_LINE = 3.0, 12.0
+STRANGE, SHORT_LINE = 3.3, 12.0
 """Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of the two parts of it
 is 1 for the strangest of 33 clean lines."""
+
+_LEAST_SCALES = (0.25, 0.5)
+"""Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange."""
 
 SAME_LANGUAGE = 0.5
 """Nats by which the letters of the two sides must differ, a trigram, to be two languages."""
@@ -184,7 +187,7 @@ class LanguageModel:
         for side, texts in enumerate(sides):
             likely, counts = self._measure(texts)
             # The mean of few trigrams varies more; 50 are usual.
-            parts = self._place(likely, side) / np.maximum(self.scales[side], (0.15, 0.1))[:, None]
+            parts = self._place(likely, side) / np.maximum(self.scales[side], _LEAST_SCALES)[:, None]
             parts[1] *= np.sqrt(np.minimum(counts, 100) / 50)
             strange = parts.sum(axis=0) * STRANGE / (STRANGE + SHORT_LINE / np.maximum(counts, 1))
             rows.append(np.where(parts[0] > 0.5, np.nan_to_num(strange), 0))

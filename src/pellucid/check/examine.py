@@ -320,9 +320,7 @@ def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, ob
             for block in report.blocks
             if block.offset
         ],
-        "blocks": [
-            {"first_line": block.first, "last_line": block.last} for block in report.blocks if not block.offset
-        ],
+        "blocks": [{"first_line": block.first, "last_line": block.last} for block in report.blocks if not block.offset],
         "not_judged": report.notes,
     }
 

@@ -65,7 +65,9 @@ def run(
     for path in (*files, *(against or ())):
         require_file(path)
     if fix is not None and not Path(fix).absolute().parent.is_dir():
-        raise ValueError(f"--fix {fix}: {Path(fix).absolute().parent} is no directory; name a prefix in one that exists")
+        raise ValueError(
+            f"--fix {fix}: {Path(fix).absolute().parent} is no directory; name a prefix in one that exists"
+        )
     # Standard input can be read only once.
     held = list(read_rows(source, target)) if "-" in files else None
 
