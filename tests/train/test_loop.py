@@ -51,7 +51,12 @@ def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished_
         "best",
         "average",
     }
-    assert [path.name for path in list_checkpoints(finished_run)] == ["step-00000006", "step-00000008", "step-00000010", "step-00000012"]
+    assert [path.name for path in list_checkpoints(finished_run)] == [
+        "step-00000006",
+        "step-00000008",
+        "step-00000010",
+        "step-00000012",
+    ]
     assert read_run(finished_run / "run.toml").train.keep == 4
 
 
