@@ -28,7 +28,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
+    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),

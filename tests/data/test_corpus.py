@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.data import corpus
-from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_lines, read_pairs
+from pellucid.data import lines as lines_module
+from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
+from pellucid.data.lines import read_lines
 from pellucid.phrasebook import generate_phrases
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -62,7 +63,7 @@ def test_lines_are_the_same_in_blocks_of_any_size(
 ):
     path = write_file(folder / "blocks", data.draw(files(lines, end)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "_BLOCK", size)
+        patch.setattr(lines_module, "_BLOCK", size)
         assert list(read_lines(path)) == lines
 
 
@@ -205,7 +206,7 @@ def test_messages_say_what_to_do(tmp_path: Path):
 
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(corpus, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
     path = write_file(tmp_path / "f", gzip.compress(b"short\n" + b"x" * 1001))
     with pytest.raises(ValueError, match=r"f:2: a line of more than 1,000 bytes"):
         list(read_lines(path))
