@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pellucid.config import apply_overrides, build_settings, read_toml
+from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import Activation, Norm, Positions, Tie, drop_removed_settings
@@ -27,11 +28,13 @@ class CorpusConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    pairs: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    pairs: Annotated[str | None, "instead of source and target: pairs in one file, in any of the formats"] = None
     weight: Annotated[
         float, "how often an epoch shows each pair: 2 means twice; 0.5 half of the pairs, then the other half"
     ] = 1.0
     name: Annotated[str | None, "its name in reports; if left out, that of its first file"] = None
+    source_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
+    target_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
 
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
@@ -49,6 +52,11 @@ class CorpusConfig:
         return first, self.target
 
     @property
+    def sides(self) -> Sides:
+        """Languages or columns of the corpus, for `read_pairs`, which writes into it what it finds."""
+        return Sides(self.source_language, self.target_language)
+
+    @property
     def display_name(self) -> str:
         """Name of the corpus in reports."""
         return self.name or Path(self.files[0]).name
@@ -60,10 +68,19 @@ class DataConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    train: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    train: Annotated[
+        str | None,
+        "instead of source and target: pairs in one file, such as .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet",
+    ] = None
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
     dev: Annotated[str | None, "instead of dev_source and dev_target: held-out pairs in one file"] = None
+    source_language: Annotated[
+        str | None,
+        "language of the sources in a file of pairs that names its languages, or the name or number of their column; "
+        "needed if the file has more than two",
+    ] = None
+    target_language: Annotated[str | None, "language or column of the translations"] = None
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
@@ -98,9 +115,17 @@ class DataConfig:
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
-        """Corpora to train on; a single one has weight 1."""
+        """Corpora to train on, each with its languages; a single one has weight 1."""
         # Readers of the data know several corpora only; a single one is a list of one.
-        return self.corpus or (CorpusConfig(self.source, self.target, self.train),)
+        corpora = self.corpus or (CorpusConfig(self.source, self.target, self.train),)
+        return tuple(
+            replace(
+                corpus,
+                source_language=corpus.source_language or self.source_language,
+                target_language=corpus.target_language or self.target_language,
+            )
+            for corpus in corpora
+        )
 
 
 @dataclass(frozen=True)
@@ -300,7 +325,7 @@ def read_run_tables(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{error}. A run file holds settings, such as steps = 5000 under [train]; this file begins with "
             f"{start.strip()[:40]!r}. To train on sentences, give --source {path} and their translations as --target; "
-            "if it holds pairs with a tab between source and target, let its name end in .tsv and give it as --source"
+            "if it holds pairs with a tab between source and target, let its name end in .tsv and give it as --source alone"
         ) from None
 
 

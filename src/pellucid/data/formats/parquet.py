@@ -1,7 +1,6 @@
 """Reads and writes Parquet with two columns of text, or with "translation", a field for each language."""
 
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from itertools import islice
 from typing import Any
 
@@ -54,6 +53,32 @@ def _import_pyarrow(path: str) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
+class _ChunkSink:
+    """A file to write to, whose content is taken piece by piece."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.position = 0
+
+    def write(self, content: bytes) -> int:
+        self.chunks.append(bytes(content))
+        self.position += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self.position
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def take(self) -> bytes:
+        content, self.chunks = b"".join(self.chunks), []
+        return content
+
+
 def encode_parquet(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
     """Yield the bytes of a Parquet file with these pairs: as Hugging Face has it if the languages are known."""
     pyarrow, parquet = _import_pyarrow("the result")
@@ -62,10 +87,11 @@ def encode_parquet(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[
     schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
     if languages:
         schema = pyarrow.schema([("translation", pyarrow.struct(list(schema)))])
-    content, rows = BytesIO(), iter(units)
-    with parquet.ParquetWriter(pyarrow.PythonFile(content, mode="w"), schema) as writer:
+    sink, rows = _ChunkSink(), iter(units)
+    with parquet.ParquetWriter(pyarrow.PythonFile(sink, mode="w"), schema) as writer:
         while block := list(islice(rows, _ROWS_WRITTEN)):
             pairs = [dict(zip(names, (unit.source, unit.target), strict=True)) for unit in block]
             objects = [{"translation": pair} for pair in pairs] if languages else pairs
             writer.write_table(pyarrow.Table.from_pylist(objects, schema))
-    yield content.getvalue()
+            yield sink.take()
+    yield sink.take()
