@@ -30,8 +30,8 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, .xliff, "
-            ".po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet",
+            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, "
+            ".xliff, .po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet",
         ),
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,

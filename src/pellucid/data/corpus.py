@@ -159,7 +159,7 @@ def read_valid_units(
             # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
             if "\n" in unit.source or "\n" in unit.target or unit.source.endswith("\r") or unit.target.endswith("\r"):
                 skipped.joined += 1
-                unit = unit._replace(source=join_lines(unit.source), target=join_lines(unit.target))
+                unit = unit._replace(source=join_sentence_lines(unit.source), target=join_sentence_lines(unit.target))
             reason = _find_fault(unit, max_characters)
         if reason is None:
             count += 1
@@ -182,10 +182,10 @@ def _find_fault(unit: Unit, max_characters: int) -> str | None:
     return None
 
 
-def join_lines(text: str) -> str:
+def join_sentence_lines(text: str) -> str:
     """Join the lines of a sentence by single spaces.
 
-    >>> join_lines("one \\n  two\\n")
+    >>> join_sentence_lines("one \\n  two\\n")
     'one two'
     """
     return " ".join(line.strip() for line in text.split("\n") if line.strip())

@@ -70,7 +70,7 @@ class DataConfig:
     target: Annotated[str | None, "their translations, line by line"] = None
     train: Annotated[
         str | None,
-        "instead of source and target: pairs in one file, such as .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet",
+        "instead of source and target: pairs in one file (.tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet)",
     ] = None
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
@@ -325,7 +325,7 @@ def read_run_tables(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{error}. A run file holds settings, such as steps = 5000 under [train]; this file begins with "
             f"{start.strip()[:40]!r}. To train on sentences, give --source {path} and their translations as --target; "
-            "if it holds pairs with a tab between source and target, let its name end in .tsv and give it as --source alone"
+            "if it holds pairs with a tab between source and target, let its name end in .tsv and give it as --source"
         ) from None
 
 

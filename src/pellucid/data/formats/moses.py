@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
@@ -22,11 +23,11 @@ def read_moses_zip(path: str, sides: Sides) -> Iterator[Unit]:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise ValueError(f"{path} is no ZIP archive, or a damaged one ({error}); fetch it again") from None
-    with archive:
+    with archive, ExitStack() as opened:
         members = _choose_members(path, archive, sides)
         names = [f"{path} ({member.filename!r})" for member in members]
         try:
-            streams = [archive.open(member) for member in members]
+            streams = [opened.enter_context(archive.open(member)) for member in members]
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
             raise ValueError(f"{path} cannot be unpacked: {error}") from None
         left, right = (split_stream(stream, name, "archive") for stream, name in zip(streams, names, strict=True))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from pellucid.data.formats.tables import choose_names
@@ -18,7 +19,7 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
     """
     pyarrow, parquet = _import_pyarrow(path)
     try:
-        with parquet.ParquetFile(path) as file:
+        with Path(path).open("rb") as stream, parquet.ParquetFile(stream) as file:
             fields = {field.name: field.type for field in file.schema_arrow}
             nested = "translation" in fields and pyarrow.types.is_struct(fields["translation"])
             if nested:
@@ -39,7 +40,10 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
                     source, target = (row.get(name) or "" for name in chosen)
                     problem = "a NUL character" if "\0" in source or "\0" in target else None
                     yield Unit(number, source, target, problem=problem)
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+        # A file that cannot be opened has a number of its error, one that Arrow cannot read has none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is no Parquet file, or a damaged one: {reason}") from None
 

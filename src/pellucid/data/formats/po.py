@@ -14,6 +14,9 @@ LARGEST_CATALOGUE = 64 * 2**20
 
 _CHARSET = re.compile(rb'Content-Type:[^"\n]*charset\s*=\s*([\w-]+)', re.IGNORECASE)
 
+_LINE = re.compile(r'(?:#~)?\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*"\s*')
+"""A line with text, of which polib would lose a part where its last quote is missing."""
+
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
 
 
@@ -48,7 +51,7 @@ def read_po(path: str, sides: Sides) -> Iterator[Unit]:
             if problem is None and not translation:
                 problem = "no translation"
             pair = (translation, message) if exchanged else (message, translation)
-            yield Unit(number, *pair, entry.linenum, problem)
+            yield Unit(number, *pair, entry.linenum or None, problem)
 
 
 def _parse_catalogue(path: str) -> tuple[list, str]:
@@ -65,6 +68,10 @@ def _parse_catalogue(path: str) -> tuple[list, str]:
     if len(raw) > LARGEST_CATALOGUE:
         raise ValueError(f"{path} has more than {LARGEST_CATALOGUE:,} bytes; split it, for example with msggrep")
     text = _decode_catalogue(path, raw.removeprefix(codecs.BOM_UTF8))
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.strip()
+        if line and (line[0] != "#" or line[:2] == "#~") and '"' in line and not _LINE.fullmatch(line):
+            raise ValueError(f"{path}:{number}: not a message catalogue (PO): the quotes of this line do not fit")
     # polib splits a text, but not a file, at characters that are no line ends; so it gets a file.
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "catalogue.po"
@@ -72,10 +79,10 @@ def _parse_catalogue(path: str) -> tuple[list, str]:
         try:
             catalogue = polib.pofile(str(copy), encoding="utf-8", wrapwidth=0)
         except (OSError, ValueError, IndexError) as error:
-            reason = str(error).replace(str(copy), path).removeprefix(f"Syntax error in po file {path} ")
-            line = re.match(r"\(line (\d+)\):? ?", reason)
+            line = re.search(r"\(line (\d+)\)(?:: (.+))?", str(error))
             where = f"{path}:{line[1]}" if line else path
-            raise ValueError(f"{where}: not a message catalogue (PO): {reason[line.end() if line else 0 :]}") from None
+            reason = (line and line[2]) or "this line fits no entry"
+            raise ValueError(f"{where}: not a message catalogue (PO): {reason}") from None
     return list(catalogue), catalogue.metadata.get("Language", "").strip()
 
 

@@ -74,7 +74,7 @@ def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str
                             del node.getparent()[0]
         except etree.XMLSyntaxError as error:
             reason = re.sub(r"(, line \d+, column \d+)?( \(.*, line \d+\))?$", "", str(error.msg))
-            raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {reason}") from None
+            raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {' '.join(reason.split())}") from None
         if not checked:
             _refuse_foreign_root(path, root, events.root)
 
