@@ -66,6 +66,7 @@ FLOORS = {  # in the order of reading, from the ground up
         ours="serve api trace decode store page config data.corpus data.formats",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
+    "distill": Floor(ours="config data.corpus evaluate store.atomic train"),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours
     "__main__": Floor(ours="cli"),

@@ -44,7 +44,7 @@ class SimpleRunOptions(TypedDict, total=False):
     minutes: float | None
 
 
-def check_arguments(function: Callable[Arguments, Result], options: Iterable[str] = ()) -> Callable[Arguments, Result]:
+def _check_arguments(function: Callable[Arguments, Result], options: Iterable[str] = ()) -> Callable[Arguments, Result]:
     """Make a function answer unknown and missing arguments with a ValueError that lists those it takes.
 
     `options` are the names that it takes as `**options`. Python itself raises a TypeError without the nearest name.
@@ -113,7 +113,7 @@ class Model:
         # A worker of another process then reads the files itself: megabytes of weights do not go through a pipe.
         if self.load_request is None:
             raise TypeError("this model was put together by hand; only one from pellucid.load can be sent, as its path")
-        return reload_model, (self.load_request,)
+        return _reload_model, (self.load_request,)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -172,16 +172,16 @@ class Model:
                 raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
             prefix_list = None if prefixes is None else [prefixes]
             return next(
-                warn_of_failures(
-                    self.translator.translate([lines], config, terms=as_terms(terms), prefixes=prefix_list)
+                _warn_of_failures(
+                    self.translator.translate([lines], config, terms=_as_terms(terms), prefixes=prefix_list)
                 )
             )
-        prefix_list = None if prefixes is None else list(check_texts(prefixes, "prefixes"))
+        prefix_list = None if prefixes is None else list(_check_texts(prefixes, "prefixes"))
         translations = self.translator.translate(
-            list(check_texts(lines)), config, terms=as_terms(terms), prefixes=prefix_list
+            list(_check_texts(lines)), config, terms=_as_terms(terms), prefixes=prefix_list
         )
         # Warnings are given when all lines are translated: one that is made an error does not stop the others.
-        return list(warn_of_failures(translations))
+        return list(_warn_of_failures(translations))
 
     def translate_stream(
         self,
@@ -197,11 +197,11 @@ class Model:
         config = SearchConfig.from_options(search)
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
-        prefix_texts = None if prefixes is None else check_texts(prefixes, "prefixes")
-        checked_terms = as_terms(terms)
-        return warn_of_failures(
+        prefix_texts = None if prefixes is None else _check_texts(prefixes, "prefixes")
+        checked_terms = _as_terms(terms)
+        return _warn_of_failures(
             self.translator.translate_stream(
-                check_texts(lines), config, block, terms=checked_terms, prefixes=prefix_texts
+                _check_texts(lines), config, block, terms=checked_terms, prefixes=prefix_texts
             )
         )
 
@@ -223,10 +223,10 @@ class Model:
         if isinstance(sources, str) and isinstance(targets, str):
             return self.translator.score([sources], [targets], batch)[0]
         return self.translator.score(
-            list(check_texts(sources, "sources")), list(check_texts(targets, "targets")), batch
+            list(_check_texts(sources, "sources")), list(_check_texts(targets, "targets")), batch
         )
 
-    @check_arguments
+    @_check_arguments
     def trace(
         self,
         sentence: str,
@@ -259,7 +259,7 @@ class Model:
 
         patterns = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
         origin = TraceOrigin(
-            self.translator, self.bundle, beam, tuple(prefix_ids), patterns, import_model_queries, drawing
+            self.translator, self.bundle, beam, tuple(prefix_ids), patterns, _import_model_queries, drawing
         )
         return trace_sentence(origin, sentence, target, edits)
 
@@ -279,8 +279,8 @@ class Model:
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
 
         SearchConfig.from_options(search)  # wrong settings raise before the texts are read
-        lines = list(check_texts(sources, "sources"))
-        streams = [list(check_texts(stream, "references")) for stream in reference_streams(references)]
+        lines = list(_check_texts(sources, "sources"))
+        streams = [list(_check_texts(stream, "references")) for stream in reference_streams(references)]
         refuse_unequal(len(lines), "sources", streams)
         # Scores of the search cost time and are not needed here, unless they are asked for.
         options: SearchOptions = {"scores": False, **search}
@@ -300,14 +300,14 @@ def study_heads(
     return study_heads_of(model.bundle, sources, targets, on_progress)
 
 
-def import_model_queries() -> "ModelQueries":
+def _import_model_queries() -> "ModelQueries":
     """Return the functions that answer a page's questions about the whole model, beside a trace."""
     from pellucid.inspect import model_queries
 
     return model_queries
 
 
-@check_arguments
+@_check_arguments
 def load(
     directory: str | Path,
     precision: str = "float32",
@@ -336,13 +336,15 @@ def load(
     if device != "cpu":
         engine = "torch"
     if engine == "torch" or others or half:
-        bundles, models = load_torch_models([directory, *others], half, device)
+        bundles, models = _load_torch_models([directory, *others], half, device)
         first, *_ = bundles
-        translator = Translator(models[0], first.tokenizer, *models[1:], trained=longest_trained_source(first.manifest))
+        translator = Translator(
+            models[0], first.tokenizer, *models[1:], trained=_longest_trained_source(first.manifest)
+        )
     else:
         # CTranslate2 translates: the weights stay bytes, and torch is not imported, until something asks for the model.
         first, *_ = bundles = [load_bundle(directory, lazy=True)]
-        translator = Translator(first, first.tokenizer, trained=longest_trained_source(first.manifest))
+        translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,
@@ -356,7 +358,7 @@ def load(
     return Model(first, translator, LoadRequest(str(Path(directory).resolve()), options, digests))
 
 
-def reload_model(request: LoadRequest) -> Model:
+def _reload_model(request: LoadRequest) -> Model:
     """Load a model again, perhaps in another process; ValueError if its directories hold other models by now."""
     model = load(request.directory, **request.options)
     # The requests compare the SHA-256 of the models, too.
@@ -366,7 +368,7 @@ def reload_model(request: LoadRequest) -> Model:
     return model
 
 
-def load_torch_models(
+def _load_torch_models(
     directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
@@ -383,17 +385,17 @@ def load_torch_models(
             f"precision = bfloat16, which {describe_missing_bfloat16(actual_device)}: torch emulates it, "
             "and float32 is faster"
         )
-        warnings.warn(message, stacklevel=4)  # the caller of `load`, which is wrapped in `check_arguments`
+        warnings.warn(message, stacklevel=4)  # the caller of `load`, which is wrapped in `_check_arguments`
     return bundles, [model.bfloat16() if bfloat16 else model for model in models]
 
 
-def longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
+def _longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
     """Return the length in pieces of the longest source in training, or None if the manifest does not say."""
     longest = manifest.get("longest_source")
     return longest if isinstance(longest, int) and longest > 1 else None
 
 
-def as_terms(terms: TermsLike) -> "Terms | None":
+def _as_terms(terms: TermsLike) -> "Terms | None":
     """Return terms given as a mapping or as pairs as `Terms`."""
     if terms is None:
         return None
@@ -403,7 +405,7 @@ def as_terms(terms: TermsLike) -> "Terms | None":
     return terms if isinstance(terms, Terms) else Terms.from_pairs(terms)
 
 
-@partial(check_arguments, options=SimpleRunOptions.__annotations__)
+@partial(_check_arguments, options=SimpleRunOptions.__annotations__)
 def train(
     run: str | Path | Mapping[str, Any] | None = None,
     *,
@@ -429,7 +431,7 @@ def train(
     return load(outcome.best)
 
 
-def warn_of_failures(translations: Iterable[Translation]) -> Iterator[Translation]:
+def _warn_of_failures(translations: Iterable[Translation]) -> Iterator[Translation]:
     """Yield the translations, and warn of each line that was not translated, with its number and the reason."""
     for number, translation in enumerate(translations, start=1):
         if translation.stop == "failed":
@@ -438,10 +440,10 @@ def warn_of_failures(translations: Iterable[Translation]) -> Iterator[Translatio
         yield translation
 
 
-def check_texts(texts: Iterable[str], name: str = "lines") -> Iterator[str]:
+def _check_texts(texts: Iterable[str], name: str = "lines") -> Iterator[str]:
     """Yield texts after checking them: the argument at once, each text when it is reached; ValueError for another type.
 
-    >>> list(check_texts(["Yes.", None]))
+    >>> list(_check_texts(["Yes.", None]))
     Traceback (most recent call last):
     ValueError: line 2 is None (NoneType); a text is expected
     """
@@ -452,10 +454,10 @@ def check_texts(texts: Iterable[str], name: str = "lines") -> Iterator[str]:
         raise ValueError(f"{name} is {texts!r:.40} ({type(texts).__name__}); a list of texts is expected")
     singular = {"prefixes": "prefix"}.get(name, name.removesuffix("s"))
     # A generator expression and no `yield` in this function, so that the checks above run at the call.
-    return (check_text(text, f"{singular} {number}") for number, text in enumerate(texts, start=1))
+    return (_check_text(text, f"{singular} {number}") for number, text in enumerate(texts, start=1))
 
 
-def check_text(text: str, name: str) -> str:
+def _check_text(text: str, name: str) -> str:
     """Return the text; ValueError, which calls it `name`, for anything that is not a str."""
     if not isinstance(text, str):
         raise ValueError(f"{name} is {text!r:.40} ({type(text).__name__}); a text is expected")

@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from pellucid.train import loop
 from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
 from pellucid.train.data import read_corpus, split_held_out
-from pellucid.train.defaults import choose_settings
+from pellucid.train.defaults import choose_settings, run_settings
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
 from tests.processes import ForkedProcess
@@ -166,7 +167,7 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch, **embeddings}
     assert make_run(choice.tables).optim.kind == ("muon" if size == "tiny" else "adam")
     assert make_run(choice.tables).optim.dropout_rise > 0
-    assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
+    assert any(f"{pairs:,} pairs" in made.reason for made in choice.choices)
     overridden = choose_settings(files, pairs, size="base", steps=9)
     assert overridden.tables["model"]["size"] == "base"
     assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch}
@@ -177,7 +178,7 @@ def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_pa
     choice = choose_settings(write_corpus(tmp_path), 211, minutes=minutes)
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
-    assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
+    assert any(f"{sentences} dev sentences" in made.reason for made in choice.choices) == (sentences < 500)
 
 
 @pytest.mark.parametrize(("minutes", "cost", "evaluations"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
@@ -215,6 +216,28 @@ def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_pat
     choice = choose_settings(files, 211, steps=5, minutes=2.0)
     with pytest.raises(ValueError, match="both given; name one"):
         make_run(choice.tables)
+
+
+def test_reasons_are_given_for_settings_that_hold_and_follow_a_size_named_as_an_override(tmp_path):
+    files = write_corpus(tmp_path)
+    settings_for = partial(
+        run_settings,
+        source=files["source"],
+        target=files["target"],
+        dev_source=files["dev_source"],
+        dev_target=files["dev_target"],
+        steps=5,
+    )
+    _, reasons = settings_for()
+    starts = [reason.partition(" ")[0] for reason in reasons]
+    assert starts == ["size", "dropout", "batches", "vocabulary", "learning", "Muon", "embeddings"]
+    overrides = ["tokenizer.vocabulary=300", "optim.warmup=7", "optim.kind=adam", "model.dropout=0"]
+    run, kept = settings_for(overrides=overrides)
+    assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", "embeddings"]
+    assert run.optim.warmup == 7
+    by_option, _ = settings_for(size="small")
+    by_override, _ = settings_for(overrides=["model.size=small"])
+    assert by_option == by_override
 
 
 def test_skipped_dev_pairs_are_named(tmp_path, capsys):

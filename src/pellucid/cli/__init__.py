@@ -7,6 +7,7 @@ import typer
 from pellucid.cli import (
     compare,
     demo,
+    distill,
     evaluate,
     explain,
     export,
@@ -40,6 +41,7 @@ for name, module in {
     "evaluate": evaluate,
     "compare": compare,
     "score": score,
+    "distill": distill,
     "export": export,
     "import": import_,
     "mini": mini,
@@ -54,7 +56,7 @@ def main() -> None:
     app(prog_name="pellucid")
 
 
-def show_version(requested: bool) -> None:
+def _show_version(requested: bool) -> None:
     """Print the version of the installed package and exit."""
     if requested:
         import pellucid
@@ -66,7 +68,7 @@ def show_version(requested: bool) -> None:
 @app.callback()
 def pellucid(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="show the version and exit")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
 ) -> None:
     """A Transformer you can see through: train it on your own sentence pairs, translate with it, score it.

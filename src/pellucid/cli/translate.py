@@ -128,7 +128,7 @@ def run(
         translations = loaded.translate_stream(
             read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
         )
-        stream = write_alignments(show_progress(translations), align)
+        stream = _write_alignments(show_progress(translations), align)
         write_lines(
             translations_as_json(stream)
             if json
@@ -138,7 +138,7 @@ def run(
         )
 
 
-def write_alignments(
+def _write_alignments(
     translations: "Iterable[Translation]", write: Callable[[str], Any] | None
 ) -> "Iterator[Translation]":
     """Yield the translations, writing the alignment of each on the way, in the Pharaoh format."""
@@ -164,11 +164,11 @@ def translations_as_n_best(translations: "Iterable[Translation]") -> Iterator[st
 def translations_as_json(translations: "Iterable[Translation]") -> Iterator[str]:
     """Yield a JSON object for each line."""
     for translation in translations:
-        alternatives = [translation_object(alternative) for alternative in translation.alternatives]
-        yield json_line({**translation_object(translation), "alternatives": alternatives})
+        alternatives = [_translation_object(alternative) for alternative in translation.alternatives]
+        yield json_line({**_translation_object(translation), "alternatives": alternatives})
 
 
-def translation_object(translation: "Translation") -> dict[str, Any]:
+def _translation_object(translation: "Translation") -> dict[str, Any]:
     """Return one translation as `--json` writes it."""
     return {
         "text": translation.text,

@@ -72,11 +72,11 @@ class PackedWeight(Tensor):
         """Return some rows, packed by themselves: cross-attention uses one third of its matrix at each step."""
         key = rows.start, rows.stop, rows.step
         if key not in self.parts:
-            self.parts[key] = pack_weight(self.plain[rows])
+            self.parts[key] = _pack_weight(self.plain[rows])
         return self.parts[key]
 
 
-def pack_weight(weight: Tensor) -> Tensor:
+def _pack_weight(weight: Tensor) -> Tensor:
     """Return a matrix that multiplies by a packed copy; the tensor as it is where that cannot be or does not pay."""
     if not can_pack(weight):
         return weight
@@ -139,7 +139,7 @@ class ModelPacker:
         if isinstance(module, nn.Linear):
             copied.__dict__["weight"] = self._pack(module.weight, packed)
         if can_call_directly(module):
-            copied.__class__ = called_directly(type(module), isinstance(copied.__dict__.get("weight"), PackedWeight))
+            copied.__class__ = _called_directly(type(module), isinstance(copied.__dict__.get("weight"), PackedWeight))
         return copied
 
     def _pack(self, weight: Tensor, packed: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor:
@@ -147,7 +147,7 @@ class ModelPacker:
         state = weight.data_ptr(), weight._version  # what changes when a weight is replaced or written to
         entry = packed.get(id(weight)) or self._packed.get(id(weight))
         if entry is None or entry[1:3] != state:
-            entry = weight, *state, pack_weight(weight)
+            entry = weight, *state, _pack_weight(weight)
         packed[id(weight)] = entry  # which holds the weight itself, so that no other tensor gets its id
         return entry[3]
 
@@ -159,17 +159,17 @@ def can_call_directly(module: nn.Module) -> bool:
 
 
 @cache
-def called_directly(kind: type[nn.Module], is_packed: bool) -> type[nn.Module]:
+def _called_directly(kind: type[nn.Module], is_packed: bool) -> type[nn.Module]:
     """Return a subclass that differs in one thing: a call is `forward`, or what `forward` itself would call at last."""
     call = kind.forward
     if is_packed and call is nn.Linear.forward:
-        call = multiply_packed
+        call = _multiply_packed
     elif call is nn.LayerNorm.forward:
         call = normalize
     return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
 
 
-def multiply_packed(linear: nn.Linear, x: Tensor) -> Tensor:
+def _multiply_packed(linear: nn.Linear, x: Tensor) -> Tensor:
     """Return x W^T + b for a linear layer whose weight is packed."""
     # Without the way through `__torch_function__`, which costs as much as a small product.
     weight: Any = linear.weight

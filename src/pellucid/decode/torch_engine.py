@@ -274,11 +274,12 @@ def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
     (0.4, -1.0)
     """
     return [
-        [log_mean_exp(log_probs) for log_probs in zip(*sentence, strict=True)] for sentence in zip(*scored, strict=True)
+        [_log_mean_exp(log_probs) for log_probs in zip(*sentence, strict=True)]
+        for sentence in zip(*scored, strict=True)
     ]
 
 
-def log_mean_exp(log_probs: Sequence[float]) -> float:
+def _log_mean_exp(log_probs: Sequence[float]) -> float:
     """Return the logarithm of the mean of the exponentials."""
     # The largest is taken out first: exp of a very small number would be rounded to 0, of which there is no logarithm.
     largest = max(log_probs)
@@ -291,7 +292,7 @@ def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
     problems = [
         f"{other.directory} ({', '.join(differences)})"
         for other in others
-        if (differences := tokenizer_differences(first, other))
+        if (differences := _tokenizer_differences(first, other))
     ]
     if problems:
         raise ValueError(
@@ -300,16 +301,16 @@ def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
         )
 
 
-def tokenizer_differences(first: Bundle, second: Bundle) -> list[str]:
+def _tokenizer_differences(first: Bundle, second: Bundle) -> list[str]:
     """List the respects in which the tokenizers of two bundles differ."""
     a, b = first.tokenizer, second.tokenizer
     sides = {"source": (a.source, b.source), "target": (a.target, b.target)}
-    pieces = [f"{name} pieces" for name, (x, y) in sides.items() if vocabulary_content(x) != vocabulary_content(y)]
+    pieces = [f"{name} pieces" for name, (x, y) in sides.items() if _vocabulary_content(x) != _vocabulary_content(y)]
     settings = [] if a.lowercase == b.lowercase else [f"lowercase {b.lowercase}"]
     return pieces + settings
 
 
-def vocabulary_content(side: PieceModel) -> tuple[bytes, list[str]]:
+def _vocabulary_content(side: PieceModel) -> tuple[bytes, list[str]]:
     """Return everything that decides how one side cuts text and numbers the pieces."""
     # An imported tokenizer lists its pieces beside its SentencePiece model, so the model alone would not tell.
     return side.serialized_model_proto(), [side.id_to_piece(number) for number in range(side.vocab_size())]

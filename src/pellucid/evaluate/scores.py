@@ -143,10 +143,10 @@ def repetition_rate(texts: Sequence[str]) -> float:
     0.3333333333333333
     """
     # 0 for no texts, and not a division by zero.
-    return sum(map(_runs_in_a_loop, texts)) / max(len(texts), 1)
+    return sum(map(runs_in_a_loop, texts)) / max(len(texts), 1)
 
 
-def _runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
+def runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
     """Whether a sequence of up to `longest` words is repeated `times` times or more in a row."""
     words = text.split()
     for n in range(1, longest + 1):

@@ -133,11 +133,9 @@ def measure_readings(
     `on_progress` is called with the number of pairs of each batch. Raises ValueError, naming its line, for a pair that
     is longer than the model takes.
     """
-    require_room(model, pairs)
+    _require_room(model, pairs)
     layers, heads = model.config.decoder_layers, model.config.heads
-    readings = existing_readings(model)
-    # rows of the tables of values whose head exists; the rows of missing heads are zeros
-    existing = [n for n, reading in enumerate(every_reading(model.config)) if reading_exists(reading, model.config)]
+    readings = every_reading(model.config)
     one_each, best, agreed = (torch.zeros(len(readings), n, dtype=torch.long) for n in (3, 3, 2))
     norms, entries = torch.zeros(layers, dtype=torch.float64), 0
     for numbers, measured in measure_cross_attention(model, pairs):
@@ -149,17 +147,12 @@ def measure_readings(
             if not pair.source_words or not pair.target_words:
                 continue
             every_value = reading_values(values, pair)
-            existing_values = every_value[existing]
-            assert len(existing_values) == len(readings)
-            forward, backward = mark_maxima(existing_values, 2), mark_maxima(existing_values, 1)
+            forward, backward = _mark_maxima(every_value, 2), _mark_maxima(every_value, 1)
             agreed[:, 0] += (forward & backward).sum(dim=(1, 2))
             agreed[:, 1] += forward.sum(dim=(1, 2)) + backward.sum(dim=(1, 2))
-            gold = [link_matrix(links[n] if links else (), pair) for links in (sure, possible)]
-            one_each += count_links(forward, *gold)
-            # strengths first and selection after: the sum over layers needs the full grid of layers and heads
-            best += count_links(
-                mark_row_and_column_maxima(reading_strengths(every_value, layers, heads)[existing]), *gold
-            )
+            gold = [_link_matrix(links[n] if links else (), pair) for links in (sure, possible)]
+            one_each += _count_links(forward, *gold)
+            best += _count_links(mark_row_and_column_maxima(reading_strengths(every_value, layers, heads)), *gold)
         on_progress(len(numbers))
     sure_links = sum(map(len, sure or ()))
     means = (norms / max(entries, 1)).tolist()
@@ -168,8 +161,8 @@ def measure_readings(
             reading,
             1 - 2 * in_both / max(in_either, 1),
             None if reading.layer is None or reading.head is not None else means[reading.layer],
-            as_link_counts(one_each_counts, sure_links),
-            as_link_counts(best_counts, sure_links),
+            LinkCounts(*[*one_each_counts, sure_links]),
+            LinkCounts(*[*best_counts, sure_links]),
         )
         for reading, (in_both, in_either), one_each_counts, best_counts in zip(
             readings, agreed.tolist(), one_each.tolist(), best.tolist(), strict=True
@@ -177,47 +170,28 @@ def measure_readings(
     ]
 
 
-def as_link_counts(counts: Sequence[int], sure: int) -> LinkCounts:
-    """Return one row of `count_links`, and the number of sure links, as `LinkCounts`."""
-    drawn, right_sure, right_possible = counts
-    return LinkCounts(drawn, right_sure, right_possible, sure)
-
-
-def existing_readings(model: Transformer) -> list[Reading]:
-    """Return the readings whose head exists, in the order of `reading_values`.
-
-    Of each side the layers come first, then the sums of all layers.
-    """
-    return [reading for reading in every_reading(model.config) if reading_exists(reading, model.config)]
-
-
 def every_reading(config: ModelConfig) -> list[Reading]:
-    """Return all readings of a model, in the order of `reading_values`."""
+    """Return all readings of a model in the order of `reading_values`: of each side the layers, then sums of layers."""
     readings = []
     for side in SIDES:
         for layer in range(config.decoder_layers):
-            # `measure_every_kind` puts its channels in this order
+            # `_measure_every_kind` puts its channels in this order
             readings += [Reading(side, kind, layer) for kind in KINDS]
             readings += [Reading(side, kind, layer, head) for kind in KINDS for head in range(config.heads)]
         readings += [Reading(side, kind) for kind in KINDS]
     return readings
 
 
-def reading_exists(reading: Reading, config: ModelConfig) -> bool:
-    """Whether the head of a reading, if it names one, is one of the model's."""
-    return reading.head is None or reading.head < config.heads
-
-
 def measure_cross_attention(
     model: Transformer, pairs: Sequence[EncodedPair]
 ) -> Iterator[tuple[list[int], list[Float[Tensor, "L C T S"]]]]:
-    """Yield the numbers of pairs of like length, and what `measure_every_kind` says of each, end tokens included."""
+    """Yield the numbers of pairs of like length, and what `_measure_every_kind` says of each, end tokens included."""
     lengths = {n: max(len(pair.source), len(pair.target)) for n, pair in enumerate(pairs)}
     with inference_only(model):
         for numbers in batch_numbers(lengths, model.config):
             batch = [pairs[n] for n in numbers]
             ids = [pair.source for pair in batch], [pair.target for pair in batch]
-            measured = cross_norms(model, *ids, measure_every_kind).cpu()
+            measured = cross_norms(model, *ids, _measure_every_kind).cpu()
             yield (
                 numbers,
                 # without the padding that the batch gave the pair
@@ -225,13 +199,12 @@ def measure_cross_attention(
             )
 
 
-def measure_every_kind(
+def _measure_every_kind(
     pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"]
 ) -> Float[Tensor, "B C T S"]:
     """Stack the norm of the layer, the mean weight of its heads, ||alpha v W_O|| of each head and its weights."""
     value_norms = project_values(v.to(pattern.dtype), output.to(pattern.dtype)).norm(dim=-1)
-    mean = pattern.sum(dim=1, keepdim=True) / pattern.shape[1]
-    by_head = pattern * value_norms.mT.unsqueeze(2)
+    by_head, mean = pattern * value_norms.mT.unsqueeze(2), pattern.mean(dim=1, keepdim=True)
     return torch.cat([contribution_norms(pattern, v, output)[:, None], mean, by_head, pattern], dim=1)
 
 
@@ -257,20 +230,20 @@ def reading_strengths(values: Float[Tensor, "R N M"], layers: int, heads: int) -
     return torch.cat(strengths)
 
 
-def mark_maxima(values: Float[Tensor, "R N M"], dim: int) -> Bool[Tensor, "R N M"]:
+def _mark_maxima(values: Float[Tensor, "R N M"], dim: int) -> Bool[Tensor, "R N M"]:
     """Mark each value that is the largest along an axis and greater than zero."""
     largest = torch.zeros_like(values, dtype=torch.bool)
     return largest.scatter_(dim, values.argmax(dim=dim, keepdim=True), True) & (values > 0.0)
 
 
-def count_links(
+def _count_links(
     drawn: Bool[Tensor, "R N M"], sure: Bool[Tensor, "N M"], possible: Bool[Tensor, "N M"]
 ) -> Int[Tensor, "R 3"]:
     """Count the links that each reading drew, and how many of these are in gold."""
     return torch.stack([links.sum(dim=(1, 2)) for links in (drawn, drawn & sure, drawn & possible)], dim=1)
 
 
-def link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Tensor, "N M"]:
+def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Tensor, "N M"]:
     """Return a matrix that is True where a pair of words is linked."""
     linked = torch.zeros(len(pair.target_words), len(pair.source_words), dtype=torch.bool)
     for i, j in links:
@@ -279,7 +252,7 @@ def link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Ten
     return linked
 
 
-def require_room(model: Transformer, pairs: Sequence[EncodedPair]) -> None:
+def _require_room(model: Transformer, pairs: Sequence[EncodedPair]) -> None:
     """Raise ValueError, naming the first, for pairs that are longer than the model takes."""
     limit = model.config.max_positions
     for number, pair in enumerate(pairs, start=1):

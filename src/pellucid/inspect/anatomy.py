@@ -94,30 +94,30 @@ def read_architecture(model: Transformer) -> Architecture:
     arrays = list_arrays(model)
     shared = tuple(f"{array.name} is {array.shared_with}" for array in arrays if array.shared_with)
     encoder = [
-        embedding_box(model, "source"),
-        *positions_box(model.source_positions),
-        *group_layers(model.encoder),
-        *norm_box(model.encoder_norm, "norm"),
+        _embedding_box(model, "source"),
+        *_positions_box(model.source_positions),
+        *_group_layers(model.encoder),
+        *_norm_box(model.encoder_norm, "norm"),
     ]
     decoder = [
-        embedding_box(model, "target"),
-        *positions_box(model.target_positions),
-        *group_layers(model.decoder),
-        *norm_box(model.decoder_norm, "norm"),
-        output_box(model),
+        _embedding_box(model, "target"),
+        *_positions_box(model.target_positions),
+        *_group_layers(model.decoder),
+        *_norm_box(model.decoder_norm, "norm"),
+        _output_box(model),
     ]
     return Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
 
 
-def group_layers(layers: nn.ModuleList) -> list[EqualLayers]:
+def _group_layers(layers: nn.ModuleList) -> list[EqualLayers]:
     """Join neighbouring layers that look alike."""
     groups = []
-    for look, layers_alike in groupby(map(describe_layer, layers)):
+    for look, layers_alike in groupby(map(_describe_layer, layers)):
         groups.append(EqualLayers(len(list(layers_alike)), *look))
     return groups
 
 
-def describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
+def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
     """Return the parts of a layer in the order of computation, and whether their norms come first."""
     parts, norm_first = [], False
     for name, sublayer in layer.named_children():
@@ -128,25 +128,25 @@ def describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...],
         assert isinstance(residual, Residual)
         # only a decoder layer has cross-attention, and its self-attention is the masked one
         masked = name == "self" and hasattr(layer, "cross")
-        boxes = [attention_box(sublayer, name, masked)] if isinstance(sublayer, Attention) else [ffn_box(sublayer)]
+        boxes = [_attention_box(sublayer, name, masked)] if isinstance(sublayer, Attention) else [_ffn_box(sublayer)]
         norm_first = residual.norm_first
-        norm = norm_box(residual.norm, "norm" if norm_first else "add, norm")
+        norm = _norm_box(residual.norm, "norm" if norm_first else "add, norm")
         parts.append(tuple(norm + boxes if norm_first else boxes + norm))
     return tuple(parts), norm_first
 
 
-def attention_box(attention: Attention, name: str, masked: bool) -> ArchitectureBox:
+def _attention_box(attention: Attention, name: str, masked: bool) -> ArchitectureBox:
     """Return the box of an attention: the number of heads and their width."""
     title = {"self": "self-attention", "cross": "cross-attention"}[name]
     return ArchitectureBox(
         f"masked {title}" if masked else title,
         f"{attention.heads} heads of {attention.width}",
         name,
-        count_own_parameters(attention),
+        _count_own_parameters(attention),
     )
 
 
-def ffn_box(ffn: nn.Module) -> ArchitectureBox:
+def _ffn_box(ffn: nn.Module) -> ArchitectureBox:
     """Return the box of a feed-forward sublayer: the widths it goes through."""
     assert isinstance(ffn, FeedForward)
     # a gated activation halves this width: `inner` then has two rows for each column of `outer`
@@ -156,42 +156,42 @@ def ffn_box(ffn: nn.Module) -> ArchitectureBox:
         "feed-forward",
         f"{d_model} → {inner_width} → {ffn.outer.weight.shape[0]}, {activation}",
         "ffn",
-        count_own_parameters(ffn),
+        _count_own_parameters(ffn),
     )
 
 
-def norm_box(norm: nn.Module, title: str) -> list[ArchitectureBox]:
+def _norm_box(norm: nn.Module, title: str) -> list[ArchitectureBox]:
     """Return the box of a norm in a list, or an empty list where the model has none."""
     return (
         []
         if isinstance(norm, nn.Identity)
-        else [ArchitectureBox(title, type(norm).__name__, "norm", count_own_parameters(norm))]
+        else [ArchitectureBox(title, type(norm).__name__, "norm", _count_own_parameters(norm))]
     )
 
 
-def embedding_box(model: Transformer, side: str) -> ArchitectureBox:
+def _embedding_box(model: Transformer, side: str) -> ArchitectureBox:
     """Return the box of an embedding table, and whether the table is shared with the source."""
     table = getattr(model, f"{side}_embedding")
     pieces, width = table.weight.shape
     # a shared table is counted once, in the box of the source
     shared = side == "target" and table is model.source_embedding
-    parameters = 0 if shared else count_own_parameters(table)
+    parameters = 0 if shared else _count_own_parameters(table)
     return ArchitectureBox(
         f"{side} embedding", f"{pieces:,} × {width}{', shared' if shared else ''}", "embedding", parameters
     )
 
 
-def output_box(model: Transformer) -> ArchitectureBox:
+def _output_box(model: Transformer) -> ArchitectureBox:
     """Return the box of the layer that turns states into logits."""
     table = model.output_embedding
     pieces, width = table.weight.shape
     shared = table is model.target_embedding
     bias = 0 if model.output_bias is None else model.output_bias.numel()
     detail = f"{width} → {pieces:,}{', shared' if shared else ''}{', with bias' if bias else ''}"
-    return ArchitectureBox("logits, softmax", detail, "output", (0 if shared else count_own_parameters(table)) + bias)
+    return ArchitectureBox("logits, softmax", detail, "output", (0 if shared else _count_own_parameters(table)) + bias)
 
 
-def positions_box(module: Positions) -> list[ArchitectureBox]:
+def _positions_box(module: Positions) -> list[ArchitectureBox]:
     """Return the box of a position encoding in a list, or an empty list where the model has none."""
     if isinstance(module, Sinusoidal):
         return [ArchitectureBox("+ positions", "sines and cosines, fixed", "positions")]
@@ -201,7 +201,7 @@ def positions_box(module: Positions) -> list[ArchitectureBox]:
                 "+ positions",
                 f"{module.table.shape[0]:,} × {module.table.shape[1]}, trained",
                 "positions",
-                count_own_parameters(module),
+                _count_own_parameters(module),
             )
         ]
     if isinstance(module, Rotary):
@@ -209,6 +209,6 @@ def positions_box(module: Positions) -> list[ArchitectureBox]:
     return []
 
 
-def count_own_parameters(module: nn.Module) -> int:
+def _count_own_parameters(module: nn.Module) -> int:
     """Count the trained numbers inside a module."""
     return sum(parameter.numel() for parameter in module.parameters())

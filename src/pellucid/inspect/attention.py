@@ -142,11 +142,11 @@ def attention_table(
     values = by_head.mean(axis=0) if head is None else by_head[head]
     allowed = attention_mask(trace, attention)
     return AttentionTable(
-        attention, stage, head, *label_and_merge(values, allowed, queries, keys, pieces or stage != "pattern")
+        attention, stage, head, *_label_and_merge(values, allowed, queries, keys, pieces or stage != "pattern")
     )
 
 
-def label_and_merge(
+def _label_and_merge(
     values: Float[np.ndarray, "Q K"], allowed: Bool[np.ndarray, "Q K"], queries: WordAxis, keys: WordAxis, pieces: bool
 ) -> tuple[list[str], list[str], Float[np.ndarray, "_ _"]]:
     """Return rows, columns and values, piece by piece or merged to words, with NaN where a row may not read."""
@@ -245,9 +245,8 @@ def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     rollout = np.eye(length)
     for number in range(int(layer) + 1):
         pattern = trace.values_of(f"{stack}.{number}.self.pattern").astype(np.float64)
-        if len(pattern):  # a layer without heads reads nothing and leaves everything unchanged
-            # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
-            rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
+        # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
+        rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
     return rollout
 
 
@@ -255,7 +254,7 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Atte
     """Return the rollout word by word, or piece by piece."""
     values, allowed = attention_rollout(trace, attention), attention_mask(trace, attention)
     queries, keys = attention_axes(trace, attention)
-    return AttentionTable(attention, "rollout", None, *label_and_merge(values, allowed, queries, keys, pieces))
+    return AttentionTable(attention, "rollout", None, *_label_and_merge(values, allowed, queries, keys, pieces))
 
 
 def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
@@ -352,8 +351,8 @@ def take_product_apart(
     """
     require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention, side)
-    row, row_note = position_of_word(queries, query)
-    column, column_note = position_of_word(keys, key)
+    row, row_note = _position_of_word(queries, query)
+    column, column_note = _position_of_word(keys, key)
     readable = attention_mask(trace, attention)[row]
     if not readable[column]:
         raise ValueError(f"{query!r} may not read {key!r}: it stands later, and the decoder reads no future")
@@ -386,7 +385,7 @@ def take_product_apart(
     )
 
 
-def position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
+def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     """Return the position of a piece, or of the first piece of a word, and a note where there are several."""
     labels = [group.label for group in axis.groups]
     # a word that is spelled like a piece is taken as the word
@@ -395,10 +394,10 @@ def position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     group = axis.groups[axis.find(name)]
     if len(group.positions) == 1:
         return group.positions[0], ""
-    spelled = " ".join(group.pieces)
-    return group.positions[
-        0
-    ], f"{group.label} has {len(group.positions)} pieces, {spelled}: its first is taken, name another"
+    note = (
+        f"{group.label} has {len(group.positions)} pieces, {' '.join(group.pieces)}: its first is taken, name another"
+    )
+    return group.positions[0], note
 
 
 def query_key_plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> QueryKeyPlane:

@@ -119,12 +119,12 @@ def study_patterns(
             memory = model.encode(batch.source.ids, record)
             model.decode(batch.target_in.ids, memory, watch=record)
             for name in names:
-                add_measures(
-                    sums[name], record[f"{name}.pattern"], *attention_sides(batch, name), causal=is_causal(name)
+                _add_measures(
+                    sums[name], record[f"{name}.pattern"], *_attention_sides(batch, name), causal=is_causal(name)
                 )
             for kind, attentions in attentions_by_kind.items():
                 # heads are comparable where they read alike: all attentions of a kind share the queries of the first
-                queries = attention_sides(batch, attentions[0])[0].not_special
+                queries = _attention_sides(batch, attentions[0])[0].not_special
                 similarity = pattern_measures.pattern_similarities(
                     [record[f"{name}.pattern"] for name in attentions], queries
                 ).numpy()
@@ -132,11 +132,11 @@ def study_patterns(
                     similarity_sums[kind][0] + similarity,
                     similarity_sums[kind][1] + float(queries.sum()),
                 )
-            batch_links = links_of_batch(model, tokenizer, pairs, batch, links)
+            batch_links = _links_of_batch(model, tokenizer, pairs, batch, links)
             for name, count in counts.items():
                 count_alignment(count, batch, record[f"{name}.pattern"], batch_links)
             on_progress()
-    patterns = [head for name in names for head in patterns_of_attention(name, sums[name], heads)]
+    patterns = [head for name in names for head in _patterns_of_attention(name, sums[name], heads)]
     aligned = [
         followed
         for relation in ("word it reads", "word it writes")
@@ -144,7 +144,7 @@ def study_patterns(
         if (followed := count.as_followed(relation, name)) is not None
     ]
     similarities = {kind: rows / count for kind, (rows, count) in similarity_sums.items()}
-    return HeadStudy(patterns, join_similarities(model.config, similarities), aligned)
+    return HeadStudy(patterns, _join_similarities(model.config, similarities), aligned)
 
 
 def is_causal(name: str) -> bool:
@@ -152,14 +152,14 @@ def is_causal(name: str) -> bool:
     return name.startswith("decoder.") and name.endswith(".self")
 
 
-def attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide]:
+def _attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide]:
     """Return the side that reads in an attention, and the side that is read."""
     if name.startswith("encoder."):
         return batch.source, batch.source
     return batch.target_in, batch.source if name.endswith(".cross") else batch.target_in
 
 
-def add_measures(sums: MeasureSums, pattern, queries: BatchSide, keys: BatchSide, causal: bool) -> None:
+def _add_measures(sums: MeasureSums, pattern, queries: BatchSide, keys: BatchSide, causal: bool) -> None:
     """Add everything measured in one attention of one batch."""
     view = pattern_measures.view_of_pieces(queries, keys, causal)
     pattern_measures.add_strength(sums, pattern, view, keys.not_padding & ~keys.not_special)
@@ -169,7 +169,7 @@ def add_measures(sums: MeasureSums, pattern, queries: BatchSide, keys: BatchSide
     pattern_measures.add_offsets(sums, by_words, pattern_measures.view_of_words(queries, keys, causal), "words")
 
 
-def patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[HeadPatterns]:
+def _patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[HeadPatterns]:
     """Return the measures of each head of an attention: its sums divided by its queries."""
 
     def share(measure: str) -> list[QueryShare]:
@@ -200,7 +200,7 @@ def patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Head
     ]
 
 
-def join_similarities(config: ModelConfig, by_kind: Mapping[str, Float[ndarray, "N N"]]) -> list[list[float | None]]:
+def _join_similarities(config: ModelConfig, by_kind: Mapping[str, Float[ndarray, "N N"]]) -> list[list[float | None]]:
     """Join the similarities of each kind in one matrix, in the order of `list_heads`."""
     index_of = {head: n for n, head in enumerate(importance.list_heads(config))}
     # None stays between heads of different kinds, which do not read the same
@@ -213,7 +213,7 @@ def join_similarities(config: ModelConfig, by_kind: Mapping[str, Float[ndarray, 
     return matrix
 
 
-def links_of_batch(
+def _links_of_batch(
     model: Transformer, tokenizer: Tokenizer, pairs: StudyPairs, batch: StudyBatch, gold: Sequence[Links] | None
 ) -> list[Links]:
     """Return the gold alignments of the pairs of a batch, or those that the whole model makes of them."""
@@ -258,7 +258,7 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
     losses = importance.pair_losses(model, pairs, [(), *((head,) for head in heads)], on_progress)
     ablation = [importance.loss_change(losses[0], silent, pairs.pieces) for silent in losses[1:]]
     gradient = importance.expected_gradient(importance.head_gradients(model, pairs, on_progress))
-    normalised = importance.normalise_by_attention(gradient, [model.config.heads] * len(attention_names(model.config)))
+    normalised = importance.normalise_by_attention(gradient, model.config.heads)
     ablation_values = [change.value for change in ablation]
     return HeadImportance(
         float(losses[0].sum()) / pairs.pieces,
@@ -287,26 +287,17 @@ def badges_object(
 ) -> dict[str, Any]:
     """Return roles and importance of every head as the page reads them, with the hash of the weights that were used."""
     facts = model_facts(bundle)
-    heads = zip(importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True)
-    return {
-        "format": roles.FORMAT,
-        "model": facts.name,
-        "sha256": facts.sha256,
-        "pairs": pairs,
-        "loss": measured.loss,
-        "rules": dict(roles.RULES),
-        "heads": [
-            {
-                "attention": head.attention,
-                "head": head.number,
-                "badges": [asdict(badge) for badge in badges[head]],
-                "silent": change.value,
-                "error": change.error if isfinite(change.error) else None,
-                "gradient": gradient,
-            }
-            for head, change, gradient in heads
-        ],
-    }
+    heads = [
+        roles.BadgedHead(
+            *head, [*badges[head]], change.value, change.error if isfinite(change.error) else None, gradient
+        )
+        for head, change, gradient in zip(
+            importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True
+        )
+    ]
+    return asdict(
+        roles.HeadBadges(roles.FORMAT, facts.sha256, pairs, measured.loss, dict(roles.RULES), heads, facts.name)
+    )
 
 
 def loss_curves(

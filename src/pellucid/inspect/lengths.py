@@ -48,18 +48,18 @@ def bucket_by_length(
     longest = max(sentence.pieces for sentence in sentences)
     # an edge there keeps trained lengths and longer ones out of one bucket
     extra_edges = [longest_seen] if longest_seen is not None else []
-    ends: list[int] = sorted({*(edges or doubling_edges(longest)), *extra_edges, longest})
+    ends: list[int] = sorted({*(edges or _doubling_edges(longest)), *extra_edges, longest})
     buckets, first = [], 1
     for last in ends:
         members = [sentence for sentence in sentences if first <= sentence.pieces <= last]
         if members:
             unseen = None if longest_seen is None else first > longest_seen
-            buckets.append(measure_bucket(members, first, last, chrf, unseen))
+            buckets.append(_measure_bucket(members, first, last, chrf, unseen))
         first = last + 1
     return buckets
 
 
-def measure_bucket(
+def _measure_bucket(
     sentences: Sequence[MeasuredSentence], first: int, last: int, chrf: Scorer, unseen: bool | None
 ) -> LengthBucket:
     """Return the scores of a bucket's sentences together."""
@@ -78,10 +78,10 @@ def measure_bucket(
     )
 
 
-def doubling_edges(longest: int) -> list[int]:
+def _doubling_edges(longest: int) -> list[int]:
     """Return 4, 8, 16, ... up to the first that is large enough.
 
-    >>> doubling_edges(20)
+    >>> _doubling_edges(20)
     [4, 8, 16, 32]
     """
     ends = [4]

@@ -47,28 +47,28 @@ UNMASKED = "decoder.*.self.allowed"
 
 
 @dataclass(frozen=True)
-class TableArguments:
+class _TableArguments:
     """A table of embeddings, by its side."""
 
     side: str
 
 
 @dataclass(frozen=True)
-class NeighboursArguments(TableArguments):
+class _NeighboursArguments(_TableArguments):
     """A piece of a table, whose neighbours are asked for."""
 
     piece: int
 
 
 @dataclass(frozen=True)
-class SimilarArguments(TableArguments):
+class _SimilarArguments(_TableArguments):
     """Words to be compared in a table."""
 
     words: Annotated[list[str], Field(max_length=MOST_WORDS)]
 
 
 @dataclass(frozen=True)
-class AnalogyArguments(TableArguments):
+class _AnalogyArguments(_TableArguments):
     """A sum of words in a table, and the word that should answer it."""
 
     question: str
@@ -76,7 +76,7 @@ class AnalogyArguments(TableArguments):
 
 
 @dataclass(frozen=True)
-class SentenceArguments:
+class _SentenceArguments:
     """A sentence, and its translation if that is not to be searched for."""
 
     sentence: str
@@ -84,45 +84,24 @@ class SentenceArguments:
 
 
 @dataclass(frozen=True)
-class NoArguments:
+class _NoArguments:
     """Nothing beside the trace."""
 
 
-def answer_word_map(trace: Trace, arguments: TableArguments) -> dict[str, Any]:
-    """Return the map of one table."""
-    return word_map(trace.require_origin().bundle, arguments.side)
-
-
-def answer_neighbours(trace: Trace, arguments: NeighboursArguments) -> dict[str, Any]:
+def _answer_neighbours(trace: Trace, arguments: _NeighboursArguments) -> dict[str, Any]:
     """Return the nearest pieces to one piece."""
-    table, piece = distinct_table(trace.require_origin().bundle, arguments.side), arguments.piece
+    table, piece = _table_of(trace, arguments), arguments.piece
     if not 0 <= piece < len(table.pieces):
         raise ValueError(f"piece is {piece}, expected a whole number from 0 to {len(table.pieces) - 1:,}")
     return {"near": neighbours_by_id(table, [piece])[str(piece)]}
 
 
-def answer_similar(trace: Trace, arguments: SimilarArguments) -> dict[str, Any]:
-    """Return the cosines of some words."""
-    return cosine_table(distinct_table(trace.require_origin().bundle, arguments.side), arguments.words)
+def _table_of(trace: Trace, arguments: _TableArguments) -> Embeddings:
+    """Return the table that is asked about."""
+    return distinct_table(trace.require_origin().bundle, arguments.side)
 
 
-def answer_analogy(trace: Trace, arguments: AnalogyArguments) -> dict[str, Any]:
-    """Return the answers to an analogy."""
-    table = distinct_table(trace.require_origin().bundle, arguments.side)
-    return analogy_answer(table, arguments.question, arguments.expected)
-
-
-def answer_masking(trace: Trace, arguments: NoArguments) -> dict[str, Any]:
-    """Return the comparison of a cached, a masked and an unmasked run."""
-    return compare_masking(trace)
-
-
-def answer_identity(trace: Trace, arguments: SentenceArguments) -> dict[str, Any]:
-    """Return the diagonals of the cross-attention on another sentence."""
-    return cross_attention_diagonals(trace.again(arguments.sentence, target=arguments.target))
-
-
-def answer_badges(trace: Trace, arguments: NoArguments) -> dict[str, Any]:
+def _answer_badges(trace: Trace) -> dict[str, Any]:
     """Return the roles and the importance of the heads, or say why there are none."""
     try:
         return {"study": read_badges(trace.require_origin().bundle), "says": None}
@@ -132,13 +111,16 @@ def answer_badges(trace: Trace, arguments: NoArguments) -> dict[str, Any]:
 
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
-    "words": (TableArguments, answer_word_map),
-    "neighbours": (NeighboursArguments, answer_neighbours),
-    "similar": (SimilarArguments, answer_similar),
-    "analogy": (AnalogyArguments, answer_analogy),
-    "masking": (NoArguments, answer_masking),
-    "identity": (SentenceArguments, answer_identity),
-    "heads": (NoArguments, answer_badges),
+    "words": (_TableArguments, lambda trace, a: word_map(trace.require_origin().bundle, a.side)),
+    "neighbours": (_NeighboursArguments, _answer_neighbours),
+    "similar": (_SimilarArguments, lambda trace, a: cosine_table(_table_of(trace, a), a.words)),
+    "analogy": (_AnalogyArguments, lambda trace, a: _analogy_answer(_table_of(trace, a), a.question, a.expected)),
+    "masking": (_NoArguments, lambda trace, a: compare_masking(trace)),
+    "identity": (
+        _SentenceArguments,
+        lambda trace, a: cross_attention_diagonals(trace.again(a.sentence, target=a.target)),
+    ),
+    "heads": (_NoArguments, lambda trace, a: _answer_badges(trace)),
 }
 
 
@@ -148,9 +130,9 @@ def answers_for_file(trace: Trace) -> dict[str, Any]:
     Answers that this model or trace cannot give are left out.
     """
     queries: dict[str, Callable[[], Any]] = {
-        "words": lambda: words_in_file(trace),
+        "words": lambda: _words_in_file(trace),
         "masking": lambda: compare_masking(trace),
-        "heads": lambda: answer_badges(trace, NoArguments()),
+        "heads": lambda: _answer_badges(trace),
     }
     answers = {}
     for name, query in queries.items():
@@ -161,7 +143,7 @@ def answers_for_file(trace: Trace) -> dict[str, Any]:
     return answers
 
 
-def words_in_file(trace: Trace) -> list[dict[str, Any]]:
+def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
     """Return the maps of what is read, with the neighbours and cosines of the sentence's own pieces."""
     bundle = trace.require_origin().bundle
     maps = []
@@ -170,26 +152,20 @@ def words_in_file(trace: Trace) -> list[dict[str, Any]]:
             continue  # left to a server: a third map would make the file larger by as much again
         sentence = (
             # one shared table serves both sides
-            [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else sentence_ids(trace, side)
+            [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else getattr(trace, side).ids
         )
         table = distinct_table(bundle, side)
         near = neighbours_by_id(table, sentence)
         neighbour_ids = [neighbour["id"] for neighbours in near.values() for neighbour in neighbours]
         table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, [*sentence, *neighbour_ids])
-        words = sentence_words(trace, side)
+        words = _sentence_words(trace, side)
         maps.append({**table_map, "near": near, "similar": cosine_table(table, words) if words else None})
     return maps
 
 
-def sentence_ids(trace: Trace, side: str) -> list[int]:
-    """Return the pieces of the sentence on one side."""
-    return trace.source.ids if side == "source" else trace.target.ids
-
-
-def sentence_words(trace: Trace, side: str) -> list[str]:
+def _sentence_words(trace: Trace, side: str) -> list[str]:
     """Return the words of the sentence on one side, without the punctuation around them."""
-    text = trace.source.text if side == "source" else trace.target.text
-    words = [word.strip(".,;:!?¡¿\"'()[]") for word in text.split()]
+    words = [word.strip(".,;:!?¡¿\"'()[]") for word in getattr(trace, side).text.split()]
     return [word for word in words if word]
 
 
@@ -232,7 +208,7 @@ def word_map(bundle: Bundle, side: str, most: int | None = None, with_ids: Itera
         # None stands for all ids, which a page can count by itself
         "ids": None if len(ids) == count else ids.tolist(),
         "pieces": [table.pieces[i] for i in ids],
-        "places": round_numbers(projection.places[ids].ravel()),
+        "places": _round_numbers(projection.places[ids].ravel()),
         "shares": list(projection.shares),
         "chance": asdict(chance),
         "count": count,
@@ -253,7 +229,7 @@ def neighbours_by_id(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the nearest pieces to each of these, itself left out, by its id."""
     return {
-        str(i): neighbours_as_json(table.neighbours(table.vectors[i], count, without=[i])) for i in dict.fromkeys(ids)
+        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], count, without=[i])) for i in dict.fromkeys(ids)
     }
 
 
@@ -275,13 +251,13 @@ def cosine_table(table: Embeddings, texts: Sequence[str]) -> dict[str, Any]:
         "side": table.side,
         "words": [word.text for word in words],
         "spelled": [word.spelled for word in words],
-        "cosines": [round_numbers(row) for row in table.cosines(words)],
+        "cosines": [_round_numbers(row) for row in table.cosines(words)],
         "chance": asdict(table.chance()),
         "unknown": unknown,
     }
 
 
-def analogy_answer(table: Embeddings, question: str, expected: str | None) -> dict[str, Any]:
+def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> dict[str, Any]:
     """Return the pieces nearest to the sums and differences of vectors, words of the question left out and included.
 
     An expected word that has a piece of the question is not looked for, as its pieces are left out: "verdict" says so.
@@ -297,10 +273,10 @@ def analogy_answer(table: Embeddings, question: str, expected: str | None) -> di
     )
     return {
         "question": analogy.question,
-        "spelled": [word_with_pieces(term.word) for term in analogy.terms],
-        "answers": neighbours_as_json(analogy.answers),
-        "with_inputs": neighbours_as_json(analogy.answers_with_inputs),
-        "expected": None if analogy.expected is None else word_with_pieces(analogy.expected),
+        "spelled": [_word_with_pieces(term.word) for term in analogy.terms],
+        "answers": _neighbours_as_json(analogy.answers),
+        "with_inputs": _neighbours_as_json(analogy.answers_with_inputs),
+        "expected": None if analogy.expected is None else _word_with_pieces(analogy.expected),
         "rank": analogy.rank,
         "rank_with_inputs": analogy.rank_with_inputs,
         # without an expected word nothing was ranked, so the candidates are counted here
@@ -310,25 +286,25 @@ def analogy_answer(table: Embeddings, question: str, expected: str | None) -> di
     }
 
 
-def word_with_pieces(word: SpelledWord) -> str:
+def _word_with_pieces(word: SpelledWord) -> str:
     """Return a word, with the pieces it is made of where those are others."""
     return word.text if word.pieces == (f"▁{word.text}",) else f"{word.text} ({word.spelled})"
 
 
-def neighbours_as_json(neighbours: Sequence[Neighbour]) -> list[dict[str, Any]]:
+def _neighbours_as_json(neighbours: Sequence[Neighbour]) -> list[dict[str, Any]]:
     """Return pieces with their ids and cosines."""
     return [
-        {"piece": neighbour.piece, "id": neighbour.id, "cosine": round_significant(neighbour.cosine)}
+        {"piece": neighbour.piece, "id": neighbour.id, "cosine": _round_significant(neighbour.cosine)}
         for neighbour in neighbours
     ]
 
 
-def round_numbers(values: Float[np.ndarray, " N"]) -> list[float]:
+def _round_numbers(values: Float[np.ndarray, " N"]) -> list[float]:
     """Return numbers with as many digits as are shown."""
-    return [round_significant(value) for value in values.tolist()]
+    return [_round_significant(value) for value in values.tolist()]
 
 
-def round_significant(value: float) -> float:
+def _round_significant(value: float) -> float:
     """Round to `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")
 
@@ -357,19 +333,19 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
         cached = model.logits(torch.cat(steps, dim=1))[0]
     return {
         "size": float(masked.abs().max()),
-        "kept": largest_difference_by_row(cached, masked),
-        "unmasked": largest_difference_by_row(unmasked, masked),
+        "kept": _largest_difference_by_row(cached, masked),
+        "unmasked": _largest_difference_by_row(unmasked, masked),
         "parted": int((unmasked.argmax(dim=-1) != masked.argmax(dim=-1)).sum()),
-        "products": first_products(model, record),
+        "products": _first_products(model, record),
     }
 
 
-def largest_difference_by_row(logits: Float[Tensor, "T V"], other_logits: Float[Tensor, "T V"]) -> list[float]:
+def _largest_difference_by_row(logits: Float[Tensor, "T V"], other_logits: Float[Tensor, "T V"]) -> list[float]:
     """Return the largest difference in each row."""
     return (logits - other_logits).abs().amax(dim=-1).double().tolist()
 
 
-def first_products(model: Transformer, record: Record) -> dict[str, Any]:
+def _first_products(model: Transformer, record: Record) -> dict[str, Any]:
     """Return the products of the decoder's first self-attention head, and the width they are divided by."""
     rows = record["decoder.0.self.products"][0, 0].double().tolist()
     return {

@@ -129,10 +129,10 @@ def encode_study_pairs(
     if not lines:
         raise ValueError(f"no pair to look at: {'; '.join(notes) or 'there is none'}")
     # a list can be counted here; the text of `counted` may be larger than the memory, so it streams
-    counted_sentences = [source_ids[n] for n in lines] if counted is None else encode_stream(tokenizer, counted)
+    counted_sentences = [source_ids[n] for n in lines] if counted is None else _encode_stream(tokenizer, counted)
     return StudyPairs(
-        [with_word_numbers(tokenizer.source_pieces(source_ids[n]), source_ids[n], sources[n]) for n in lines],
-        [with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
+        [_with_word_numbers(tokenizer.source_pieces(source_ids[n]), source_ids[n], sources[n]) for n in lines],
+        [_with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
         lines,
         [(sources[n], targets[n]) for n in lines],
         PieceFrequencies.from_sentences(counted_sentences, config.source_vocabulary),
@@ -141,30 +141,30 @@ def encode_study_pairs(
     )
 
 
-def encode_stream(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_000) -> Iterator[list[int]]:
+def _encode_stream(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_000) -> Iterator[list[int]]:
     """Yield the ids of any number of lines, a block of them in memory at a time."""
     remaining = iter(lines)
     while block_lines := list(islice(remaining, block)):
         yield from tokenizer.encode_source(block_lines)
 
 
-def with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWords:
+def _with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWords:
     """Return the ids with the number of the word of each."""
     return ids, [-1 if word is None else word for word in make_side(pieces, ids, text, text).words]
 
 
 def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:
     """Yield all pairs in batches, those of like length together."""
-    for numbers in batch_numbers(pair_lengths(pairs), config):
+    for numbers in batch_numbers(_pair_lengths(pairs), config):
         yield make_study_batch(pairs, numbers, device)
 
 
 def count_batches(pairs: StudyPairs, config: ModelConfig) -> int:
     """Count the batches of all pairs."""
-    return sum(1 for _ in batch_numbers(pair_lengths(pairs), config))
+    return sum(1 for _ in batch_numbers(_pair_lengths(pairs), config))
 
 
-def pair_lengths(pairs: StudyPairs) -> dict[int, int]:
+def _pair_lengths(pairs: StudyPairs) -> dict[int, int]:
     """Return the length of the longer side of each pair."""
     sides = zip(pairs.sources, pairs.targets, strict=True)
     return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(sides)}
@@ -190,23 +190,23 @@ def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device
     decoder_inputs = [([BOS, *ids[:-1]], [-1, *words[:-1]]) for ids, words in (pairs.targets[n] for n in numbers)]
     return StudyBatch(
         numbers,
-        make_batch_side([pairs.sources[n] for n in numbers], 0, pairs.of_sources, device),
+        _make_batch_side([pairs.sources[n] for n in numbers], 0, pairs.of_sources, device),
         # numbered from -1, so that target_in and target_out give a piece the same position
-        make_batch_side(decoder_inputs, -1, pairs.of_targets, device),
-        make_batch_side([pairs.targets[n] for n in numbers], 0, pairs.of_targets, device),
+        _make_batch_side(decoder_inputs, -1, pairs.of_targets, device),
+        _make_batch_side([pairs.targets[n] for n in numbers], 0, pairs.of_targets, device),
     )
 
 
-def make_batch_side(
+def _make_batch_side(
     rows: Sequence[IdsAndWords], first: int, commonness: PieceFrequencies, device: torch.device
 ) -> BatchSide:
     """Make one side of a batch, whose first position is numbered `first`."""
-    ids = fill_rectangle([ids for ids, _ in rows], PAD, device)
+    ids = _fill_rectangle([ids for ids, _ in rows], PAD, device)
     positions = torch.arange(first, first + ids.shape[1], device=device)
-    return BatchSide(ids, fill_rectangle([words for _, words in rows], -1, device), positions, commonness)
+    return BatchSide(ids, _fill_rectangle([words for _, words in rows], -1, device), positions, commonness)
 
 
-def fill_rectangle(rows: Sequence[Sequence[int]], filling: int, device: torch.device) -> Int[Tensor, "B Q"]:
+def _fill_rectangle(rows: Sequence[Sequence[int]], filling: int, device: torch.device) -> Int[Tensor, "B Q"]:
     """Put each row into a rectangle, filled up to the longest."""
     rectangle = np.full((len(rows), max(map(len, rows))), filling, dtype=np.int64)
     for row, values in zip(rectangle, rows, strict=True):
@@ -259,10 +259,10 @@ class MeasureSums:
 
 def view_of_pieces(queries: BatchSide, keys: BatchSide, causal: bool) -> QueryView:
     """Return the view piece by piece: a query may choose every piece it may read, without special tokens."""
-    return view_of_keys(queries.not_special, keys.not_special, queries.positions, keys.positions, causal)
+    return _view_of_keys(queries.not_special, keys.not_special, queries.positions, keys.positions, causal)
 
 
-def view_of_keys(
+def _view_of_keys(
     queries: Bool[Tensor, "B Q"],
     keys: Bool[Tensor, "B K"],
     q_positions: Int[Tensor, " Q"],
@@ -279,12 +279,12 @@ def view_of_keys(
 def view_of_words(queries: BatchSide, keys: BatchSide, causal: bool) -> QueryView:
     """Return the view word by word, for a pattern that `merge_to_words` made."""
     # a word whose pieces all begin in another word has no column of its own and does not count
-    q, k = (piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
+    q, k = (_piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
     q_positions, k_positions = (torch.arange(words.shape[1], device=words.device) for words in (q, k))
-    return view_of_keys(q, k, q_positions, k_positions, causal)
+    return _view_of_keys(q, k, q_positions, k_positions, causal)
 
 
-def piece_word_matrix(words: Int[Tensor, "B Q"]) -> Bool[Tensor, "B Q W"]:
+def _piece_word_matrix(words: Int[Tensor, "B Q"]) -> Bool[Tensor, "B Q W"]:
     """Return a matrix that is true where a piece belongs to a word."""
     # at least one column, for a batch of special tokens only
     numbers = torch.arange(max(1, int(words.max()) + 1), device=words.device)
@@ -295,7 +295,7 @@ def merge_to_words(
     pattern: Float[Tensor, "B H Q K"], q_words: Int[Tensor, "B Q"], k_words: Int[Tensor, "B K"]
 ) -> Float[Tensor, "B H U W"]:
     """Return the weight of each word for each word: summed over the pieces read, averaged over the pieces that read."""
-    of_q, of_k = (piece_word_matrix(words).to(pattern.dtype) for words in (q_words, k_words))
+    of_q, of_k = (_piece_word_matrix(words).to(pattern.dtype) for words in (q_words, k_words))
     weights_of_words = torch.einsum("bhqk,bkw->bhqw", pattern, of_k)
     return torch.einsum("bhqw,bqu->bhuw", weights_of_words, of_q / of_q.sum(dim=1, keepdim=True).clamp(min=1.0))
 

@@ -44,9 +44,9 @@ def cutter_of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
     """Return a cutter that works like one side of a model's tokenizer; ValueError for another side than `SIDES`."""
     if side not in SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
-    encode, piece_texts, decode = (getattr(tokenizer, f"{verb}") for verb in tokenizer_methods(side))
+    encode, piece_texts, decode = (getattr(tokenizer, f"{verb}") for verb in _tokenizer_methods(side))
     processor = getattr(tokenizer, side)
-    normalise = make_normaliser(getattr(processor, "model", processor), tokenizer.lowercase)
+    normalise = _make_normaliser(getattr(processor, "model", processor), tokenizer.lowercase)
 
     def cut(text: str) -> CutText:
         [ids] = encode([text])
@@ -56,12 +56,12 @@ def cutter_of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
     return cut
 
 
-def tokenizer_methods(side: str) -> tuple[str, str, str]:
+def _tokenizer_methods(side: str) -> tuple[str, str, str]:
     """Return the names of the methods of one side: to encode, to name pieces, to decode."""
     return f"encode_{side}", f"{side}_pieces", f"decode_{side}"
 
 
-def make_normaliser(processor: Any, lowercase: bool) -> Callable[[str], str]:
+def _make_normaliser(processor: Any, lowercase: bool) -> Callable[[str], str]:
     """Return a function that gives the text which a SentencePiece model cuts, with spaces where it has ▁."""
     return lambda text: processor.normalize(text.lower() if lowercase else text).replace("▁", " ").strip()
 
@@ -73,7 +73,7 @@ def cutter_of_file(path: str | Path) -> Cutter:
     """
     processor, _ = read_pieces(Path(path))
     marks = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
-    normalise = make_normaliser(processor, lowercase=False)
+    normalise = _make_normaliser(processor, lowercase=False)
 
     def cut(text: str) -> CutText:
         ids = processor.encode(text)

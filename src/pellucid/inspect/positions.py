@@ -86,10 +86,10 @@ def position_vectors(model: Transformer, positions: int, side: str = "source") -
     module = getattr(model, f"{side}_positions")
     if isinstance(module, Rotary):
         # rotary angles are never added to a vector; their sines stand for the position here
-        pairs = np.stack([as_numpy(module.sine[:positions]), as_numpy(module.cosine[:positions])], axis=-1)
+        pairs = np.stack([_as_numpy(module.sine[:positions]), _as_numpy(module.cosine[:positions])], axis=-1)
         return PositionTable("rotary", pairs.reshape(positions, -1), trained=False)
     if isinstance(module, Sinusoidal | Learned):
-        return PositionTable(model.config.positions, as_numpy(module.table[:positions]), isinstance(module, Learned))
+        return PositionTable(model.config.positions, _as_numpy(module.table[:positions]), isinstance(module, Learned))
     raise ValueError("this model has no positions: it reads a bag of pieces")
 
 
@@ -150,6 +150,6 @@ def interleave_sine_cosine(angles: Float[np.ndarray, "P half"]) -> Float[np.ndar
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
 
 
-def as_numpy(tensor) -> np.ndarray:
+def _as_numpy(tensor) -> np.ndarray:
     """Return a tensor as a NumPy array in float64."""
     return tensor.detach().cpu().double().numpy()

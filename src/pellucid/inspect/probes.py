@@ -188,10 +188,10 @@ def read_probes(path: str | Path) -> list[Probe]:
     for number, table in enumerate(tables_of_probes, start=1):
         probe_name = table.get("name") if isinstance(table, dict) else None
         where = f"probe {number}" + (f" ({probe_name:.40})" if isinstance(probe_name, str) else "")
-        table_problems = [f"{where}: {problem}" for problem in probe_problems(table)]
+        table_problems = [f"{where}: {problem}" for problem in _probe_problems(table)]
         problems += table_problems
         if not table_problems:
-            probes.append(probe_from_table(table))
+            probes.append(_probe_from_table(table))
     names = [probe.name for probe in probes]
     problems += [f"two probes are called {name!r:.60}" for name in dict.fromkeys(names) if names.count(name) > 1]
     if problems:
@@ -199,14 +199,14 @@ def read_probes(path: str | Path) -> list[Probe]:
     return probes
 
 
-def probe_from_table(table: Mapping[str, Any]) -> Probe:
+def _probe_from_table(table: Mapping[str, Any]) -> Probe:
     """Return the probe of a table that has been checked."""
     lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
     order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
     return Probe(**{**table, **lists, "order": order})
 
 
-def probe_problems(table: object) -> list[str]:
+def _probe_problems(table: object) -> list[str]:
     """Return what is wrong with one table of a file; nothing if it is a probe."""
     if not isinstance(table, dict):
         return [f"it is {table!r:.40}, a table is expected under [[probe]]"]
@@ -225,31 +225,31 @@ def probe_problems(table: object) -> list[str]:
             problems.append(f"{key} is {value!r:.40}, a line of text is expected")
     problems += [f"{key} is missing" for key in ("name", "sentence") if key not in table]
     for key in ("differ", "article"):
-        if key in table and not is_words(table[key]):
+        if key in table and not _is_words(table[key]):
             problems.append(f"{key} is {table[key]!r:.40}, a list of words is expected")
-    if "order" in table and not is_order(table["order"]):
+    if "order" in table and not _is_order(table["order"]):
         problems.append(f"order is {table['order']!r:.60}; expected are words, or lists of words of one rank")
     # a wish can be read only where all values have the right types
-    return problems or wish_problems(table)
+    return problems or _wish_problems(table)
 
 
-def is_words(value: object) -> bool:
+def _is_words(value: object) -> bool:
     """Whether a value is a list of texts that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(word, str) and word.strip() for word in value)
 
 
-def is_order(value: object) -> bool:
+def _is_order(value: object) -> bool:
     """Whether a value is a list of words and of lists of words."""
     return (
         isinstance(value, list)
         and bool(value)
-        and all(is_words([rank] if isinstance(rank, str) else rank) for rank in value)
+        and all(_is_words([rank] if isinstance(rank, str) else rank) for rank in value)
     )
 
 
-def wish_problems(table: Mapping[str, Any]) -> list[str]:
+def _wish_problems(table: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with a table whose values have the right types."""
-    probe = probe_from_table(table)
+    probe = _probe_from_table(table)
     if probe.where not in PLACES:
         return [f"where is {probe.where!r:.40}, it must be {', '.join(PLACES)}"]
     # the encoder reads no translation, the other places cannot do without one
@@ -274,11 +274,11 @@ def wish_problems(table: Mapping[str, Any]) -> list[str]:
             *((reader, reader_text) for reader in probe.readers),
             *((key, key_text) for key in ordered_words),
         ]
-        if (hint := explain_missing_word(word, text)) is not None
+        if (hint := _explain_missing_word(word, text)) is not None
     ]
 
 
-def explain_missing_word(word: str, text: str) -> str | None:
+def _explain_missing_word(word: str, text: str) -> str | None:
     """Explain why a text has no single word of this name, "" if it has none; None if it has exactly one."""
     # an axis of words without pieces: a file of probes is checked without a tokenizer
     groups = [PieceGroup(strip_word(token), (n,), (), "word", unknown=False) for n, token in enumerate(text.split())]
@@ -289,7 +289,7 @@ def explain_missing_word(word: str, text: str) -> str | None:
     return None
 
 
-def attentions_of_probe(probe: Probe, config: ModelConfig) -> list[str]:
+def _attentions_of_probe(probe: Probe, config: ModelConfig) -> list[str]:
     """Return every attention of a probe's place."""
     stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
     return [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
@@ -301,7 +301,7 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
     Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a word that has no piece
     of its own.
     """
-    names = attentions_of_probe(probe, config)
+    names = _attentions_of_probe(probe, config)
     try:
         # only these tensors: a trace of a large model is much larger whole
         trace = make_trace(
@@ -323,7 +323,7 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
         )
     # readers that differ are compared by the words they read most: a head may well rest on a full stop
     words = [n for n, group in enumerate(keys.groups) if group.kind == "word"]
-    rows = {kind: reading_shares(trace, names, kind, queries, keys, readers) for kind in KINDS}
+    rows = {kind: _reading_shares(trace, names, kind, queries, keys, readers) for kind in KINDS}
     judged = [judge_heads(kind, shares, ranks, words) for kind, shares in rows.items()]
     sizes = np.array([len(group.positions) for group in keys.groups])
     return ProbeResult(
@@ -333,11 +333,11 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
         ranks,
         judged,
         chance_of_wish(sizes, ranks, words, len(readers), readable),
-        word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
+        _word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
     )
 
 
-def reading_shares(
+def _reading_shares(
     trace: Trace, names: Sequence[str], kind: str, queries: WordAxis, keys: WordAxis, readers: Sequence[int]
 ) -> dict[str, Float[np.ndarray, "H R W"]]:
     """Return for each attention the share of each word for these readers, by every head."""
@@ -359,15 +359,15 @@ def judge_heads(
 ) -> JudgedHeads:
     """Judge every head of these attentions, and their mean."""
     heads = [
-        judge_head(name, number, shares, ranks, words)
+        _judge_head(name, number, shares, ranks, words)
         for name, shares_of_heads in rows.items()
         for number, shares in enumerate(shares_of_heads)
     ]
     mean = np.concatenate(list(rows.values())).mean(axis=0)
-    return JudgedHeads(kind, heads, judge_head("mean of all heads", -1, mean, ranks, words))
+    return JudgedHeads(kind, heads, _judge_head("mean of all heads", -1, mean, ranks, words))
 
 
-def judge_head(
+def _judge_head(
     attention: str, number: int, shares: Float[np.ndarray, "R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> ProbedHead:
     """Judge one head."""
@@ -431,7 +431,7 @@ def binomial_tail(count: int, total: int, chance: float) -> float:
     return 1.0 - sum(comb(total, n) * chance**n * (1.0 - chance) ** (total - n) for n in range(count))
 
 
-def word_notes(groups: Sequence[PieceGroup]) -> list[str]:
+def _word_notes(groups: Sequence[PieceGroup]) -> list[str]:
     """Describe the words of a probe that the vocabulary cannot spell, and those that it cuts."""
     notes = []
     for group in dict.fromkeys(groups):

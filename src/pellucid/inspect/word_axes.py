@@ -104,20 +104,20 @@ def axis_of_side(side: TraceSide) -> WordAxis:
     groups: list[PieceGroup] = []
     start = 0
     for end in range(1, len(owner) + 1):
-        if end < len(owner) and continues_group(owner, side.pieces, end, text_end):
+        if end < len(owner) and _continues_group(owner, side.pieces, end, text_end):
             continue
         number, pieces = owner[start], tuple(side.pieces[start:end])
         if number is not None:
             label, kind = strip_word(texts[number]), "punctuation" if words[number].punctuation else "word"
         else:
             # no word, but before the end token: punctuation beside a word
-            label, kind = (spell_pieces(pieces), "punctuation") if start < text_end else (pieces[0], "mark")
+            label, kind = (_spell_pieces(pieces), "punctuation") if start < text_end else (pieces[0], "mark")
         groups.append(PieceGroup(label, tuple(range(start, end)), pieces, kind, any(side.unknown[start:end])))
         start = end
     return WordAxis(list(side.pieces), groups)
 
 
-def continues_group(owner: Sequence[int | None], pieces: Sequence[str], position: int, text_end: int) -> bool:
+def _continues_group(owner: Sequence[int | None], pieces: Sequence[str], position: int, text_end: int) -> bool:
     """Whether a piece belongs to the group of the piece before it."""
     if position >= text_end or owner[position] != owner[position - 1]:
         return False
@@ -125,17 +125,17 @@ def continues_group(owner: Sequence[int | None], pieces: Sequence[str], position
     return owner[position] is not None or not pieces[position].startswith("▁")
 
 
-def spell_pieces(pieces: Sequence[str]) -> str:
+def _spell_pieces(pieces: Sequence[str]) -> str:
     """Return the text that pieces spell, without the white space around it.
 
-    >>> spell_pieces(["▁", "<0xC2>", "<0xBF>"])
+    >>> _spell_pieces(["▁", "<0xC2>", "<0xBF>"])
     '¿'
     """
     # byte pieces of half a character, or white space alone, spell nothing that could be shown
     return b"".join(map(piece_bytes, pieces)).decode("utf-8", "replace").strip() or "".join(pieces)
 
 
-def decoder_input_axis(trace: Trace) -> WordAxis:
+def _decoder_input_axis(trace: Trace) -> WordAxis:
     """Return the axis of the decoder's input: the start token and the translation without its last piece."""
     start = PieceGroup(trace.inputs.pieces[0], (0,), (trace.inputs.pieces[0],), "mark", unknown=False)
     length = len(trace.inputs.pieces)
@@ -162,9 +162,9 @@ def attention_axes(trace: Trace, attention: str, side: str = "output") -> tuple[
         source = axis_of_side(trace.source)
         return source, source
     if not attention.endswith("cross"):
-        decoder_input = decoder_input_axis(trace)
+        decoder_input = _decoder_input_axis(trace)
         return decoder_input, decoder_input
-    return axis_of_side(trace.target) if side == "output" else decoder_input_axis(trace), axis_of_side(trace.source)
+    return axis_of_side(trace.target) if side == "output" else _decoder_input_axis(trace), axis_of_side(trace.source)
 
 
 def merge_words(values: Float[np.ndarray, "H Q K"], queries: WordAxis, keys: WordAxis) -> Float[np.ndarray, "H U W"]:

@@ -61,7 +61,7 @@ class Embeddings:
     @cached_property
     def directions(self) -> Float[np.ndarray, "V D"]:
         """The rows at length 1; a row of zeros stays one."""
-        return to_unit_length(self.vectors)
+        return _to_unit_length(self.vectors)
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -93,14 +93,14 @@ class Embeddings:
 
     def cosines(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N N"]:
         """Return the cosine of each word with each other word."""
-        directions = to_unit_length(self.matrix(words))
+        directions = _to_unit_length(self.matrix(words))
         return directions @ directions.T
 
     def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Neighbour]:
         """Return the pieces whose vectors point most nearly the same way, best first; of equal ones the lower id."""
         if count < 1:
             raise ValueError(f"{count} neighbours were asked for, it must be 1 or more")
-        cosines = self.directions @ to_unit_length(vector[None])[0]
+        cosines = self.directions @ _to_unit_length(vector[None])[0]
         # -inf, so that the pieces left out sort last and are not counted as finite
         cosines[list(without)] = -np.inf
         order = np.argsort(-cosines, kind="stable")[: min(count, int(np.isfinite(cosines).sum()))]
@@ -138,7 +138,7 @@ def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
     return Embeddings(side, piece_texts(range(len(table))), table, encode)
 
 
-def to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+def _to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
     """Return the rows at length 1; a row of zeros stays one."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0.0, lengths, 1.0)
@@ -283,13 +283,13 @@ def measure_accuracy(
     if not questions:
         raise ValueError("there is no analogy to ask, or none whose answer shares no piece with its question")
     generator = np.random.default_rng(seed)
-    first, with_inputs = count_first_answers(table, questions)
+    first, with_inputs = _count_first_answers(table, questions)
     # one generator for all tables, so that every table is another and the seed repeats them all
-    by_chance = [count_first_answers(random_table(table, generator), questions)[0] for _ in range(RANDOM_TABLES)]
+    by_chance = [_count_first_answers(random_table(table, generator), questions)[0] for _ in range(RANDOM_TABLES)]
     return Accuracy(len(questions), first, with_inputs, float(np.mean(by_chance)), max(by_chance))
 
 
-def count_first_answers(
+def _count_first_answers(
     table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]]
 ) -> tuple[int, int]:
     """Count how often the expected word comes first, with the words of the question left out and included."""
@@ -306,7 +306,7 @@ def answer_ranks(
 ) -> tuple[int, int]:
     """Return the rank of a word by its cosine with a vector, 1 first, among all pieces but the inputs and among all."""
     # `vector` need not have length 1: that scales both sides alike
-    above = table.directions @ vector > to_unit_length(table.matrix([expected]))[0] @ vector
+    above = table.directions @ vector > _to_unit_length(table.matrix([expected]))[0] @ vector
     if len(expected.ids) == 1:
         above[expected.ids[0]] = False  # not above itself, however the two products were rounded
     return 1 + int(above.sum() - above[list(inputs)].sum()), 1 + int(above.sum())
@@ -314,7 +314,7 @@ def answer_ranks(
 
 def sum_of_words(table: Embeddings, terms: Sequence[SignedWord]) -> Float[np.ndarray, " D"]:
     """Add the words at length 1 with their signs."""
-    directions = to_unit_length(table.matrix([term.word for term in terms]))
+    directions = _to_unit_length(table.matrix([term.word for term in terms]))
     return np.array([term.sign for term in terms], dtype=float) @ directions
 
 
@@ -348,8 +348,8 @@ def project_vectors(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims
     if method == "pca":
         return project_pca(vectors, dims)
     if method == "tsne":
-        return Projection("tsne", project_tsne(vectors, dims, seed))
-    return Projection("umap", project_umap(vectors, dims, seed))
+        return Projection("tsne", _project_tsne(vectors, dims, seed))
+    return Projection("umap", _project_umap(vectors, dims, seed))
 
 
 def require_known(method: str, dims: int) -> None:
@@ -379,7 +379,7 @@ def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
     return Projection("pca", centred @ (directions * np.where(largest < 0.0, -1.0, 1.0)), shares)
 
 
-def project_tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
+def _project_tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
     """Project by t-SNE of scikit-learn (van der Maaten and Hinton 2008), on cosines."""
     from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
 
@@ -389,7 +389,7 @@ def project_tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Flo
     return np.asarray(projector.fit_transform(vectors), dtype=np.float64)
 
 
-def project_umap(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
+def _project_umap(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
     """Project by UMAP of umap-learn (McInnes et al. 2018), on cosines."""
     from umap import UMAP  # pyright: ignore[reportMissingImports]
 

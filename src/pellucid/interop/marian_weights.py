@@ -37,7 +37,7 @@ class ImportPlan:
         """Return the config of the imported model; ValueError for numbers that define no model."""
         return ModelConfig(len(self.source.names), len(self.target.names), **{**self.settings, **overrides})
 
-    def side(self, row: "ParameterNames") -> Vocabulary:
+    def side(self, row: "_ParameterNames") -> Vocabulary:
         """Return the vocabulary whose pieces number the rows of a parameter."""
         return self.source if row.vocabulary == "source" else self.target
 
@@ -208,7 +208,7 @@ _BIAS = "final_logits_bias"
 
 
 @dataclass(frozen=True)
-class ParameterNames:
+class _ParameterNames:
     """Names of one of our parameters in Marian and Pegasus.
 
     It is cut into equal parts, one below the other, for as many names as `theirs` has. `residual` is the dimension
@@ -223,11 +223,11 @@ class ParameterNames:
     copies: tuple[str, ...] = ()
 
 
-def _parameter_names(config: ModelConfig) -> list[ParameterNames]:
+def _parameter_names(config: ModelConfig) -> list[_ParameterNames]:
     """Return the names of every parameter of a model with this config."""
     return [
         *_embedding_names(config.tie),
-        *([ParameterNames("output_bias", (_BIAS,), vocabulary="target")] if config.output_bias else []),
+        *([_ParameterNames("output_bias", (_BIAS,), vocabulary="target")] if config.output_bias else []),
         *(row for number in range(config.encoder_layers) for row in _layer_names("encoder", number, _ATTENTIONS[:1])),
         *(row for number in range(config.decoder_layers) for row in _layer_names("decoder", number, _ATTENTIONS)),
         *(
@@ -238,7 +238,7 @@ def _parameter_names(config: ModelConfig) -> list[ParameterNames]:
         ),
         # Tables of sines and cosines are computed, and no parameters.
         *(
-            ParameterNames(f"{ours}.table", (theirs,), 1)
+            _ParameterNames(f"{ours}.table", (theirs,), 1)
             for ours, theirs in _POSITIONS.items()
             if config.positions == "learned"
         ),
@@ -256,43 +256,43 @@ _POSITIONS = {
 }
 
 
-def _embedding_names(tie: str) -> Iterator[ParameterNames]:
+def _embedding_names(tie: str) -> Iterator[_ParameterNames]:
     """Yield the embeddings and the output matrix, or as many of the three as are not shared."""
     # Of a shared matrix the file has one name or all of them: hence the copies.
     if tie == "all":
-        yield ParameterNames("source_embedding.weight", (_SHARED,), 1, "source", copies=(_SOURCE, _TARGET, _OUTPUT))
+        yield _ParameterNames("source_embedding.weight", (_SHARED,), 1, "source", copies=(_SOURCE, _TARGET, _OUTPUT))
     else:
-        yield ParameterNames("source_embedding.weight", (_SOURCE,), 1, "source")
-        yield ParameterNames(
+        yield _ParameterNames("source_embedding.weight", (_SOURCE,), 1, "source")
+        yield _ParameterNames(
             "target_embedding.weight", (_TARGET,), 1, "target", copies=(_OUTPUT,) if tie == "decoder" else ()
         )
     if tie == "none":
-        yield ParameterNames("output_embedding.weight", (_OUTPUT,), 1, "target")
+        yield _ParameterNames("output_embedding.weight", (_OUTPUT,), 1, "target")
 
 
-def _layer_names(side: str, number: int, attentions: Sequence[tuple[str, str]]) -> Iterator[ParameterNames]:
+def _layer_names(side: str, number: int, attentions: Sequence[tuple[str, str]]) -> Iterator[_ParameterNames]:
     """Yield the parameters of one layer: its attentions, its feed-forward network, and the norm of each."""
     ours, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
     for our_attention, their_attention in attentions:
         # Queries, keys and values are one matrix in our models and three in theirs.
         projections = [f"{theirs}.{their_attention}.{letter}_proj" for letter in "qkv"]
-        yield ParameterNames(f"{ours}.{our_attention}.qkv.weight", tuple(f"{name}.weight" for name in projections), 1)
-        yield ParameterNames(f"{ours}.{our_attention}.qkv.bias", tuple(f"{name}.bias" for name in projections))
+        yield _ParameterNames(f"{ours}.{our_attention}.qkv.weight", tuple(f"{name}.weight" for name in projections), 1)
+        yield _ParameterNames(f"{ours}.{our_attention}.qkv.bias", tuple(f"{name}.bias" for name in projections))
         yield from _affine_names(f"{ours}.{our_attention}.output", f"{theirs}.{their_attention}.out_proj")
         yield from _affine_names(f"{ours}.{our_attention}_residual.norm", f"{theirs}.{their_attention}_layer_norm")
-    yield ParameterNames(f"{ours}.ffn.inner.weight", (f"{theirs}.fc1.weight",), 1)
-    yield ParameterNames(f"{ours}.ffn.inner.bias", (f"{theirs}.fc1.bias",))
+    yield _ParameterNames(f"{ours}.ffn.inner.weight", (f"{theirs}.fc1.weight",), 1)
+    yield _ParameterNames(f"{ours}.ffn.inner.bias", (f"{theirs}.fc1.bias",))
     yield from _affine_names(f"{ours}.ffn.outer", f"{theirs}.fc2")
     yield from _affine_names(f"{ours}.ffn_residual.norm", f"{theirs}.final_layer_norm")
 
 
-def _affine_names(ours: str, theirs: str) -> Iterator[ParameterNames]:
+def _affine_names(ours: str, theirs: str) -> Iterator[_ParameterNames]:
     """Yield a weight and a bias whose results are written into the residual stream."""
-    yield ParameterNames(f"{ours}.weight", (f"{theirs}.weight",), 0)
-    yield ParameterNames(f"{ours}.bias", (f"{theirs}.bias",), 0)
+    yield _ParameterNames(f"{ours}.weight", (f"{theirs}.weight",), 0)
+    yield _ParameterNames(f"{ours}.bias", (f"{theirs}.bias",), 0)
 
 
-def _to_ours(row: ParameterNames, parts: Sequence[Tensor]) -> Tensor:
+def _to_ours(row: _ParameterNames, parts: Sequence[Tensor]) -> Tensor:
     """Join the stored parts of a parameter into one of ours; rows of a vocabulary keep their order."""
     # The bias is stored as one row of a matrix.
     whole = parts[0][0] if row.theirs == (_BIAS,) else torch.cat(list(parts))
@@ -301,7 +301,7 @@ def _to_ours(row: ParameterNames, parts: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _to_theirs(row: ParameterNames, whole: Tensor) -> list[Tensor]:
+def _to_theirs(row: _ParameterNames, whole: Tensor) -> list[Tensor]:
     """Split one of our parameters into the parts that are stored; the inverse of `_to_ours`."""
     if row.residual is not None:
         whole = whole.index_select(row.residual, _residual_order(whole.shape[row.residual]).argsort())

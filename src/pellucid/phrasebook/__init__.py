@@ -71,7 +71,7 @@ _FUNCTION = frozenset(
 )
 
 
-class PhraseSplit(NamedTuple):
+class _PhraseSplit(NamedTuple):
     """Training, dev and test phrases, which share no English sentence."""
 
     train: list[Phrase]
@@ -102,10 +102,10 @@ def is_held_back(source: str) -> bool:
     return any(crc32(f"{first} {second}".encode()) % 100 == 0 for first, second in pairwise(content))
 
 
-def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> PhraseSplit:
+def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> _PhraseSplit:
     """Split distinct phrases: each one in dev and test has a combination of words that is nowhere in train."""
     used: set[str] = set()
-    split, sizes = PhraseSplit([], [], []), (train, dev, test)
+    split, sizes = _PhraseSplit([], [], []), (train, dev, test)
     for phrase in generate_phrases(seed):
         if all(len(phrases) == size for phrases, size in zip(split, sizes, strict=True)):
             break
@@ -117,7 +117,7 @@ def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -
     return split
 
 
-def write_split(directory: Path, split: PhraseSplit) -> dict[str, Path]:
+def write_split(directory: Path, split: _PhraseSplit) -> dict[str, Path]:
     """Write train.en, train.es, train.align (links as i-j) and so on, one sentence a line; return the paths by name."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = {}

@@ -42,7 +42,7 @@ _SPECIAL = 260
 
 
 @dataclass(frozen=True)
-class ParameterCounts:
+class _ParameterCounts:
     """Numbers of learned parameters; a matrix that is shared counts once."""
 
     embeddings: int
@@ -89,7 +89,7 @@ class RunPlan:
     dev_pairs: int
     epoch: EpochBatches
     model: ModelConfig
-    parameters: ParameterCounts
+    parameters: _ParameterCounts
     memory: MemoryEstimate
     flops: float
     """Floating-point operations of an average update, counted by `training_flops`."""
@@ -282,7 +282,7 @@ def training_flops(c: ModelConfig, s: int, t: int) -> float:
     return 3.0 * (c.encoder_layers * encoder + c.decoder_layers * (cross + decoder) + t * 2 * d * c.target_vocabulary)
 
 
-def count_parameters(c: ModelConfig) -> ParameterCounts:
+def count_parameters(c: ModelConfig) -> _ParameterCounts:
     """Return the parameter counts of a model without allocating it."""
     counts = {"embeddings": 0, "encoder": 0, "decoder": 0}
     # Tensors on the meta device have shapes and no memory.
@@ -292,11 +292,11 @@ def count_parameters(c: ModelConfig) -> ParameterCounts:
         # Whatever belongs to neither stack are embeddings, the output bias among them.
         group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
         counts[group] += parameter.numel()
-    return ParameterCounts(**counts, matrices=sum(matrix.numel() for matrix in matrix_blocks(model)))
+    return _ParameterCounts(**counts, matrices=sum(matrix.numel() for matrix in matrix_blocks(model)))
 
 
 def estimate_memory(
-    c: ModelConfig, parameters: ParameterCounts, optimizer: Literal["adam", "muon"], rows: int, s: int, t: int
+    c: ModelConfig, parameters: _ParameterCounts, optimizer: Literal["adam", "muon"], rows: int, s: int, t: int
 ) -> MemoryEstimate:
     """Estimate the memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
 

@@ -22,7 +22,7 @@ LEFT, BETWEEN = 1.1, 2.2
 """Space left of the encoder, and between the two columns, in inches."""
 
 
-class BoxLike(Protocol):
+class _BoxLike(Protocol):
     """A rectangle with two lines of text."""
 
     @property
@@ -35,13 +35,13 @@ class BoxLike(Protocol):
     def parameters(self) -> int: ...
 
 
-class LayersLike(Protocol):
+class _LayersLike(Protocol):
     """A repeated layer: groups of rectangles, each group with a residual connection around it."""
 
     @property
     def times(self) -> int: ...
     @property
-    def parts(self) -> Sequence[Sequence[BoxLike]]: ...
+    def parts(self) -> Sequence[Sequence[_BoxLike]]: ...
     @property
     def norm_first(self) -> bool: ...
 
@@ -55,11 +55,11 @@ def draw_architecture(
     notes: Sequence[str] = (),
     across: str = "memory: keys and values",
 ) -> None:
-    """Draw the two stacks, made of `BoxLike` and `LayersLike`; the title stands above, notes below.
+    """Draw the two stacks, made of `_BoxLike` and `_LayersLike`; the title stands above, notes below.
 
     `across` is written on the line from the encoder to the decoder.
     """
-    below, tall = 0.5 + 0.2 * len(notes), max(column_height(encoder), column_height(decoder)) + 1.1
+    below, tall = 0.5 + 0.2 * len(notes), max(_column_height(encoder), _column_height(decoder)) + 1.1
     wide = LEFT + 2 * WIDE + BETWEEN + 0.5
     figure = empty_figure(wide, tall + below)
     # One unit is one inch, so boxes have the same size in every figure; a layout engine would shrink them.
@@ -67,58 +67,58 @@ def draw_architecture(
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, wide), ylim=(-below, tall))
     axes.set_axis_off()
     right = LEFT + WIDE + BETWEEN
-    top, _ = draw_column(axes, encoder, LEFT, "source pieces")
-    end, crosses = draw_column(axes, decoder, right, "target pieces so far")
-    draw_arrow(axes, right + WIDE / 2, end, end + GAP)
+    top, _ = _draw_column(axes, encoder, LEFT, "source pieces")
+    end, crosses = _draw_column(axes, decoder, right, "target pieces so far")
+    _draw_arrow(axes, right + WIDE / 2, end, end + GAP)
     axes.text(right + WIDE / 2, end + GAP + 0.04, "next piece", ha="center", va="bottom", fontsize=9)
-    draw_memory(axes, LEFT + WIDE / 2, top, right, crosses, across)
+    _draw_memory(axes, LEFT + WIDE / 2, top, right, crosses, across)
     axes.text(wide / 2, tall - 0.15, escape_dollars(title), fontsize=11, ha="center", va="top")
     for number, note in enumerate(notes):
         axes.text(LEFT - 0.6, -0.42 - 0.2 * number, escape_dollars(note), fontsize=7.5, va="top")
     write_figure(figure, path)
 
 
-def column_height(parts: Sequence[Any]) -> float:
+def _column_height(parts: Sequence[Any]) -> float:
     """Return the height of a column in inches."""
-    boxes = sum(sum(map(len, part.parts)) if is_frame(part) else 1 for part in parts)
-    gaps = sum(2 * GAP + GAP * len(part.parts) for part in parts if is_frame(part))
+    boxes = sum(sum(map(len, part.parts)) if _is_frame(part) else 1 for part in parts)
+    gaps = sum(2 * GAP + GAP * len(part.parts) for part in parts if _is_frame(part))
     return boxes * (HIGH + GAP) + gaps
 
 
-def is_frame(part: Any) -> bool:
+def _is_frame(part: Any) -> bool:
     """Whether a part of a stack is a group of layers rather than one box."""
     return hasattr(part, "parts")
 
 
-def draw_column(axes: Any, parts: Sequence[Any], left: float, reads: str) -> tuple[float, list[float]]:
+def _draw_column(axes: Any, parts: Sequence[Any], left: float, reads: str) -> tuple[float, list[float]]:
     """Draw one stack; return its height, and the heights at which it reads the other stack."""
     axes.text(left + WIDE / 2, -0.05, reads, ha="center", va="top", fontsize=9)
     up, crosses = 0.0, []
     for part in parts:
-        up = draw_layers(axes, part, left, up, crosses) if is_frame(part) else draw_box(axes, part, left, up)
+        up = _draw_layers(axes, part, left, up, crosses) if _is_frame(part) else _draw_box(axes, part, left, up)
     return up, crosses
 
 
-def draw_layers(axes: Any, layers: LayersLike, left: float, up: float, crosses: list[float]) -> float:
+def _draw_layers(axes: Any, layers: _LayersLike, left: float, up: float, crosses: list[float]) -> float:
     """Draw the boxes of a layer, with residual connections and a frame; return the height above it."""
     from matplotlib.patches import FancyBboxPatch
 
     middle, start = left + WIDE / 2, up + GAP * 0.5
-    draw_arrow(axes, middle, up, up + GAP, head=False)
+    _draw_arrow(axes, middle, up, up + GAP, head=False)
     up += GAP
     for sublayer in layers.parts:
         begin = up
         for box in sublayer:
-            up = draw_box(axes, box, left, up)
+            up = _draw_box(axes, box, left, up)
             if box.kind == "cross":
                 crosses.append(up - HIGH / 2)
         # Pre-norm: the residual meets a plus above the sublayer. Post-norm: it enters the box "add, norm" itself.
         if layers.norm_first:
-            draw_residual(axes, left, begin + GAP * 0.35, up + GAP * 0.75, middle - 0.07)
+            _draw_residual(axes, left, begin + GAP * 0.35, up + GAP * 0.75, middle - 0.07)
             axes.text(middle, up + GAP * 0.75, "+", ha="center", va="center", fontsize=9, bbox=CIRCLE)
         else:
-            draw_residual(axes, left, begin + GAP * 0.35, up - HIGH / 2, left)
-        draw_arrow(axes, middle, up, up + GAP, head=False)
+            _draw_residual(axes, left, begin + GAP * 0.35, up - HIGH / 2, left)
+        _draw_arrow(axes, middle, up, up + GAP, head=False)
         up += GAP
     frame = FancyBboxPatch(
         (left - 0.42, start),
@@ -132,19 +132,19 @@ def draw_layers(axes: Any, layers: LayersLike, left: float, up: float, crosses: 
     axes.add_patch(frame)
     # At the top, because the line with the memory comes in somewhere below.
     axes.text(left - 0.52, up - GAP, f"{layers.times} ×", ha="right", va="center", fontsize=12)
-    draw_arrow(axes, middle, up, up + GAP, head=False)
+    _draw_arrow(axes, middle, up, up + GAP, head=False)
     return up + GAP
 
 
 CIRCLE = {"boxstyle": "circle,pad=0.1", "facecolor": "white", "edgecolor": BLACK, "linewidth": 0.8}
 
 
-def draw_box(axes: Any, box: BoxLike, left: float, up: float) -> float:
+def _draw_box(axes: Any, box: _BoxLike, left: float, up: float) -> float:
     """Draw one rectangle with the arrow into it; return the height of its top."""
     from matplotlib.patches import FancyBboxPatch
 
     middle, bottom = left + WIDE / 2, up + GAP
-    draw_arrow(axes, middle, up, bottom)
+    _draw_arrow(axes, middle, up, bottom)
     rounded = FancyBboxPatch(
         (left, bottom),
         WIDE,
@@ -161,7 +161,7 @@ def draw_box(axes: Any, box: BoxLike, left: float, up: float) -> float:
     return bottom + HIGH
 
 
-def draw_residual(axes: Any, left: float, start: float, end: float, into: float) -> None:
+def _draw_residual(axes: Any, left: float, start: float, end: float, into: float) -> None:
     """Draw a residual connection: from below a sublayer to above it."""
     out = left - 0.22
     axes.plot([left + WIDE / 2, out, out], [start, start, end], color=GREY, linewidth=1.0)
@@ -170,7 +170,7 @@ def draw_residual(axes: Any, left: float, start: float, end: float, into: float)
     )
 
 
-def draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float], name: str) -> None:
+def _draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float], name: str) -> None:
     """Draw the lines from the encoder's output into every cross-attention."""
     if not heights:  # an architecture without cross-attention
         return
@@ -186,6 +186,6 @@ def draw_memory(axes: Any, middle: float, top: float, right: float, heights: Seq
 LINE = {"linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
 
 
-def draw_arrow(axes: Any, across: float, start: float, end: float, head: bool = True) -> None:
+def _draw_arrow(axes: Any, across: float, start: float, end: float, head: bool = True) -> None:
     """Draw a line upwards, with an arrowhead or without."""
     axes.annotate("", (across, end), (across, start), arrowprops=LINE | {"arrowstyle": "->" if head else "-"})

@@ -125,10 +125,12 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
     figure = empty_figure(7.0, 6.0)
     losses, scores = figure.subplots(2, 1, sharex=True)
     # The kinds of line differ too, for print without colour.
-    draw_curve(losses, log, "loss", "training, smoothed labels", color=BLUE, linewidth=1.2)
-    draw_curve(losses, log, "dev_loss", "dev", color=VERMILION, linewidth=1.5, linestyle="--", marker="o", markersize=4)
-    draw_curve(scores, log, "bleu", "BLEU", color=GREEN, linewidth=1.5, marker="o", markersize=4)
-    draw_curve(scores, log, "chrf", "chrF", color=BLACK, linewidth=1.5, linestyle="--", marker="s", markersize=4)
+    _draw_curve(losses, log, "loss", "training, smoothed labels", color=BLUE, linewidth=1.2)
+    _draw_curve(
+        losses, log, "dev_loss", "dev", color=VERMILION, linewidth=1.5, linestyle="--", marker="o", markersize=4
+    )
+    _draw_curve(scores, log, "bleu", "BLEU", color=GREEN, linewidth=1.5, marker="o", markersize=4)
+    _draw_curve(scores, log, "chrf", "chrF", color=BLACK, linewidth=1.5, linestyle="--", marker="s", markersize=4)
     losses.set_ylabel("loss, nats a piece")
     scores.set_ylabel("dev score, per cent")
     scores.set_xlabel("minutes of training")
@@ -141,7 +143,7 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
     write_figure(figure, path)
 
 
-def draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
+def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
     """Draw one number of the reports as a line, that of other models as open points; the legend has the last values."""
     during, other = (
         [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == of_other_model]
@@ -239,15 +241,15 @@ def draw_positions(
     figure = empty_figure(12.0, 9.0)
     [[table, similarities], [wavelength_axes, curve_axes]] = figure.subplots(2, 2)
     draw_matrix(table, values, signed=True)
-    label_axes(table, "what each position is given", "dimension", "position")
+    _label_axes(table, "what each position is given", "dimension", "position")
     draw_matrix(similarities, similarity, signed=True, high=1.0)
-    label_axes(similarities, "similarity of positions (cosine)", "position", "position")
+    _label_axes(similarities, "similarity of positions (cosine)", "position", "position")
     if wavelengths is None:
         wavelength_axes.set_axis_off()
     else:
         # Each pair of dimensions, a sine and a cosine, has one wavelength; they grow geometrically, hence the log axis.
         wavelength_axes.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
-        label_axes(wavelength_axes, "wavelength of each pair of dimensions", "dimension", "positions")
+        _label_axes(wavelength_axes, "wavelength of each pair of dimensions", "dimension", "positions")
         tidy_axes(wavelength_axes)
     if curves is None:
         curve_axes.set_axis_off()
@@ -259,7 +261,7 @@ def draw_positions(
             # Sines only: the cosines of the same dimensions would double every line.
             sines = vector[0::2]
             curve_axes.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
-        label_axes(
+        _label_axes(
             curve_axes, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value"
         )
         curve_axes.legend(frameon=False)
@@ -267,7 +269,7 @@ def draw_positions(
     write_figure(figure, path)
 
 
-def label_axes(axes: Any, title: str, across: str, up: str) -> None:
+def _label_axes(axes: Any, title: str, across: str, up: str) -> None:
     """Give axes a title, and names to their directions."""
     axes.set_title(title)
     axes.set_xlabel(across)
@@ -336,14 +338,10 @@ def draw_head_study(
     Importance has a row for each attention and a column for each head. Similarity has the heads in the order of these
     rows; None is drawn as nothing. Curves are drawn against heads kept, all of them first.
     """
-    widest = max(map(len, importance))
-    cost = np.array([[*row, *[np.nan] * (widest - len(row))] for row in importance])  # some attentions may have fewer
+    cost = np.array(importance)
     figure = empty_figure(15.0, max(4.5, 0.3 * len(attentions) + 1.5))
     cost_axes, similarity_axes, curve_axes = figure.subplots(1, 3)
     image = draw_matrix(cost_axes, cost, signed=True)
-    if any(len(row) < widest for row in importance):
-        # Heads that do not exist are NaN, and NaN would be magenta, as a mistake.
-        image.set_cmap(image.cmap.with_extremes(bad="none"))
     name_axes(cost_axes, attentions, [str(n) for n in range(cost.shape[1])], "", "head")
     cost_axes.set_title("loss added by its silence, and roles")
     reach = image.get_clim()[1]

@@ -94,7 +94,7 @@ def draw_heat_map(
     axes.set_title(escape_dollars(title))
     for row, words in enumerate(cells or ()):
         for column, word in enumerate(words):
-            shade = scale_position(values[row, column], axes.images[0].get_clim())
+            shade = _scale_position(values[row, column], axes.images[0].get_clim())
             # The signed scale is dark at both ends, the other one at the lower end.
             dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
             axes.text(
@@ -146,6 +146,6 @@ def name_axes(
         axes.set_xticks(range(len(columns)), [escape_dollars(column) for column in columns], fontsize=8, rotation=90)
 
 
-def scale_position(value: float, limits: tuple[float, float]) -> float:
+def _scale_position(value: float, limits: tuple[float, float]) -> float:
     """Return where a value stands on the scale, from 0 to 1."""
     return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

@@ -77,7 +77,7 @@ class Connections:
             loop.default_exception_handler(dict(context))
 
 
-class ChunkCounter(h11.Connection):
+class _ChunkCounter(h11.Connection):
     """The parser of a connection, which refuses bodies that are cut into a great many tiny chunks."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class ChunkCounter(h11.Connection):
         return event
 
 
-class ClosingTransport:
+class _ClosingTransport:
     """A transport whose `close` is the function given, and which is otherwise the one it is made of."""
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]):
@@ -123,7 +123,7 @@ class Connection(H11Protocol):
 
     def __init__(self, all_connections: Connections, **arguments: Any):
         super().__init__(**arguments)
-        self.conn = self.parser = ChunkCounter()
+        self.conn = self.parser = _ChunkCounter()
         self.server_connections = all_connections
         self._header_timer: asyncio.TimerHandle | None = None
         self._reading_timer: asyncio.TimerHandle | None = None
@@ -132,7 +132,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a header; with too many connections, close the oldest that is incomplete, or refuse this one."""
         # uvicorn closes its transport after the last byte of an answer, whether the body has arrived or not.
-        super().connection_made(ClosingTransport(transport, self.close))  # pyright: ignore[reportArgumentType]
+        super().connection_made(_ClosingTransport(transport, self.close))  # pyright: ignore[reportArgumentType]
         self._socket_transport = transport
         self._wait_for_header()
         self._check_reader()

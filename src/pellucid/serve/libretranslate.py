@@ -228,7 +228,7 @@ def _refuse_large_terms(terms: Any, limits: Limits) -> None:
 
 
 @dataclass(frozen=True)
-class TextResult:
+class _TextResult:
     """Translations of one text, best first, with the reason they stopped and their notes."""
 
     texts: list[str]
@@ -236,7 +236,7 @@ class TextResult:
     notes: list[str]
 
 
-def _assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translation], ranks: int) -> TextResult:
+def _assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translation], ranks: int) -> _TextResult:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
     translations = [next(answers) for part in page if not isinstance(part, str)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
@@ -250,7 +250,7 @@ def _assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translati
     stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
     notes = [note for translation in translations for note in translation.notes]
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
-    return TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
+    return _TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
 
 
 def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Service:
             return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
         return self.traces.store(result).manifest
 
-    def get_trace(self, identity: str) -> "StoredTrace":
+    def get_trace(self, identity: str) -> "_StoredTrace":
         """Return the trace with this id; raise `Refusal` where it is not stored, or not any more."""
         stored = self.traces.get(identity)
         if stored is None:
@@ -218,7 +218,7 @@ class JobAnswer(Future[Answer]):
 
 
 @dataclass(eq=False)
-class Job(Generic[Question, Answer]):
+class _Job(Generic[Question, Answer]):
     """A question and the future that will hold its answer; a job cancelled before its turn is skipped."""
 
     question: Question
@@ -242,7 +242,7 @@ class Worker(Generic[Question, Answer]):
         self._answer = answer
         self._together = together
         self._capacity = waiting
-        self._queue: deque[Job[Question, Answer]] = deque()
+        self._queue: deque[_Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
         self._working = False
@@ -267,7 +267,7 @@ class Worker(Generic[Question, Answer]):
 
     def submit(self, question: Question) -> Future[Answer]:
         """Return the future of the answer; raise `QueueFull` where too many wait or the worker is closed."""
-        job: Job[Question, Answer] = Job(question)
+        job: _Job[Question, Answer] = _Job(question)
         with self._changed:
             if len(self._queue) >= self._capacity:
                 # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
@@ -298,11 +298,11 @@ class Worker(Generic[Question, Answer]):
             finally:
                 self._working = False
 
-    def _take_jobs(self) -> list[Job[Question, Answer]]:
+    def _take_jobs(self) -> list[_Job[Question, Answer]]:
         # An empty list only after `close`: it ends the thread's loop.
         with self._changed:
             while True:
-                batch: list[Job[Question, Answer]] = []
+                batch: list[_Job[Question, Answer]] = []
                 while self._queue and (
                     not batch or self._together([job.question for job in batch], self._queue[0].question)
                 ):
@@ -314,7 +314,7 @@ class Worker(Generic[Question, Answer]):
                     return batch
                 self._changed.wait()
 
-    def _do(self, jobs: Sequence[Job[Question, Answer]]) -> None:
+    def _do(self, jobs: Sequence[_Job[Question, Answer]]) -> None:
         def check_wanted() -> None:
             if not any(job.answer.is_wanted for job in jobs):
                 raise NobodyWaits
@@ -334,7 +334,7 @@ class Worker(Generic[Question, Answer]):
 
 
 @dataclass(frozen=True)
-class StoredTrace:
+class _StoredTrace:
     """A trace, its manifest as JSON, the bytes of both, and when somebody last looked at it."""
 
     trace: Trace
@@ -349,7 +349,7 @@ class TraceStore:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
         self._limits = limits
         self._clock = clock
-        self._traces: dict[str, StoredTrace] = {}  # the one looked at longest ago comes first
+        self._traces: dict[str, _StoredTrace] = {}  # the one looked at longest ago comes first
         # Reentrant, since the methods that hold it read `bytes`.
         self._lock = RLock()
 
@@ -364,7 +364,7 @@ class TraceStore:
         with self._lock:
             return sum(stored.bytes for stored in self._traces.values())
 
-    def store(self, trace: Trace) -> StoredTrace:
+    def store(self, trace: Trace) -> _StoredTrace:
         """Store one more trace and let old ones go; raise ValueError for one larger than the whole store may be."""
         manifest = trace.manifest()
         # Written once here; the page fetches it as it is.
@@ -375,13 +375,13 @@ class TraceStore:
                 f"this trace takes {size:,} bytes, this server keeps {self._limits.trace_bytes:,}; "
                 "take a shorter sentence, or serve with --set trace_bytes=..."
             )
-        stored = StoredTrace(trace, encoded, size, self._clock())
+        stored = _StoredTrace(trace, encoded, size, self._clock())
         with self._lock:
             self._put_last(manifest["id"], stored)
             self._forget()
         return stored
 
-    def get(self, identity: str) -> StoredTrace | None:
+    def get(self, identity: str) -> _StoredTrace | None:
         """Return the trace with that id, if it is still stored; it counts as looked at."""
         with self._lock:
             self._forget()
@@ -390,7 +390,7 @@ class TraceStore:
                 self._put_last(identity, replace(stored, last_seen=self._clock()))
             return stored
 
-    def _put_last(self, identity: str, stored: StoredTrace) -> None:
+    def _put_last(self, identity: str, stored: _StoredTrace) -> None:
         self._traces.pop(identity, None)
         self._traces[identity] = stored
 

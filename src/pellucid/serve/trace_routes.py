@@ -83,7 +83,7 @@ class TraceRequest(BaseModel):
     ] = None
 
 
-class ActArguments(RootModel[dict[str, Any]]):
+class _ActArguments(RootModel[dict[str, Any]]):
     """Arguments of an act by name; `perform_act` checks each of them."""
 
 
@@ -178,7 +178,7 @@ def trace_routes(service: Service) -> APIRouter:
         # A function of its own for every verb: one closure in a loop would see only the last verb.
         async def act(identity: str, request: Request) -> Response:
             trace = service.get_trace(identity).trace
-            arguments = (await read_form(request, ActArguments)).root
+            arguments = (await read_form(request, _ActArguments)).root
             characters = sum(len(value) for value in arguments.values() if isinstance(value, str))
             _refuse_long_text(characters, limits.characters)
             result = await service.answer(request, worker, lambda: service.act(trace, verb, arguments))

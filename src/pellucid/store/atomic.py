@@ -140,7 +140,7 @@ def replace_directory(new: Path, directory: Path) -> None:
             old.rename(directory)
         raise
     try:
-        force_to_disk(directory.parent)
+        _force_to_disk(directory.parent)
     except OSError as error:
         # The old one stays until the next write: a power cut may still undo the renames.
         raise WriteFailed(
@@ -213,7 +213,7 @@ def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
     for path in paths:
         shutil.copymode(folder / MANIFEST, path)  # safetensors would have its files read by nobody else
     for path in (*paths, folder / MANIFEST, folder):
-        force_to_disk(path)
+        _force_to_disk(path)
 
 
 def read_manifest(directory: str | Path) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None)
     if not directory.is_dir():
         return f"{directory} is a file; a model is a directory such as runs/demo/best"
     if manifest is not None:
-        return explain_manifest_kind(directory, manifest)
+        return _explain_manifest_kind(directory, manifest)
     # In the order in which somebody is likely to want them.
     inside = [name for name in ("best", "average", "last") if (directory / name / MANIFEST).exists()]
     if inside:
@@ -287,7 +287,7 @@ def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None)
     return f"{directory} is not a model directory: {MANIFEST} is missing"
 
 
-def explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
+def _explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
     """Say what a directory holds whose manifest is not that of a model."""
     exported, files = manifest.get("exported"), manifest["files"]
     original = exported.get("from") if isinstance(exported, dict) else None
@@ -340,7 +340,7 @@ def installed_version(package: str) -> str | None:
     return None
 
 
-def force_to_disk(path: Path) -> None:
+def _force_to_disk(path: Path) -> None:
     """Wait until a file or a directory is on the disk."""
     if path.is_dir() and os.name == "nt":
         return  # Windows opens no directories

@@ -44,7 +44,7 @@ _Settings = TypeVar("_Settings", ModelConfig, TokenizerConfig)
 _Result = TypeVar("_Result")
 
 
-class UnreadModel(NamedTuple):
+class _UnreadModel(NamedTuple):
     """The sizes of a model and the content of its weights file, of which no model has been made yet."""
 
     config: ModelConfig
@@ -60,7 +60,7 @@ class Bundle:
     """
 
     def __init__(
-        self, model: "Transformer | UnreadModel", tokenizer: Tokenizer, manifest: dict[str, Any], directory: Path
+        self, model: "Transformer | _UnreadModel", tokenizer: Tokenizer, manifest: dict[str, Any], directory: Path
     ):
         self._model, self.tokenizer, self.manifest, self.directory = model, tokenizer, manifest, directory
         # Two threads of a server may ask for the model at once; it is built by one of them.
@@ -74,13 +74,13 @@ class Bundle:
     @property
     def is_unloaded(self) -> bool:
         """Whether nobody has asked for the model yet."""
-        return isinstance(self._model, UnreadModel)
+        return isinstance(self._model, _UnreadModel)
 
     @property
     def model(self) -> "Transformer":
         """The model, in evaluation mode and on the CPU; ValueError for weights that do not fit the config."""
         with self._model_lock:
-            if isinstance(self._model, UnreadModel):
+            if isinstance(self._model, _UnreadModel):
                 from pellucid.store.weights import model_from_bytes  # imports torch
 
                 # The bytes go with the object that held them: the tensors are a copy, and as large.
@@ -126,7 +126,7 @@ def _read_bundle(directory: Path, lazy: bool) -> Bundle:
     config, tokenizer, manifest = read_description(directory)
     path = directory / WEIGHTS
     if lazy:
-        return Bundle(UnreadModel(config, path.read_bytes(), path), tokenizer, manifest, directory)
+        return Bundle(_UnreadModel(config, path.read_bytes(), path), tokenizer, manifest, directory)
     from pellucid.store.weights import read_model  # imports torch
 
     return Bundle(read_model(path, config), tokenizer, manifest, directory)

@@ -79,7 +79,7 @@ def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[
     """
     spans: list[tuple[int, int]] = []
     for cell in re.finditer(f"[^{BREAKS}]++", line):
-        spans += pack_spans(line, *cell.span(), fits, fits_sentence or fits, SPLIT_LEVELS)
+        spans += _pack_spans(line, *cell.span(), fits, fits_sentence or fits, SPLIT_LEVELS)
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
@@ -115,7 +115,7 @@ def describe_split(line: SplitLine) -> str | None:
     return f"split into {len(line.segments)} parts" if divided else None
 
 
-def pack_spans(
+def _pack_spans(
     text: str,
     start: int,
     end: int,
@@ -124,7 +124,7 @@ def pack_spans(
     levels: Sequence[FindEnds],
 ) -> list[tuple[int, int]]:
     """Return the spans of the segments of text[start:end], each as long as fits, cut at the coarsest level possible."""
-    start, end = trim_span(text, start, end)
+    start, end = _trim_span(text, start, end)
     if start == end:
         return []
     if not levels or fits(text[start:end]):
@@ -134,32 +134,32 @@ def pack_spans(
     ends = levels[0](text, start, end)
     first_end = 0
     while first_end < len(ends):
-        count = count_fitting_ends(text, start, ends, first_end, fits)
+        count = _count_fitting_ends(text, start, ends, first_end, fits)
         stop = ends[first_end + max(1, count) - 1]
         if count:
-            first, last = trim_span(text, start, stop)
+            first, last = _trim_span(text, start, stop)
             spans += [(first, last)] if first < last else []
         else:
             # Not even one sentence fits. Below the first level only the wider limit counts.
-            spans += pack_spans(text, start, stop, fits_sentence, fits_sentence, levels[1:])
+            spans += _pack_spans(text, start, stop, fits_sentence, fits_sentence, levels[1:])
         start, first_end = stop, first_end + max(1, count)
     return spans
 
 
-def count_fitting_ends(text: str, start: int, ends: Sequence[int], first_end: int, fits: Callable[[str], bool]) -> int:
+def _count_fitting_ends(text: str, start: int, ends: Sequence[int], first_end: int, fits: Callable[[str], bool]) -> int:
     """Count how many of the ends, from number `first_end` on, a segment that begins at `start` can include."""
 
     def fit(count: int) -> bool:
-        first, last = trim_span(text, start, ends[first_end + count - 1])
+        first, last = _trim_span(text, start, ends[first_end + count - 1])
         return first == last or fits(text[first:last])
 
-    return largest_fitting(fit, len(ends) - first_end)
+    return _largest_fitting(fit, len(ends) - first_end)
 
 
-def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span of text[start:end] without white space and emoji at its ends; an empty span if nothing is left.
 
-    >>> trim_span("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
+    >>> _trim_span("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
     (3, 12)
     """
     if start == end or not (OUTER_CHARACTER.match(text, start) or OUTER_CHARACTER.match(text, end - 1)):
@@ -173,13 +173,13 @@ def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def largest_fitting(holds: Callable[[int], bool], total: int) -> int:
+def _largest_fitting(holds: Callable[[int], bool], total: int) -> int:
     """Return the largest n from 1 to `total` for which `holds` is true, or 0, in O(log n) calls.
 
     If `holds` is not true for all smaller numbers, the result is a number for which it is true.
 
-    >>> (largest_fitting(lambda n: n <= 11, 100), largest_fitting(lambda n: n <= 11, 7),
-    ...  largest_fitting(lambda n: False, 7))
+    >>> (_largest_fitting(lambda n: n <= 11, 100), _largest_fitting(lambda n: n <= 11, 7),
+    ...  _largest_fitting(lambda n: False, 7))
     (11, 7, 0)
     """
     # Doubling before halving: n is small beside `total`, and `holds` tokenizes a text, so large n are costly.
@@ -203,11 +203,11 @@ def sentence_ends(text: str, start: int, end: int) -> list[int]:
     >>> [text[i:j] for i, j in pairwise([0, *sentence_ends(text, 0, len(text))])]
     ['Dr. A. Bee paid 3.50 on May 3. "Why?" she asked.', ' He (I know...) left!']
     """
-    matches = (match for match in SENTENCE_END.finditer(text, start, end) if not sentence_goes_on(text, match))
+    matches = (match for match in SENTENCE_END.finditer(text, start, end) if not _sentence_goes_on(text, match))
     return [*(match.end() for match in matches if match.end() < end), end]
 
 
-def sentence_goes_on(text: str, match: re.Match[str]) -> bool:
+def _sentence_goes_on(text: str, match: re.Match[str]) -> bool:
     """Whether the sentence continues after what looks like its end."""
     mark, following = match.groups()
     # No mark: one of a script without capital letters, such as the Chinese full stop, which is always an end.
@@ -220,12 +220,12 @@ def sentence_goes_on(text: str, match: re.Match[str]) -> bool:
     return mark == "." and short
 
 
-def clause_ends(text: str, start: int, end: int) -> list[int]:
+def _clause_ends(text: str, start: int, end: int) -> list[int]:
     """Return the ends of clauses: after semicolons, colons, commas and dashes."""
     return [*(match.end() for match in CLAUSE_END.finditer(text, start, end) if match.end() < end), end]
 
 
-def word_ends(text: str, start: int, end: int) -> list[int]:
+def _word_ends(text: str, start: int, end: int) -> list[int]:
     """Return the ends of words: after white space."""
     return [*(match.end() for match in SPACE.finditer(text, start, end) if match.end() < end), end]
 
@@ -247,10 +247,10 @@ def character_ends(text: str, start: int, end: int) -> list[int]:
     return [*ends, end]
 
 
-def code_point_ends(text: str, start: int, end: int) -> list[int]:
+def _code_point_ends(text: str, start: int, end: int) -> list[int]:
     """Return the ends of all code points."""
     return list(range(start + 1, end + 1))
 
 
 # From coarse to fine. Code points come last for a character whose accents alone are too many for the model.
-SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, clause_ends, word_ends, character_ends, code_point_ends)
+SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, _clause_ends, _word_ends, character_ends, _code_point_ends)

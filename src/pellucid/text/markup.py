@@ -67,8 +67,8 @@ def extract_tags(text: str) -> TaggedText:
                 stripped = between.lstrip()
                 tags[-1] = replace(tags[-1], after=between[: len(between) - len(stripped)])
                 between = stripped
-            elif begins_word(between) and any(map(separates_words, tags[group:])):
-                tags[group:] = move_shared_space(tags[group:])
+            elif begins_word(between) and any(map(_separates_words, tags[group:])):
+                tags[group:] = _move_shared_space(tags[group:])
                 between = " " + between
         if between:
             plain.append(between)
@@ -78,7 +78,7 @@ def extract_tags(text: str) -> TaggedText:
             kind = "closing" if closing else "single" if single else "opening"
             tags.append(Tag(match[0], name.lower(), kind, length))
             previous_end = match.end()
-    return move_last_space(TaggedText("".join(plain), tuple(tags)))
+    return _move_last_space(TaggedText("".join(plain), tuple(tags)))
 
 
 def begins_word(text: str) -> bool:
@@ -87,12 +87,12 @@ def begins_word(text: str) -> bool:
     return not (closes or text[0].isspace())
 
 
-def separates_words(tag: Tag) -> bool:
+def _separates_words(tag: Tag) -> bool:
     """Whether a tag separates the word before it from the word after it, as in "one</li><li>two"."""
     return tag.kind == "single" or BLOCKS.fullmatch(tag.name) is not None
 
 
-def move_shared_space(tags: Sequence[Tag]) -> list[Tag]:
+def _move_shared_space(tags: Sequence[Tag]) -> list[Tag]:
     """Put the space that was added to the plain text among neighbouring tags, before the opening tags at their end."""
     closed = max((i for i, tag in enumerate(tags, start=1) if tag.kind != "opening" or tag.name in EMPTY), default=0)
     shifted = [*tags[:closed], *(replace(tag, position=tag.position + 1) for tag in tags[closed:])]
@@ -101,7 +101,7 @@ def move_shared_space(tags: Sequence[Tag]) -> list[Tag]:
     return shifted
 
 
-def move_last_space(marked: TaggedText) -> TaggedText:
+def _move_last_space(marked: TaggedText) -> TaggedText:
     """Move white space before tags at the end of the text from the text to the tags."""
     # The model never sees white space at the end of a text, so it must be kept with a tag.
     words = marked.text.rstrip()
@@ -124,15 +124,15 @@ def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]
     >>> restore_tags(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
     'La <b>casa</b> <i>blanca</i>, <br/>aquí.'
     """
-    within = tags_in_protected(marked)
+    within = _tags_in_protected(marked)
     # Tags inside protected text are put back last, by their offset in it: no alignment says where they belong.
     outer = TaggedText(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
-    with_outer = restore_beside_words(outer, translation, alignment)
-    with_all = restore_in_protected(with_outer, marked.tags, within)
-    return restore_beside_words(marked, translation, alignment) if with_all is None else with_all
+    with_outer = _restore_beside_words(outer, translation, alignment)
+    with_all = _restore_in_protected(with_outer, marked.tags, within)
+    return _restore_beside_words(marked, translation, alignment) if with_all is None else with_all
 
 
-def tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
+def _tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
     """Return the tags that are, with their partners, inside protected text, by their indices.
 
     The value is the protected text, how many equal ones come before it, and the offset of the tag in it.
@@ -151,7 +151,7 @@ def tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
     }
 
 
-def restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
+def _restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
     """Put tags back into protected text; None if one of the protected texts is not in the translation unchanged."""
     cuts: list[tuple[int, int]] = []
     for number, (protected, before, offset) in within.items():
@@ -167,14 +167,14 @@ def restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, tu
     return "".join([*out, text[previous_end:]])
 
 
-def restore_beside_words(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
+def _restore_beside_words(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
     """Put each tag before or after a word of the translation, or into a word that is the same in both texts."""
     if not marked.tags:
         return translation
     cuts = {tag.position for tag in marked.tags}
     sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
     order = place_tags(marked.tags, marked.text, sources, targets, links)
-    return write_with_tags(order, marked, translation, targets)
+    return _write_with_tags(order, marked, translation, targets)
 
 
 def find_protected(text: str) -> Iterator[re.Match[str]]:
@@ -191,7 +191,7 @@ def list_protected(text: str) -> list[str]:
     return [match[0] for match in find_protected(text)]
 
 
-def write_with_tags(
+def _write_with_tags(
     order: Sequence[tuple[int, int]], marked: TaggedText, translation: str, targets: Sequence[Span]
 ) -> str:
     """Write the pieces of the translation with the tags between them."""
@@ -206,13 +206,13 @@ def write_with_tags(
             space = ""
         # Tags that lean on the word before them come before the space, the others after it.
         early = len([*takewhile(lambda number: leaning_side(marked.tags[number], marked.text) == "left", numbers)])
-        tag_texts = [tag_with_spaces(marked, number, gap, len(targets), space) for number in numbers]
+        tag_texts = [_tag_with_spaces(marked, number, gap, len(targets), space) for number in numbers]
         out += [*tag_texts[:early], space, *tag_texts[early:], translation[start:end]]
         previous_end = end
     return "".join(out)
 
 
-def tag_with_spaces(marked: TaggedText, number: int, gap: int, last: int, space: str) -> str:
+def _tag_with_spaces(marked: TaggedText, number: int, gap: int, last: int, space: str) -> str:
     """Return a tag with the white space that was removed with it, moved so that none is new at an end of the text."""
     tag = marked.tags[number]
     # Between two words without a space: those of a language that has none, or a tag inside a word.

@@ -33,10 +33,10 @@ def link_pieces(
     """
     source_words, target_words = split_words(source, cuts), split_words(target, ())
     aligned: dict[int, list[int]] = defaultdict(list)
-    for s, t in sorted(set(alignment)) or proportional_alignment(len(source_words), len(target_words)):
+    for s, t in sorted(set(alignment)) or _proportional_alignment(len(source_words), len(target_words)):
         assert 0 <= s < len(source_words) and 0 <= t < len(target_words)
         aligned[t].append(s)
-    numbers = {span: number for number, span in enumerate(flatten_spans(source_words))}
+    numbers = {span: number for number, span in enumerate(_flatten_spans(source_words))}
     # k is 0, 1 or 2: the punctuation before a word, the word, the punctuation after it.
     together = [
         (t, k, [(s, k) for s in aligned[t] if source_words[s][k]]) for t in range(len(target_words)) for k in range(3)
@@ -46,14 +46,14 @@ def link_pieces(
     for s, word in reversed([*enumerate(source_words)]):  # backwards, so that pop() takes the first
         for k in (0, 2):
             if word[k] and (s, k) not in taken:
-                spare[k, segment_text(source, word[k])].append((s, k))
+                spare[k, _segment_text(source, word[k])].append((s, k))
 
     pieces: list[Span] = []
     links: list[Link] = []
     for t, k, parts in together:
         if not target_words[t][k]:
             continue
-        text = segment_text(target, target_words[t][k])
+        text = _segment_text(target, target_words[t][k])
         if not parts and spare[k, text]:
             parts = [spare[k, text].pop()]
         # Punctuation without a counterpart goes with the nearest piece of each aligned word: the last, or the first.
@@ -61,13 +61,13 @@ def link_pieces(
             source_words[s][1][-1:] if k == 2 else source_words[s][1][:1] for s in aligned[t]
         ]
         # A word that is the same in both texts is cut in the target as it is cut in the source.
-        twin = next((segment for segment in segments if segment_text(source, segment) == text), target_words[t][k])
+        twin = next((segment for segment in segments if _segment_text(source, segment) == text), target_words[t][k])
         start = target_words[t][k][0][0] - twin[0][0]
         for i, (first, last) in enumerate(twin):
             for segment in segments:
                 links += [(numbers[span], len(pieces)) for span in ([twin[i]] if segment is twin else segment)]
             pieces.append((start + first, start + last))
-    return flatten_spans(source_words), pieces, links
+    return _flatten_spans(source_words), pieces, links
 
 
 def split_words(text: str, cuts: Collection[int]) -> list[WordSpans]:
@@ -90,20 +90,20 @@ def split_words(text: str, cuts: Collection[int]) -> list[WordSpans]:
     return words
 
 
-def flatten_spans(words: Sequence[WordSpans]) -> list[Span]:
+def _flatten_spans(words: Sequence[WordSpans]) -> list[Span]:
     """Return the spans of all pieces of words, in order."""
     return [span for word in words for segment in word for span in segment]
 
 
-def segment_text(text: str, segment: Sequence[Span]) -> str:
+def _segment_text(text: str, segment: Sequence[Span]) -> str:
     """Return the text of neighbouring pieces."""
     return text[segment[0][0] : segment[-1][1]]
 
 
-def proportional_alignment(source: int, target: int) -> list[Link]:
+def _proportional_alignment(source: int, target: int) -> list[Link]:
     """Make an alignment from the numbers of words alone: each word with the one that is as far along on the other side.
 
-    >>> proportional_alignment(2, 3), proportional_alignment(3, 2)
+    >>> _proportional_alignment(2, 3), _proportional_alignment(3, 2)
     ([(0, 0), (1, 1), (1, 2)], [(0, 0), (1, 1), (2, 1)])
     """
     if not source or not target:
@@ -147,13 +147,13 @@ def place_tags(
     tags: Sequence[Tag], text: str, sources: Sequence[Span], targets: Sequence[Span], links: Sequence[Link]
 ) -> list[tuple[int, int]]:
     """Return the tags in the order in which they are written: the target piece that each precedes, and its index."""
-    root = build_tag_tree(tags, sources)
+    root = _build_tag_tree(tags, sources)
     root.end = len(targets)
-    place_elements(root, tags, text, links)
-    return order_tags(root)
+    _place_elements(root, tags, text, links)
+    return _order_tags(root)
 
 
-def build_tag_tree(tags: Sequence[Tag], sources: Sequence[Span]) -> Element:
+def _build_tag_tree(tags: Sequence[Tag], sources: Sequence[Span]) -> Element:
     """Build a tree of nested pairs of tags, under a root that contains all source pieces."""
     closings = match_tags(tags)
     closed = set(closings.values())
@@ -191,7 +191,7 @@ def match_tags(tags: Sequence[Tag]) -> dict[int, int]:
     return pairs
 
 
-def place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link]) -> None:
+def _place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link]) -> None:
     """Give every element its target pieces, from the outermost to the innermost."""
     targets_of: dict[int, list[int]] = defaultdict(list)
     sources_of: dict[int, list[int]] = defaultdict(list)
@@ -216,12 +216,12 @@ def place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequenc
             if i in longest:
                 child.start, child.end = longest[i][0], longest[i][-1] + 1
             else:
-                child.start = child.end = place_unaligned(
+                child.start = child.end = _place_unaligned(
                     child, outer, leaning_side(tags[child.opening], text), targets_of
                 )
 
 
-def place_unaligned(
+def _place_unaligned(
     child: Element, outer: Element, side: Literal["left", "right"], targets_of: Mapping[int, list[int]]
 ) -> int:
     """Return the target piece before which an element without links goes: beside the neighbour of its source.
@@ -247,7 +247,7 @@ def leaning_side(tag: Tag, text: str) -> Literal["left", "right"]:
     return "left" if left else "right"
 
 
-def order_tags(root: Element) -> list[tuple[int, int]]:
+def _order_tags(root: Element) -> list[tuple[int, int]]:
     """Return the tags in the order in which they are written, with their positions, so that pairs stay nested."""
 
     def children_reversed(element: Element) -> list[tuple[int, int, Element | None]]:

@@ -123,7 +123,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class _RunFacts:
     """Machine, programs and search settings that made the numbers of a trace."""
 
     dtype: str
@@ -145,7 +145,7 @@ class TraceFacts:
     id: str
     sentence: str
     model: ModelFacts
-    run: RunFacts
+    run: _RunFacts
     source: TraceSide
     target: TraceSide
     inputs: DecoderInputs
@@ -195,10 +195,12 @@ def model_facts(bundle: Bundle) -> ModelFacts:
     )
 
 
-def run_facts(model: Transformer, config: SearchConfig, given: bool, prefix: Sequence[str], seconds: float) -> RunFacts:
+def run_facts(
+    model: Transformer, config: SearchConfig, given: bool, prefix: Sequence[str], seconds: float
+) -> _RunFacts:
     """Return what ran the model, and how the translation was found: given, or searched for from the pieces `prefix`."""
     weight = model.output_embedding.weight
-    return RunFacts(
+    return _RunFacts(
         dtype=str(weight.dtype).removeprefix("torch."),
         device=str(weight.device),
         pellucid=installed_version("pellucid") or "not installed",

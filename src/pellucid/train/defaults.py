@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pellucid.config import apply_overrides
 from pellucid.data.corpus import holds_pairs
 from pellucid.model import PRESETS
 from pellucid.train.config import RunConfig, TrainConfig, make_run, override_run, read_run
@@ -13,11 +14,28 @@ from pellucid.train.prepare import count_training_pairs
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Why settings, named as in `--set`, were chosen as they are."""
+
+    settings: tuple[str, ...]
+    reason: str
+
+    def stands(self, overrides: Sequence[str]) -> bool:
+        """Whether none of its settings is overridden.
+
+        >>> choice = Choice(("optim.peak", "optim.warmup"), "learning rate up to 0.005 in 600 updates")
+        >>> choice.stands(["optim.clip=2"]), choice.stands(["optim.clip=2", "optim.warmup = 100"])
+        (True, False)
+        """
+        return not {override.partition("=")[0].strip() for override in overrides} & set(self.settings)
+
+
+@dataclass(frozen=True)
 class ChosenSettings:
-    """Tables of a run file, and a sentence for each choice made."""
+    """Tables of a run file, and why what was not given was chosen."""
 
     tables: dict[str, Any]
-    reasons: tuple[str, ...]
+    choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True)
@@ -65,22 +83,33 @@ def choose_settings(
     """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
     # The last scale has no upper bound, so one always matches.
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
-    reasons = []
+    choices = []
     if size is None:
         size = scale.size
-        reasons.append(f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)")
-    reasons += [
-        f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
-        "seen so often are learned by heart",
-        f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
-    ]
-    reasons.append(f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn")
+        reason = f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)"
+        choices.append(Choice(("model.size",), reason))
     # An unknown size is refused later, together with all other problems of the settings.
     peak, warmup = PEAK_AND_WARMUP.get(size, PEAK_AND_WARMUP["base"])
-    train, length_reasons = _choose_length(steps, minutes)
-    reasons += [
-        *length_reasons,
-        f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
+    train, length_choices = _choose_length(steps, minutes)
+    choices += [
+        Choice(
+            ("model.dropout", "optim.dropout_rise"),
+            f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
+            "seen so often are learned by heart",
+        ),
+        Choice(
+            ("train.batch_tokens",),
+            f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
+        ),
+        Choice(
+            ("tokenizer.vocabulary", "tokenizer.kind"),
+            f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
+        ),
+        *length_choices,
+        Choice(
+            ("optim.peak", "optim.warmup", "optim.schedule"),
+            f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
+        ),
     ]
     tables = {
         "data": data,
@@ -93,13 +122,19 @@ def choose_settings(
     if size == "tiny":
         tables["optim"]["kind"] = "muon"
         tables["train"]["initial_embeddings"] = "text"
-        reasons += [
-            "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
-            "optimizer of the paper)",
-            "embeddings that begin with the text: a word and its translation are neighbours before the first update "
-            "(--set train.initial_embeddings=random begins without)",
+        choices += [
+            Choice(
+                ("optim.kind",),
+                "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is "
+                "the optimizer of the paper)",
+            ),
+            Choice(
+                ("train.initial_embeddings",),
+                "embeddings that begin with the text: a word and its translation are neighbours before the first "
+                "update (--set train.initial_embeddings=random begins without)",
+            ),
         ]
-    return ChosenSettings(tables, tuple(reasons))
+    return ChosenSettings(tables, tuple(choices))
 
 
 def _choose_fine_tuning_settings(
@@ -113,21 +148,24 @@ def _choose_fine_tuning_settings(
     # The model may have any width: the smallest named size that is as wide decides.
     size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
     peak, warmup = PEAK_AND_WARMUP[size][0] / _FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
-    train, reasons = _choose_length(steps, minutes)
+    train, choices = _choose_length(steps, minutes)
     rate_reason = (
         f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than a new model of this "
         "width gets, then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)"
     )
     optim = {"peak": peak, "warmup": warmup, "schedule": "linear"}
-    return ChosenSettings({"data": data, "model": model, "train": train, "optim": optim}, (*reasons, rate_reason))
+    return ChosenSettings(
+        {"data": data, "model": model, "train": train, "optim": optim},
+        (*choices, Choice(("optim.peak", "optim.schedule"), rate_reason)),
+    )
 
 
-def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the length of the run as settings, and the reasons for what was not given."""
+def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[Choice]]:
+    """Return the length of the run as settings, and why what was not given was chosen."""
     if steps is None and minutes is None:
         reason = f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result"
         reason += " (--minutes or --steps chooses; longer is better)"
-        return {"minutes": _DEFAULT_MINUTES}, [reason]
+        return {"minutes": _DEFAULT_MINUTES}, [Choice(("train.minutes", "train.steps"), reason)]
     length = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
     if minutes is None or minutes >= _SHORT_MINUTES:
         return length, []
@@ -136,7 +174,7 @@ def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, 
         f"{sentences} dev sentences translated at each evaluation: "
         f"{_DEV_SENTENCES} would take a good part of {minutes:g} minutes"
     )
-    return {**length, "dev_sentences": sentences}, [reason]
+    return {**length, "dev_sentences": sentences}, [Choice(("train.dev_sentences",), reason)]
 
 
 def run_settings(
@@ -157,7 +195,8 @@ def run_settings(
 ) -> tuple[RunConfig, tuple[str, ...]]:
     """Return the settings of a run, from a run file or its tables, or chosen for the files that are named.
 
-    Settings that are not named are chosen by the size of the corpus, and the reasons are returned beside them.
+    Settings that are not named are chosen by the size of the corpus; the reasons for those that were not overridden are
+    returned beside them.
     `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to resume, which recorded
     the settings of the model that it started from. Raises ValueError for a run file together with other names.
     """
@@ -170,13 +209,15 @@ def run_settings(
         if start is None:
             # Only to count the pairs, which overrides may change; the other settings are chosen by that count.
             counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
-            choice = choose_settings(
-                data, count_training_pairs(counting_run.data, counting_run.seed), size, steps, minutes
-            )
+            pairs = count_training_pairs(counting_run.data, counting_run.seed)
+            # A size that is named as an override decides the learning rate and the optimizer as --size does.
+            size = apply_overrides({}, overrides).get("model", {}).get("size", size)
+            chosen = choose_settings(data, pairs, size, steps, minutes)
         else:
             initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
-            choice = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
-        return make_run(override_run(choice.tables, overrides), began=began), choice.reasons
+            chosen = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
+        reasons = tuple(choice.reason for choice in chosen.choices if choice.stands(overrides))
+        return make_run(override_run(chosen.tables, overrides), began=began), reasons
     tables = {
         "data": {
             "source": source,

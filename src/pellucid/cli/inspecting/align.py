@@ -71,7 +71,7 @@ def run(
     if sentence > len(sources):
         raise ValueError(f"--sentence {sentence}: {source} has {len(sources):,} lines")
     # Only what counts as a word changes; the model reads the texts as they are.
-    spaced = [list(map(separate_punctuation, texts)) if apart else texts for texts in (sources, targets)]
+    spaced = [list(map(_separate_punctuation, texts)) if apart else texts for texts in (sources, targets)]
     gold_links = None
     if gold is not None:
         with name_file_in_errors(gold):
@@ -81,29 +81,29 @@ def run(
                 gold_links, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
     bundle = load_bundle(model)
-    pairs, results = read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
+    pairs, results = _read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
     choice_results = results  # by default the layer is chosen on the pairs that are measured
     if dev_source is not None and dev_target is not None:
         texts = read_file_pair(dev_source, dev_target)
-        dev_spaced = [list(map(separate_punctuation, side)) if apart else side for side in texts]
-        choice_results = read_with_progress(bundle, *texts, dev_spaced, None, f"{dev_source} and {dev_target}")[1]
+        dev_spaced = [list(map(_separate_punctuation, side)) if apart else side for side in texts]
+        choice_results = _read_with_progress(bundle, *texts, dev_spaced, None, f"{dev_source} and {dev_target}")[1]
     chosen_readings = tuple(result.reading for result in choose_readings(choice_results))
     if links is not None:
-        write_links(links, bundle, pairs)
+        _write_links(links, bundle, pairs)
     if plot is not None:
         words = spaced[0][sentence - 1].split(), spaced[1][sentence - 1].split()
         sure = gold_links.sure[sentence - 1] if gold_links else None
         draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
     if json:
-        write_objects(alignment_objects(results, chosen_readings, gold_links is not None))
+        write_objects(_alignment_objects(results, chosen_readings, gold_links is not None))
     else:
-        write_alignment_tables(results, chosen_readings, heads, gold_links is not None, len(pairs))
+        _write_alignment_tables(results, chosen_readings, heads, gold_links is not None, len(pairs))
 
 
-def separate_punctuation(text: str) -> str:
+def _separate_punctuation(text: str) -> str:
     """Return the text with spaces around its punctuation marks.
 
-    >>> separate_punctuation("«No», dijo.")
+    >>> _separate_punctuation("«No», dijo.")
     '« No » , dijo .'
     """
     from pellucid.phrasebook.chunk import split_into_words
@@ -111,7 +111,7 @@ def separate_punctuation(text: str) -> str:
     return " ".join(split_into_words(text))
 
 
-def read_with_progress(
+def _read_with_progress(
     bundle: "Bundle",
     sources: Sequence[str],
     targets: Sequence[str],
@@ -138,7 +138,7 @@ def read_with_progress(
     return pairs, results
 
 
-def write_links(path: str, bundle: "Bundle", pairs: "Sequence[EncodedPair]") -> None:
+def _write_links(path: str, bundle: "Bundle", pairs: "Sequence[EncodedPair]") -> None:
     """Write the links of each pair on a line, in the Pharaoh format."""
     from pellucid.decode.translate import inference_only
     from pellucid.inspect.alignment import default_links
@@ -150,14 +150,14 @@ def write_links(path: str, bundle: "Bundle", pairs: "Sequence[EncodedPair]") -> 
             write(" ".join(f"{i}-{j}" for i, j in links) + "\n")
 
 
-def rates_of_links(counts: "LinkCounts") -> "AlignmentRates":
+def _rates_of_links(counts: "LinkCounts") -> "AlignmentRates":
     """Return precision, recall and AER of counted links."""
     from pellucid.evaluate.alignment import rates_of_counts
 
     return rates_of_counts(counts.drawn, counts.right_sure, counts.right_possible, counts.sure)
 
 
-def alignment_objects(
+def _alignment_objects(
     results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", has_gold: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield an object for each reading, and one that says which reading was chosen and which is used."""
@@ -169,8 +169,8 @@ def alignment_objects(
         reading = {**asdict(result.reading), "disagreement": result.disagreement, "mean_norm": result.mean_norm}
         rates = (
             {
-                "one_each": asdict(rates_of_links(result.best_source_word)),
-                "mutual": asdict(rates_of_links(result.mutually_best)),
+                "one_each": asdict(_rates_of_links(result.best_source_word)),
+                "mutual": asdict(_rates_of_links(result.mutually_best)),
             }
             if has_gold
             else {}
@@ -181,7 +181,7 @@ def alignment_objects(
     yield dict(zip(names, map(asdict, (*chosen_readings, DEFAULT_READING)), strict=True))
 
 
-def write_alignment_tables(
+def _write_alignment_tables(
     results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", heads: int, has_gold: bool, count: int
 ) -> None:
     """Write the tables: layers, then the best heads, then which reading was chosen and which is used."""
@@ -191,7 +191,7 @@ def write_alignment_tables(
     head = ["reading", "disagree", "norm", *(["AER one each", "AER mutual", "precision", "recall"] if has_gold else [])]
     sides = "l" + "r" * (len(head) - 1)
     write_lines([f"{count:,} sentence pairs; everything but the mean norm of a layer in per cent", ""])
-    write_table([head, *(reading_row(result, has_gold) for result in results if result.reading.head is None)], sides)
+    write_table([head, *(_reading_row(result, has_gold) for result in results if result.reading.head is None)], sides)
     for side in SIDES if heads else ():
         heads_of_side = [
             result for result in results if result.reading.side == side and result.reading.head is not None
@@ -201,14 +201,14 @@ def write_alignment_tables(
             heads_of_side, key=lambda result: reading_error(result, result.best_source_word, has_gold, missing=inf)
         )
         write_lines(["", f"best heads, {side} side{', by AER' if has_gold else ', by disagreement'}"])
-        write_table([head, *(reading_row(result, has_gold) for result in best[:heads])], sides)
+        write_table([head, *(_reading_row(result, has_gold) for result in best[:heads])], sides)
     choices = (
         ("least disagreement, no gold needed", chosen_readings[0]),
         ("largest mean norm", chosen_readings[1]),
         ("used", DEFAULT_READING),
     )
     write_lines(
-        ["", *(f"{why}: {name}{describe_error_rates(by_name[name]) if has_gold else ''}" for why, name in choices)]
+        ["", *(f"{why}: {name}{_describe_error_rates(by_name[name]) if has_gold else ''}" for why, name in choices)]
     )
 
 
@@ -216,27 +216,29 @@ def reading_error(result: "ReadingResult", links: "LinkCounts", has_gold: bool, 
     """Return the AER of links where there is gold, `missing` if they have none; otherwise the disagreement."""
     if not has_gold:
         return result.disagreement
-    aer = rates_of_links(links).aer
+    aer = _rates_of_links(links).aer
     return missing if aer is None else aer
 
 
-def reading_row(result: "ReadingResult", has_gold: bool) -> list[str]:
+def _reading_row(result: "ReadingResult", has_gold: bool) -> list[str]:
     """Return the result of one reading as cells of a table."""
     norm = "" if result.mean_norm is None else f"{result.mean_norm:.2f}"
     cells = [str(result.reading), f"{100 * result.disagreement:.1f}", norm]
     if has_gold:
-        one_each, mutual = rates_of_links(result.best_source_word), rates_of_links(result.mutually_best)
-        cells += [format_percent(rate) for rate in (one_each.aer, mutual.aer, mutual.precision, mutual.recall)]
+        one_each, mutual = _rates_of_links(result.best_source_word), _rates_of_links(result.mutually_best)
+        cells += [_format_percent(rate) for rate in (one_each.aer, mutual.aer, mutual.precision, mutual.recall)]
     return cells
 
 
-def describe_error_rates(result: "ReadingResult") -> str:
+def _describe_error_rates(result: "ReadingResult") -> str:
     """Return the error rates of a reading in words."""
-    best, mutual = rates_of_links(result.best_source_word).aer, rates_of_links(result.mutually_best).aer
-    return f"; AER {format_percent(best)} with one link for each target word, {format_percent(mutual)} with mutual ones"
+    best, mutual = _rates_of_links(result.best_source_word).aer, _rates_of_links(result.mutually_best).aer
+    return (
+        f"; AER {_format_percent(best)} with one link for each target word, {_format_percent(mutual)} with mutual ones"
+    )
 
 
-def format_percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     """Return a share of 1 in per cent, or a dash for None."""
     return "-" if share is None else f"{100 * share:.1f}"
 

@@ -98,9 +98,9 @@ def show_attention(
     # Paths and options are checked before the model is loaded.
     for path, ending in ((csv_file, ".csv"), (html, ".html")):
         require_figure(path, endings=(ending,))
-    number = parse_head(head)
+    number = _parse_head(head)
     table_options = {"--csv": csv_file, "--html": html, "--plot": plot}
-    refuse_together(
+    _refuse_together(
         word, rollout, distances, {**table_options, "--head": number is not None, "--stage": stage != "pattern"}
     )
     loaded = load(model)
@@ -111,12 +111,12 @@ def show_attention(
     names = [f"{where}.{tensor}" for tensor in tensors]
     if rollout or distances:  # both need the self-attention of every layer of the stack
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
-    trace = trace_tensors(loaded, sentence, target, where, names)
+    trace = _trace_tensors(loaded, sentence, target, where, names)
     if distances:
-        write_distances(trace, stack, json)
+        _write_distances(trace, stack, json)
         return
     if word is not None:
-        write_sum(
+        _write_sum(
             trace,
             attention.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces),
             where,
@@ -128,17 +128,17 @@ def show_attention(
         table = attention.rollout_table(trace, where, pieces=pieces)
     else:
         table = attention.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
-    require_sums_of_one(table)
-    write_table_files(table, trace, csv_file, html, plot)
+    _require_sums_of_one(table)
+    _write_table_files(table, trace, csv_file, html, plot)
     if json:
         write_objects(
-            [{**vars(table), "values": rows_as_json(table.values), "texts": sentence_and_translation(trace, where)}]
+            [{**vars(table), "values": _rows_as_json(table.values), "texts": _sentence_and_translation(trace, where)}]
         )
     else:
         write_lines(table_lines(table, trace, pieces))
 
 
-def parse_head(head: str) -> int | None:
+def _parse_head(head: str) -> int | None:
     """Return the number of a head, or None for the mean of all."""
     if head == "mean":
         return None
@@ -148,7 +148,7 @@ def parse_head(head: str) -> int | None:
     return int(head)
 
 
-def refuse_together(word: str | None, rollout: bool, distances: bool, options: dict[str, object]) -> None:
+def _refuse_together(word: str | None, rollout: bool, distances: bool, options: dict[str, object]) -> None:
     """Raise ValueError for options that do not go together."""
     modes = [
         name for name, is_given in (("--word", word), ("--rollout", rollout), ("--distances", distances)) if is_given
@@ -162,7 +162,7 @@ def refuse_together(word: str | None, rollout: bool, distances: bool, options: d
                 raise ValueError(f"{name} does not go with {option}; leave one out")
 
 
-def require_sums_of_one(table: "AttentionTable") -> None:
+def _require_sums_of_one(table: "AttentionTable") -> None:
     """Raise ValueError for rows of weights that do not sum to 1, so that no wrong table is shown."""
     if table.stage in ("pattern", "rollout"):
         worst = max(table.sums, key=lambda total: abs(total - 1))
@@ -173,12 +173,12 @@ def require_sums_of_one(table: "AttentionTable") -> None:
             )
 
 
-def sentence_and_translation(trace: "Trace", where: str) -> list[str]:
+def _sentence_and_translation(trace: "Trace", where: str) -> list[str]:
     """Return the sentence and, unless the encoder is looked into, its translation."""
     return [trace.source.text, *([] if where.startswith("encoder") else [trace.target.text])]
 
 
-def describe_table(table: "AttentionTable") -> str:
+def _describe_table(table: "AttentionTable") -> str:
     """Return the title of the table: attention, head and stage."""
     from pellucid.inspect.attention import STAGES
 
@@ -188,7 +188,7 @@ def describe_table(table: "AttentionTable") -> str:
     return f"{table.attention}, {head}: {table.stage} ({STAGES[table.stage]})"
 
 
-def sum_line(table: "AttentionTable") -> list[str]:
+def _sum_line(table: "AttentionTable") -> list[str]:
     """Return a line on the sums of the rows, for weights."""
     if table.stage not in ("pattern", "rollout"):
         return []
@@ -198,19 +198,19 @@ def sum_line(table: "AttentionTable") -> list[str]:
 def table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
     """Yield the table as lines for a terminal."""
     weights = table.stage in ("pattern", "rollout")
-    yield from trace_heading_lines(trace, table.attention)
-    yield describe_table(table)
+    yield from _trace_heading_lines(trace, table.attention)
+    yield _describe_table(table)
     yield ""
-    yield from format_matrix(table.rows, table.columns, table.values, 3 if weights else 2, sums=weights)
+    yield from _format_matrix(table.rows, table.columns, table.values, 3 if weights else 2, sums=weights)
     yield ""
-    yield from sum_line(table)
+    yield from _sum_line(table)
     if not weights and not pieces:  # the user asked for words, by not asking for pieces, and gets pieces
         yield f"piece by piece: {table.stage} of pieces do not add up to those of their word, as weights do"
     if table.stage == "rollout":
         yield "rollout is a rule of thumb: it ignores how much each layer really mixes and what the values hold"
 
 
-def write_table_files(
+def _write_table_files(
     table: "AttentionTable", trace: "Trace", csv_file: str | None, html: str | None, plot: str | None
 ) -> None:
     """Write the table into the files that were asked for: CSV, HTML, figure."""
@@ -218,21 +218,21 @@ def write_table_files(
 
     weights = table.stage in ("pattern", "rollout")
     if csv_file:
-        write_and_report(csv_file, table_as_csv(table))
+        write_and_report(csv_file, _table_as_csv(table))
     if html:
         from pellucid.page.figures import table_html
 
         captions = [
-            *(" → ".join(sentence_and_translation(trace, table.attention)).splitlines()),
+            *(" → ".join(_sentence_and_translation(trace, table.attention)).splitlines()),
             "Each row is a word that reads, each column a word that is read.",
-            *sum_line(table),
+            *_sum_line(table),
         ]
-        values = rows_as_json(table.values)
+        values = _rows_as_json(table.values)
         page = table_html(
             table.rows,
             table.columns,
             values,
-            title=describe_table(table),
+            title=_describe_table(table),
             says=captions,
             sums=weights,
             digits=3 if weights else 2,
@@ -246,7 +246,7 @@ def write_table_files(
             lambda path: draw_heat_map(
                 table.values,
                 path,
-                title=describe_table(table).partition(":")[0],
+                title=_describe_table(table).partition(":")[0],
                 rows=table.rows,
                 columns=table.columns,
                 row_name="reads",
@@ -256,30 +256,30 @@ def write_table_files(
                 # Weights share one scale, so that figures of different heads can be compared.
                 high=1.0 if weights else None,
                 cells=[
-                    ["" if value is None else f"{value:.2f}" for value in row] for row in rows_as_json(table.values)
+                    ["" if value is None else f"{value:.2f}" for value in row] for row in _rows_as_json(table.values)
                 ],
             ),
         )
 
 
-def table_as_csv(table: "AttentionTable") -> str:
+def _table_as_csv(table: "AttentionTable") -> str:
     """Return the table as CSV, the reading words in its first column; cells that may not be read are empty."""
     text = io.StringIO()
     # By default, the csv module ends lines with a carriage return too.
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["", *table.columns])
     # Nine significant digits tell all float32 numbers apart.
-    for name, row in zip(table.rows, rows_as_json(table.values), strict=True):
+    for name, row in zip(table.rows, _rows_as_json(table.values), strict=True):
         writer.writerow([name, *("" if value is None else f"{value:.9g}" for value in row)])
     return text.getvalue()
 
 
-def write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | None, json: bool) -> None:
+def _write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | None, json: bool) -> None:
     """Write one row of an attention as a sum of vectors."""
     if json:
         write_objects([{"attention": where, "head": head, **vars(row_sum)}])
         return
-    write_lines(trace_heading_lines(trace, where))
+    write_lines(_trace_heading_lines(trace, where))
     heads = "all heads, through W_O" if head is None else f"head {head}"
     write_lines([f"{where}, {heads}: what {row_sum.row} reads is a sum of vectors, weight × value", ""])
     values = head is not None  # the values of all heads together have no single length
@@ -301,7 +301,7 @@ def write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | N
     )
 
 
-def write_distances(trace: "Trace", stack: str, json: bool) -> None:
+def _write_distances(trace: "Trace", stack: str, json: bool) -> None:
     """Write how far the heads of each layer read."""
     from pellucid.inspect.attention import reading_distances
 
@@ -309,7 +309,7 @@ def write_distances(trace: "Trace", stack: str, json: bool) -> None:
     if json:
         write_objects(distances)
         return
-    write_lines(trace_heading_lines(trace, stack))
+    write_lines(_trace_heading_lines(trace, stack))
     heads = len(distances[0].heads)
     rows = [["", *(f"head {n}" for n in range(heads)), "mean", "even weights"]]
     for layer in distances:
@@ -324,19 +324,19 @@ CELLS_SHOWN = 6
 """Largest numbers of a row that are shown where the table does not fit."""
 
 
-def trace_tensors(loaded: "Model", sentence: str, target: str | None, where: str, names: Sequence[str]) -> "Trace":
+def _trace_tensors(loaded: "Model", sentence: str, target: str | None, where: str, names: Sequence[str]) -> "Trace":
     """Return a trace that keeps these tensors."""
     # The encoder does not depend on the translation: an empty one saves the search.
     forced_target = "" if target is None and where.startswith("encoder") else target
     return loaded.trace(sentence, target=forced_target, keep=names)
 
 
-def trace_heading_lines(trace: "Trace", where: str) -> list[str]:
+def _trace_heading_lines(trace: "Trace", where: str) -> list[str]:
     """Return the lines above a table: the sentence and, for the decoder, its translation."""
     return [trace.source.text, *([] if where.startswith("encoder") else [f"→ {trace.target.text}"]), ""]
 
 
-def format_matrix(
+def _format_matrix(
     rows: Sequence[str], heads: Sequence[str], values: "np.ndarray", digits: int, *, sums: bool
 ) -> Iterator[str]:
     """Yield a table with empty cells for NaN; where it is too wide, each row as a line of its largest numbers."""
@@ -363,7 +363,7 @@ def format_matrix(
         )
 
 
-def rows_as_json(values: "np.ndarray") -> list[list[Any]]:
+def _rows_as_json(values: "np.ndarray") -> list[list[Any]]:
     """Return rows of numbers for JSON, with None for NaN."""
     import numpy as np
 
@@ -407,18 +407,18 @@ def show_pair(
     # Wrong names are reported before the search.
     require_head(loaded.bundle.model.config, where, head)
     names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
-    trace = trace_tensors(loaded, sentence, target, where, names)
+    trace = _trace_tensors(loaded, sentence, target, where, names)
     pair = take_product_apart(trace, where, head, query, key, side=side)
     if plot:
-        draw_plane(pair, query_key_plane(trace, where, head, side=side), plot)
+        _draw_plane(pair, query_key_plane(trace, where, head, side=side), plot)
     if json:
         write_objects([pair])
         return
-    write_lines(trace_heading_lines(trace, where))
-    write_lines(product_lines(pair, count))
+    write_lines(_trace_heading_lines(trace, where))
+    write_lines(_product_lines(pair, count))
 
 
-def product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
+def _product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
     """Yield the score as sums and products, one per line."""
     names = f"{pair.query} ({pair.query_piece})", f"{pair.key} ({pair.key_piece})"
     yield f"{pair.attention}, head {pair.head}: {names[0]} reads {names[1]}"
@@ -437,7 +437,7 @@ def product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
         yield f"of {pair.width} dimensions {title}: {', '.join(largest) or 'none'}"
 
 
-def draw_plane(pair: "QueryKeyPair", plane: "QueryKeyPlane", plot: str) -> None:
+def _draw_plane(pair: "QueryKeyPair", plane: "QueryKeyPlane", plot: str) -> None:
     """Draw queries and keys as arrows, those of the pair in bold."""
     from pellucid.plots.charts import draw_arrows
 

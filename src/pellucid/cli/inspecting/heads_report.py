@@ -47,7 +47,6 @@ class HeadReport:
     def figure(self) -> dict[str, Any]:
         """Return the arguments of `plots.heads.draw_head_study`."""
         attentions = list(dict.fromkeys(head.attention for head in self.heads))
-        # Attentions may have lost heads, so the rows of the figure may differ in length.
         rows = {name: [n for n, head in enumerate(self.heads) if head.attention == name] for name in attentions}
         marks = [",".join(badge.mark for badge in self.badges[head]) for head in self.heads]
         cost = [change.value for change in self.importance.ablation]
@@ -67,30 +66,17 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     yield f"{len(report.heads)} heads on {report.pairs:,} pairs, loss {importance.loss:.4f} nats a piece"
     yield from (f"note: {note}" for note in report.notes)
     yield ""
-    header = [
-        "head",
-        "confidence",
-        "entropy",
-        "sink",
-        "piece",
-        "word",
-        "rarest",
-        "two",
-        "silent",
-        "",
-        "gradient",
-        "unit",
-    ]
-    rows = [[*header, "roles"]]
+    columns = ["confidence", "entropy", "sink", "piece", "word", "rarest", "two", "silent"]
+    rows = [["head", *columns, "", "gradient", "unit", "roles"]]
     for n, pattern in enumerate(report.patterns.heads):
         change = importance.ablation[n]
         rows.append(
             [
                 str(pattern.head),
                 *(format_number(value, 2) for value in (pattern.confidence, pattern.entropy, pattern.sink)),
-                preferred_offset(pattern.pieces),
-                preferred_offset(pattern.words),
-                *rare_word_cells(pattern),
+                _preferred_offset(pattern.pieces),
+                _preferred_offset(pattern.words),
+                *_rare_word_cells(pattern),
                 f"{change.value:+.4f}",
                 f"±{change.error:.4f}",
                 f"{importance.gradient[n]:.4f}",
@@ -106,15 +92,15 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     ):
         yield "No source piece here is outside the 500 commonest of the text that was counted; try --counts FILE."
     yield ""
-    yield from relation_lines(report)
+    yield from _relation_lines(report)
     yield (
         "Spearman's correlation with what silence costs: gradient "
         f"{format_number(importance.correlation['gradient'], 2)}, with "
         f"length 1 in each attention {format_number(importance.correlation['normalised'], 2)}."
     )
-    yield describe_costliest(report)
+    yield _describe_costliest(report)
     yield ""
-    yield from curve_lines(report)
+    yield from _curve_lines(report)
     yield ""
     awarded = [(head, badge) for head in report.heads for badge in report.badges[head]]
     yield from (f"{head}  {badge.mark}  {badge.says}" for head, badge in awarded)
@@ -125,7 +111,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
         yield from (f"  {mark}: {rule}" for mark, rule in RULES.items())
 
 
-def describe_costliest(report: HeadReport) -> str:
+def _describe_costliest(report: HeadReport) -> str:
     """Return a sentence on the attention whose heads cost most, each silent alone.
 
     Michel et al. 2019 found it to be the last cross-attention.
@@ -141,7 +127,7 @@ def describe_costliest(report: HeadReport) -> str:
     return f"{sentence}; in the last cross-attention, {last}, {costs[last]:+.4f}."
 
 
-def relation_lines(report: HeadReport) -> Iterator[str]:
+def _relation_lines(report: HeadReport) -> Iterator[str]:
     """Yield for each row that may align the best head and, to compare with, the best fixed offset."""
     best: dict[str, tuple[float, int, FollowedRelation]] = {}
     for candidate in report.patterns.aligned:
@@ -160,7 +146,7 @@ def relation_lines(report: HeadReport) -> Iterator[str]:
     yield ""
 
 
-def curve_lines(report: HeadReport) -> Iterator[str]:
+def _curve_lines(report: HeadReport) -> Iterator[str]:
     """Yield the table of loss or score against heads kept, order by order."""
     # Heads that the curve may take away; all others stay.
     kinds = {"all": "heads", "encoder": "encoder heads", "decoder": "self-attention heads of the decoder"}
@@ -206,7 +192,7 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
     yield {"kind": "similarity", "measure": SIMILARITY, "heads": heads, "rows": report.patterns.similarity}
 
 
-def preferred_offset(offsets: "dict[int, QueryShare]") -> str:
+def _preferred_offset(offsets: "dict[int, QueryShare]") -> str:
     """Return the offset with the largest share of queries, and that share."""
     shares = [(share.value, -abs(d), d) for d, share in offsets.items() if share.value is not None]
     if not shares:
@@ -215,7 +201,7 @@ def preferred_offset(offsets: "dict[int, QueryShare]") -> str:
     return f"{d:+d} {value:4.0%}" if d else f"0 {value:4.0%}"
 
 
-def rare_word_cells(pattern: "HeadPatterns") -> list[str]:
+def _rare_word_cells(pattern: "HeadPatterns") -> list[str]:
     """Return the shares for the rarest and the two rarest pieces, with chance in brackets."""
     pairs = (pattern.rarest.value, pattern.rarest_chance), (pattern.two_rarest.value, pattern.two_rarest_chance)
     return ["-" if value is None or chance is None else f"{value:.0%} ({chance:.0%})" for value, chance in pairs]

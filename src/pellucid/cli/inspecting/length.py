@@ -49,7 +49,7 @@ def run(
     source_lines, target_lines = (join_lines(lines, join) for lines in read_file_pair(source, target))
     loaded = load(model)
     with name_file_in_errors(f"{source} and {target}"):
-        measured, left_out = measure_sentences(loaded, source_lines, target_lines, beam)
+        measured, left_out = _measure_sentences(loaded, source_lines, target_lines, beam)
         trained = loaded.manifest.get("longest_source")
         # An entry that is missing or None says that nobody knows, as after training on from such a model.
         longest = trained if isinstance(trained, int) else None
@@ -82,7 +82,7 @@ def run(
 LENGTH_NOT_KNOWN = "the model directory does not say how long the sources of training were"
 
 
-def measure_sentences(
+def _measure_sentences(
     loaded: "Model", sources: Sequence[str], references: Sequence[str], beam: int
 ) -> "tuple[list[MeasuredSentence], int]":
     """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""

@@ -44,7 +44,7 @@ def run(
     trace = loaded.trace(sentence, target=target, keep=keep)
     lens = logit_lens(trace, count)
     if plot:
-        draw_lens(lens, plot, f"What each layer would say: {trace.target.text}")
+        _draw_lens(lens, plot, f"What each layer would say: {trace.target.text}")
     if json:
         rows = zip(lens.places, lens.rows, strict=True)
         write_objects(
@@ -73,7 +73,7 @@ def run(
     write_lines(["", f"{len(lens.written)} pieces; what was written is the likeliest for {words or 'none'}"])
 
 
-def draw_lens(lens: "Lens", plot: str, title: str) -> None:
+def _draw_lens(lens: "Lens", plot: str, title: str) -> None:
     """Draw the likeliest piece of each layer, coloured by its probability."""
     import numpy as np
 

@@ -59,29 +59,29 @@ def show_model(
         write_objects({**vars(array), "numbers": array.numbers} for array in arrays)
         return
     rows = [["module", "kind", "array", "shape", "", "numbers"]]
-    for array in arrays if each else list(arrays_without_repeats(arrays)):
+    for array in arrays if each else list(_arrays_without_repeats(arrays)):
         # A shared array counts where it stands first, and there is called trained or fixed.
         state = f"is {array.shared_with}" if array.shared_with else "trained" if array.trained else "fixed"
         shape = " × ".join(f"{n:,}" for n in array.shape)
         rows.append(
-            [array.module, array.kind, last_name(array), shape, state, f"{array.numbers:,}" if array.numbers else ""]
+            [array.module, array.kind, _last_name(array), shape, state, f"{array.numbers:,}" if array.numbers else ""]
         )
     # From the last row up, so that each row is still compared with a full one.
     for number in range(len(rows) - 1, 1, -1):
         if rows[number][:2] == rows[number - 1][:2]:
             rows[number][:2] = ["", ""]
     write_table(rows, "lllrlr")
-    repeated = [] if each else list(describe_equal_layers(arrays))
+    repeated = [] if each else list(_describe_equal_layers(arrays))
     totals = f"{count_trained(arrays):,} parameters, trained; {count_fixed(arrays):,} numbers computed and fixed"
     write_lines(["", *repeated, totals])
 
 
-def last_name(array: "Array") -> str:
+def _last_name(array: "Array") -> str:
     """Return the name of an array within its module."""
     return array.name.rpartition(".")[2]
 
 
-def arrays_by_layer(arrays: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[Array]]]":
+def _arrays_by_layer(arrays: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[Array]]]":
     """Yield (stack, layer number) and its arrays; arrays outside of layers have ("", module) instead."""
 
     def layer(array: "Array") -> tuple[str, str]:
@@ -93,28 +93,28 @@ def arrays_by_layer(arrays: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str
         yield key, list(group)
 
 
-def layer_signature(arrays: "Sequence[Array]") -> list[tuple]:
+def _layer_signature(arrays: "Sequence[Array]") -> list[tuple]:
     """Return names, shapes and training state of a layer's arrays, without the layer number."""
     return [(re.sub(r"^(\w+)\.\d+\.", r"\1.", array.name), array.shape, array.trained) for array in arrays]
 
 
-def arrays_without_repeats(every_array: "Sequence[Array]") -> "Iterator[Array]":
+def _arrays_without_repeats(every_array: "Sequence[Array]") -> "Iterator[Array]":
     """Yield the arrays without those of layers that have the shapes of the layer before."""
     previous: list[tuple] = []
-    for (stack, _), arrays in arrays_by_layer(every_array):
-        signature = layer_signature(arrays)
+    for (stack, _), arrays in _arrays_by_layer(every_array):
+        signature = _layer_signature(arrays)
         if not (stack and signature == previous):  # embeddings and norms outside of layers are always listed
             yield from arrays
         previous = signature
 
 
-def describe_equal_layers(every_array: "Sequence[Array]") -> Iterator[str]:
+def _describe_equal_layers(every_array: "Sequence[Array]") -> Iterator[str]:
     """Yield a sentence on each run of layers that have the same shapes."""
     previous: list[tuple] = []
     repeats: dict[str, list[str]] = {}
     first = ""
-    for (stack, number), arrays in arrays_by_layer(every_array):
-        signature = layer_signature(arrays)
+    for (stack, number), arrays in _arrays_by_layer(every_array):
+        signature = _layer_signature(arrays)
         if stack and signature == previous:
             # The first layer of the run gives its name, however many follow it.
             repeats.setdefault(first, []).append(f"{stack}.{number}")
@@ -222,10 +222,10 @@ def show_positions(
         "never rises" if table.first_rise is None else f"first rises from {table.first_rise - 1} to {table.first_rise}"
     )
     write_lines(["", f"mean cosine of positions by distance: {', '.join(near)}; it {rise}" if near else ""])
-    write_lines(line for comparison in comparisons for line in wrong_table_lines(comparison))
+    write_lines(line for comparison in comparisons for line in _wrong_table_lines(comparison))
 
 
-def wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
+def _wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
     """Yield lines on the table with a doubled exponent, compared with the paper's."""
     yield ""
     at = f"at d = {wrong.d_model}, position {wrong.position}"

@@ -57,14 +57,14 @@ def show_tokens(
         if json:
             write_objects([{**vars(cut_text), "many": cut_text.many_piece_words}])
         else:
-            write_lines([*[""] * (number > 0), *cut_lines(cut_text)])
+            write_lines([*[""] * (number > 0), *_cut_lines(cut_text)])
     if len(cuts) > 1 and not json:
         words, pieces, unknown = count_words_and_pieces(cuts)
         mean = f", {pieces / words:.2f} a word" if words else ""
         write_lines(["", f"{len(cuts):,} lines, {words:,} words, {pieces:,} pieces{mean}, {unknown:,} unknown"])
 
 
-def cut_lines(cut: "CutText") -> Iterator[str]:
+def _cut_lines(cut: "CutText") -> Iterator[str]:
     """Yield the lines on one text: pieces, ids, words, and the text put together again."""
     width = Terminal.of_stdout().width
     if cut.normalised != cut.text:
@@ -117,57 +117,57 @@ def show_embedding(
     # A position is needed to compute the vectors even if none is shown.
     vectors = input_vectors(load_bundle(model), word, side, at or 0)
     if plot:
-        draw_vectors(vectors, at is not None, plot, f"{side} embedding of {word}")
+        _draw_vectors(vectors, at is not None, plot, f"{side} embedding of {word}")
     if json:
         write_objects(
-            {**vars(vector), "norm": vector_length(vector.row)} if at is not None else vector_object(vector)
+            {**vars(vector), "norm": _vector_length(vector.row)} if at is not None else _vector_object(vector)
             for vector in vectors
         )
         return
     if len(vectors) > 1:
         write_lines([f"{word} is cut into {len(vectors)} pieces: {' '.join(vector.piece for vector in vectors)}", ""])
     for number, vector in enumerate(vectors):
-        write_lines([*[""] * (number > 0), *vector_lines(vector, at is not None)])
+        write_lines([*[""] * (number > 0), *_vector_lines(vector, at is not None)])
 
 
-def vector_object(vector: "InputVector") -> dict[str, object]:
+def _vector_object(vector: "InputVector") -> dict[str, object]:
     """Return a piece as a JSON object without position."""
     return {
         "piece": vector.piece,
         "id": vector.id,
         "row": vector.row,
         "scaled": vector.scaled,
-        "norm": vector_length(vector.row),
+        "norm": _vector_length(vector.row),
     }
 
 
-def vector_length(vector: "np.ndarray") -> float:
+def _vector_length(vector: "np.ndarray") -> float:
     """Return the Euclidean length of a vector."""
     return float((vector @ vector) ** 0.5)
 
 
-def vector_lines(vector: "InputVector", with_position: bool) -> Iterator[str]:
+def _vector_lines(vector: "InputVector", with_position: bool) -> Iterator[str]:
     """Yield the numbers of one piece: row, scaled row and, with a position, the input of the first layer."""
     width = len(vector.row)  # d_model
-    yield f"{escape_controls(vector.piece)}, id {vector.id}: {width} numbers, length {vector_length(vector.row):.4f}"
-    yield from number_grid(vector.row)
+    yield f"{escape_controls(vector.piece)}, id {vector.id}: {width} numbers, length {_vector_length(vector.row):.4f}"
+    yield from _number_grid(vector.row)
     yield ""
-    yield f"times sqrt({width}) = {width**0.5:.4f}: length {vector_length(vector.scaled):.4f}"
+    yield f"times sqrt({width}) = {width**0.5:.4f}: length {_vector_length(vector.scaled):.4f}"
     if not with_position:
         return
-    yield from number_grid(vector.scaled)
+    yield from _number_grid(vector.scaled)
     yield ""
     if vector.position is None:
         yield f"position {vector.at}: this model adds no vector for it"
     else:
-        yield f"position {vector.at}: length {vector_length(vector.position):.4f}"
-        yield from number_grid(vector.position)
+        yield f"position {vector.at}: length {_vector_length(vector.position):.4f}"
+        yield from _number_grid(vector.position)
     yield ""
-    yield f"what the first layer reads: length {vector_length(vector.input):.4f}"
-    yield from number_grid(vector.input)
+    yield f"what the first layer reads: length {_vector_length(vector.input):.4f}"
+    yield from _number_grid(vector.input)
 
 
-def number_grid(vector: "np.ndarray") -> Iterator[str]:
+def _number_grid(vector: "np.ndarray") -> Iterator[str]:
     """Yield all numbers, 4, 8 or 16 per line as fit, each line with the dimension of its first number."""
     # A number takes 9 columns with its gap (+0.0000 and two blanks), the dimension before them 6.
     room = (min(Terminal.of_stdout().width, 160) - 6) // 9
@@ -181,7 +181,7 @@ def number_grid(vector: "np.ndarray") -> Iterator[str]:
     yield from (f"  {line}" for line in align_columns(rows, "r" * (columns + 1)))
 
 
-def draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, title: str) -> None:
+def _draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, title: str) -> None:
     """Draw bars, a panel for each stage of each piece."""
     from pellucid.plots.charts import draw_spectrum
 

@@ -51,7 +51,7 @@ def run(
     from pellucid.inspect.probes import read_gallery, read_probes, run_probe
 
     require_figure(plot)
-    probes = choose_probes(read_gallery() if file is None else read_probes(require_file(file)), names or [])
+    probes = _choose_probes(read_gallery() if file is None else read_probes(require_file(file)), names or [])
     loaded = load(model)
     config = loaded.bundle.model.config
 
@@ -71,16 +71,16 @@ def run(
     for line in left_out:
         typer.echo(line, err=True)
     if plot:
-        draw_probes(results, plot)
+        _draw_probes(results, plot)
     if json:
-        write_objects(map(result_as_object, results))
+        write_objects(map(_result_as_object, results))
         return
     for result in results:
-        write_lines([*probe_lines(result, each), ""])
-    write_lines(summary_lines(results))
+        write_lines([*_probe_lines(result, each), ""])
+    write_lines(_summary_lines(results))
 
 
-def choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
+def _choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
     """Return the probes with these names, or all; raise ValueError for an unknown name."""
     by_name = {probe.name: probe for probe in probes}
     for name in names:
@@ -92,7 +92,7 @@ def choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Prob
     return [by_name[name] for name in dict.fromkeys(names)] if names else list(probes)
 
 
-def probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
+def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
     """Yield the lines of one probe: the wish, what each layer (or head) does, and the verdict."""
     from pellucid.inspect.probes import PLACES
 
@@ -107,83 +107,83 @@ def probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
     )
     for note in result.notes:
         yield from wrap_items(f"Note: {escape_controls(note)}.".split(), terminal.width, "  ", gap=" ")
-    rows = list(rows_by_head(result) if by_head else rows_by_layer(result))
+    rows = list(_rows_by_head(result) if by_head else _rows_by_layer(result))
     # The last column holds the words that are read most: text of any length.
     sides = "l" + "r" * (len(rows[0]) - 2) + "l"
     lines = align_columns(rows, sides)
     yield f"  {terminal.dim(lines[0])}"
     yield from (f"  {line}" for line in lines[1:])
     for judged in result.judged:
-        yield f"  {best_head_line(result, judged)}"
+        yield f"  {_best_head_line(result, judged)}"
     yield from wrap_items(f"{result.verdict}.".split(), terminal.width, "  ", gap=" ")
 
 
-def rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
+def _rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
     """Yield for each attention how many heads do as wished, mean weights of the words, and what heads read most."""
     weights, norms = result.judged
-    yield ["", "heads", "by weights", "by norms", *column_heads(result), "each head reads most"]
+    yield ["", "heads", "by weights", "by norms", *_column_heads(result), "each head reads most"]
     norm_heads = norms.by_attention()
     for name, heads in weights.by_attention().items():
         means = [
-            sum(values) / len(heads) for values in zip(*(head_values(result, head) for head in heads), strict=True)
+            sum(values) / len(heads) for values in zip(*(_head_values(result, head) for head in heads), strict=True)
         ]
         counts = [str(sum(head.wished for head in judged)) for judged in (heads, norm_heads[name])]
-        most_read = "; ".join(most_read_words(result, head) for head in heads)
+        most_read = "; ".join(_most_read_words(result, head) for head in heads)
         yield [name, str(len(heads)), *counts, *(f"{value:.3f}" for value in means), most_read]
     # The mean is judged as if it were a head; the counts beside it are sums over all heads.
     total = [str(len(weights.heads)), str(weights.count), str(norms.count)]
     yield [
         "mean of all heads",
         *total,
-        *(f"{value:.3f}" for value in head_values(result, weights.mean)),
-        most_read_words(result, weights.mean),
+        *(f"{value:.3f}" for value in _head_values(result, weights.mean)),
+        _most_read_words(result, weights.mean),
     ]
     chance = f"{result.chance * len(weights.heads):.1f}"  # heads, on average, if weights were random
-    yield ["by chance", "", chance, chance, *[""] * len(column_heads(result)), ""]
+    yield ["by chance", "", chance, chance, *[""] * len(_column_heads(result)), ""]
 
 
-def rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
+def _rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
     """Yield for each head whether it does as wished, the weights of the words, and what it reads most."""
     weights, norms = result.judged
-    yield ["", "head", "by weights", "by norms", *column_heads(result), "reads most"]
+    yield ["", "head", "by weights", "by norms", *_column_heads(result), "reads most"]
     for head, norm_head in zip(weights.heads, norms.heads, strict=True):
         marks = ["yes" if wished else "-" for wished in (head.wished, norm_head.wished)]
-        shares = [f"{value:.3f}" for value in head_values(result, head)]
-        yield [head.attention, str(head.head), *marks, *shares, most_read_words(result, head)]
+        shares = [f"{value:.3f}" for value in _head_values(result, head)]
+        yield [head.attention, str(head.head), *marks, *shares, _most_read_words(result, head)]
     marks = ["yes" if judged.mean.wished else "-" for judged in result.judged]
-    shares = [f"{value:.3f}" for value in head_values(result, weights.mean)]
-    yield ["mean of all heads", "", *marks, *shares, most_read_words(result, weights.mean)]
+    shares = [f"{value:.3f}" for value in _head_values(result, weights.mean)]
+    yield ["mean of all heads", "", *marks, *shares, _most_read_words(result, weights.mean)]
     yield ["by chance", "", *[f"{result.chance:.1%}"] * 2, *[""] * len(shares), ""]
 
 
-def column_heads(result: "ProbeResult") -> list[str]:
+def _column_heads(result: "ProbeResult") -> list[str]:
     """Return the heads of the number columns: the words of the order, or "apart" for the distance of rows."""
     return [result.words[n] for n in result.ordered_words] or ["apart"]
 
 
-def head_values(result: "ProbeResult", head: "ProbedHead") -> list[float]:
-    """Return the numbers of an attention head for the columns of `column_heads`."""
+def _head_values(result: "ProbeResult", head: "ProbedHead") -> list[float]:
+    """Return the numbers of an attention head for the columns of `_column_heads`."""
     # A probe with an order has one reader, so its row is the only one; a probe with `differ` has no order.
     return [head.shares[0][n] for n in result.ordered_words] or [head.margin]
 
 
-def most_read_words(result: "ProbeResult", head: "ProbedHead") -> str:
+def _most_read_words(result: "ProbeResult", head: "ProbedHead") -> str:
     """Return the words that the readers read most, special tokens included."""
     return " ".join(result.words[max(range(len(row)), key=lambda n: row[n])] for row in head.shares)
 
 
-def best_head_line(result: "ProbeResult", judged: "JudgedHeads") -> str:
+def _best_head_line(result: "ProbeResult", judged: "JudgedHeads") -> str:
     """Return a line on the head that comes nearest to the wish."""
     best = judged.best_head
     numbers = ", ".join(
         f"{escape_controls(name)} {value:.3f}"
-        for name, value in zip(column_heads(result), head_values(result, best), strict=True)
+        for name, value in zip(_column_heads(result), _head_values(result, best), strict=True)
     )
     exception = "" if best.wished else ", though it does not either"
     return f"by {judged.kind} the head that comes nearest is {best.attention} head {best.head}{exception}: {numbers}"
 
 
-def summary_lines(results: "Sequence[ProbeResult]") -> Iterator[str]:
+def _summary_lines(results: "Sequence[ProbeResult]") -> Iterator[str]:
     """Yield the verdicts of all probes as one table."""
     rows = [["probe", "heads as wished", "by chance", "beyond chance", "all heads, weights", "norms"]]
     for result in results:
@@ -197,7 +197,7 @@ def summary_lines(results: "Sequence[ProbeResult]") -> Iterator[str]:
     yield from align_columns(rows, "lrrlll")
 
 
-def result_as_object(result: "ProbeResult") -> dict[str, Any]:
+def _result_as_object(result: "ProbeResult") -> dict[str, Any]:
     """Return a result for JSON: the probe, the words, every head by weights and by norms."""
     from pellucid.cli.inspecting.output import as_plain_json
 
@@ -223,7 +223,7 @@ def result_as_object(result: "ProbeResult") -> dict[str, Any]:
     }
 
 
-def draw_probes(results: "Sequence[ProbeResult]", plot: str) -> None:
+def _draw_probes(results: "Sequence[ProbeResult]", plot: str) -> None:
     """Draw a panel for each probe."""
     from pellucid.plots.charts import ProbePanel, draw_probe_panels
 

@@ -160,24 +160,24 @@ def show_analogy(
     table = embedding_table(load_bundle(model), side)
     if file is not None:
         with name_file_in_errors(file):
-            all_questions = list(read_questions(file, table))
+            all_questions = list(_read_questions(file, table))
             questions = [question for question in all_questions if can_be_asked(*question)]
             accuracy = measure_accuracy(table, questions, seed=seed)
         left_out = len(all_questions) - len(questions)
         if json:
             write_objects([{**vars(accuracy), "left_out": left_out, "verdict": accuracy.verdict}])
         else:
-            write_lines(accuracy_lines(accuracy, left_out))
+            write_lines(_accuracy_lines(accuracy, left_out))
         return
     expected = None if expect is None else table.word(expect)
     answer = solve_analogy(table, parse_question(words or [], table), expected, count=count)
     if json:
         write_objects([{"question": answer.question, **vars(answer), "verdict": answer.verdict}])
     else:
-        write_analogy(answer)
+        _write_analogy(answer)
 
 
-def read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[SignedWord, ...], SpelledWord]]":
+def _read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[SignedWord, ...], SpelledWord]]":
     """Yield the analogies of a file; blank lines and titles, which begin with : or #, are skipped."""
     from pellucid.inspect.words import parse_question
 
@@ -198,7 +198,7 @@ def read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[Sign
             raise ValueError(f"line {number}: {error}") from None
 
 
-def accuracy_lines(accuracy: "Accuracy", left_out: int) -> Iterator[str]:
+def _accuracy_lines(accuracy: "Accuracy", left_out: int) -> Iterator[str]:
     """Yield lines on how many analogies of a file come out."""
     yield f"{accuracy.right:,} of {accuracy.count:,} come out, the words of the question left out"
     yield f"{accuracy.right_with_inputs:,} with the words of the question included"
@@ -207,7 +207,7 @@ def accuracy_lines(accuracy: "Accuracy", left_out: int) -> Iterator[str]:
     yield accuracy.verdict
 
 
-def write_analogy(answer: "Analogy") -> None:
+def _write_analogy(answer: "Analogy") -> None:
     """Write the answers with and without the words of the question side by side, and the verdict."""
     write_lines([answer.question, *(f"  {term.word.text}: {term.word.spelled}" for term in answer.terms), ""])
     rows = [["", "without its words", "cosine", "with them", "cosine"]]
@@ -273,9 +273,9 @@ def show_projection(
         raise ValueError("words are given and a file of them too; leave one out")
     table = embedding_table(load_bundle(model), side)
     # A word that is given twice is one point.
-    chosen_words = list(dict.fromkeys(read_words(file) if file else words or []))
+    chosen_words = list(dict.fromkeys(_read_words(file) if file else words or []))
     names, spelled, rows = (
-        vectors_of_words(table, chosen_words) if chosen_words else vectors_of_first_pieces(table, count)
+        _vectors_of_words(table, chosen_words) if chosen_words else _vectors_of_first_pieces(table, count)
     )
     projection = project_vectors(rows, method, dims, seed)
     # Only principal components have shares of the variance; the axes of other maps mean nothing and stay unnamed.
@@ -295,11 +295,11 @@ def show_projection(
     letters = "xyz"[:dims]
     if tsv:
         cells = [
-            [*words, *format_digits(point)] for *words, point in zip(names, spelled, projection.places, strict=True)
+            [*words, *_format_digits(point)] for *words, point in zip(names, spelled, projection.places, strict=True)
         ]
-        write_and_report(tsv, tab_separated([["word", "pieces", *letters], *cells]))
+        write_and_report(tsv, _tab_separated([["word", "pieces", *letters], *cells]))
     if vectors:
-        write_and_report(vectors, tab_separated(map(format_digits, rows)))
+        write_and_report(vectors, _tab_separated(map(_format_digits, rows)))
     if json:
         write_objects(
             {"word": name, "pieces": pieces, **dict(zip(letters, point, strict=True))}
@@ -314,7 +314,7 @@ def show_projection(
         )
 
 
-def read_words(file: str) -> list[str]:
+def _read_words(file: str) -> list[str]:
     """Return the words of a file; raise ValueError if there are none."""
     words = [line.strip() for line in read_sentences(file) if line.strip()]
     if not words:
@@ -322,13 +322,13 @@ def read_words(file: str) -> list[str]:
     return words
 
 
-def vectors_of_words(table: "Embeddings", words: Sequence[str]) -> "tuple[list[str], list[str], np.ndarray]":
+def _vectors_of_words(table: "Embeddings", words: Sequence[str]) -> "tuple[list[str], list[str], np.ndarray]":
     """Return words, their pieces and their vectors."""
     spelled_words = table.words(words)
     return [word.text for word in spelled_words], [word.spelled for word in spelled_words], table.matrix(spelled_words)
 
 
-def vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.ndarray]":
+def _vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.ndarray]":
     """Return the first pieces that begin a word of two letters or more, or with count 0 all pieces."""
     if count < 0:
         raise ValueError(f"--count is {count}, it must be 0 or more")
@@ -338,12 +338,12 @@ def vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str]
     return names, names, table.vectors[ids]
 
 
-def format_digits(numbers: "np.ndarray") -> list[str]:
+def _format_digits(numbers: "np.ndarray") -> list[str]:
     """Return numbers with seven significant digits, about as many as a float32 has."""
     return [f"{number:.7g}" for number in numbers]
 
 
-def tab_separated(rows: Iterable[Sequence[str]]) -> str:
+def _tab_separated(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as tab-separated lines."""
     # Escapes keep tabs and line ends inside a word from splitting its cell.
     return "".join("\t".join(escape_controls(cell) for cell in row) + "\n" for row in rows)

@@ -48,7 +48,7 @@ class TermAlignment:
 
 
 @dataclass(frozen=True)
-class PlacementAttempt:
+class _PlacementAttempt:
     """Prefix of a search that places a term; `replaced` is the word that the last term of the prefix replaces."""
 
     prefix: tuple[int, ...]
@@ -98,7 +98,7 @@ def _place_terms(
     there were `SEARCHES_BEFORE_ALL` searches.
     """
     results: list[list[Hypothesis]] = [[] for _ in segments]
-    attempts = {i: [PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
+    attempts = {i: [_PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
     turn = 0
     while best := _best_attempts(segments, attempts, search):
         turn, attempts = turn + 1, {}
@@ -131,13 +131,13 @@ def _place_terms(
 
 
 def _best_attempts(
-    segments: Sequence[Segment], attempts: dict[int, list[PlacementAttempt]], search: SearchRequests
-) -> dict[int, tuple[PlacementAttempt, list[Hypothesis]]]:
+    segments: Sequence[Segment], attempts: dict[int, list[_PlacementAttempt]], search: SearchRequests
+) -> dict[int, tuple[_PlacementAttempt, list[Hypothesis]]]:
     """Return for each segment the attempt with the best hypothesis, and its hypotheses."""
     # All attempts of all segments are one list of requests, so that they fill batches.
     flat = [(i, attempt) for i, segment_attempts in attempts.items() for attempt in segment_attempts]
     requests = [replace(segments[i].request, prefix=attempt.prefix, terms=()) for i, attempt in flat]
-    best: dict[int, tuple[PlacementAttempt, list[Hypothesis]]] = {}
+    best: dict[int, tuple[_PlacementAttempt, list[Hypothesis]]] = {}
     for (i, attempt), hypotheses in zip(flat, search(requests), strict=True):
         if hypotheses and (i not in best or hypotheses[0].score > best[i][1][0].score):
             best[i] = attempt, hypotheses
@@ -145,8 +145,8 @@ def _best_attempts(
 
 
 def _continue_with_term(
-    tokens: list[int], attempt: PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
-) -> Iterator[PlacementAttempt]:
+    tokens: list[int], attempt: _PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
+) -> Iterator[_PlacementAttempt]:
     """Yield a prefix for each spelling of the leftmost missing term, with the term where it belongs."""
     words = [
         (alignment.words[alignment.words_of_terms[n][0]], n)
@@ -164,7 +164,7 @@ def _continue_with_term(
     for spelling in segment.request.terms[n]:
         if can_follow_any_piece(spelling, word_edges):
             edge = (EDGE,) if spelling[-1] == EDGE else ()
-            yield PlacementAttempt((*tokens[:cut], *without_edges(spelling), *edge), replaced)
+            yield _PlacementAttempt((*tokens[:cut], *without_edges(spelling), *edge), replaced)
 
 
 def _has_short_terms(segment: Segment) -> bool:
@@ -173,8 +173,8 @@ def _has_short_terms(segment: Segment) -> bool:
 
 
 def _place_missing_terms(
-    tokens: list[int], attempt: PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
-) -> PlacementAttempt:
+    tokens: list[int], attempt: _PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
+) -> _PlacementAttempt:
     """Return a prefix with all missing terms where they belong.
 
     A term that is aligned with no word stands behind the term before it in the source.
@@ -196,14 +196,14 @@ def _place_missing_terms(
     for word, n in sorted(words, key=lambda word_and_term: word_and_term[0].start):
         prefix += [*tokens[copied : word.start], *_shortest_detached_spelling(segment.request.terms[n], word_edges)]
         copied = max(copied, word.start if segment.term_spans[n].protected else word.stop)
-    return PlacementAttempt(_keep_last_edge(prefix))
+    return _PlacementAttempt(_keep_last_edge(prefix))
 
 
-def _begin_with_terms(segment: Segment, word_edges: WordEdges) -> PlacementAttempt:
+def _begin_with_terms(segment: Segment, word_edges: WordEdges) -> _PlacementAttempt:
     """Return a prefix of all terms, in the order of their sources: they have room there if they have it anywhere."""
     order = sorted(range(len(segment.term_spans)), key=lambda n: segment.term_spans[n].start)
     terms = [piece for n in order for piece in _shortest_detached_spelling(segment.request.terms[n], word_edges)]
-    return PlacementAttempt(_keep_last_edge([*segment.request.prefix, *terms]))
+    return _PlacementAttempt(_keep_last_edge([*segment.request.prefix, *terms]))
 
 
 def _shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
@@ -220,7 +220,9 @@ def _keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
     return (*(piece for piece in prefix[:-1] if piece >= 0), *prefix[-1:])
 
 
-def _skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges: WordEdges) -> PlacementAttempt | None:
+def _skip_replaced_word(
+    tokens: list[int], attempt: _PlacementAttempt, word_edges: WordEdges
+) -> _PlacementAttempt | None:
     """Return a prefix that leaves out the word a term replaces, or None where it does not stand behind the term."""
     prefix = tuple(piece for piece in attempt.prefix if piece >= 0)
     behind = tokens[len(prefix) :]
@@ -232,7 +234,7 @@ def _skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges
     # A letter next: only the beginning of a longer word is the same.
     if not 0 < size < len(behind) or behind[size] in word_edges.begins_with_letter:
         return None
-    return PlacementAttempt((*prefix, behind[size]))
+    return _PlacementAttempt((*prefix, behind[size]))
 
 
 def _terms_in_place(tokens: list[int], segment: Segment, alignment: TermAlignment) -> bool:
