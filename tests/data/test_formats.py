@@ -47,9 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def encode(ending: str, pairs: list[tuple[str, str]], languages: tuple[str, str] = ("en", "de")) -> tuple[bytes, list]:
     """Return the bytes of a file with these pairs, and the pairs that its format could not hold."""
     skipped = []
-    encode_units = find_pair_format(f"x.{ending}").encode
+    pair_format = find_pair_format(f"x.{ending}")
+    assert pair_format is not None
+    assert pair_format.encode is not None
     units = (Unit(number, *pair) for number, pair in enumerate(pairs, start=1))
-    chunks = encode_units(units, Sides(*languages), lambda unit, reason: skipped.append((unit.source, unit.target)))
+    chunks = pair_format.encode(units, Sides(*languages), lambda unit, reason: skipped.append((unit.source, unit.target)))
     return b"".join(chunks), skipped
 
 
