@@ -12,11 +12,13 @@ from pellucid.config import apply_overrides, build_settings, read_toml
 from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.model.config import Activation, Norm, Positions, Tie, drop_removed_settings
+from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
 from pellucid.train.initial_model import fill_from_initial_model
 
-_REMOVED_SETTINGS = (("data", "bpe_dropout", 0.0), ("train", "average", "last"), ("optim", "r_drop", 0.0))
-"""Section and name of each setting that was removed, and the value that is what every run does now."""
+_REMOVED_SETTINGS = {
+    "data": {"bpe_dropout": 0.0}, "train": {"average": "last"}, "optim": {"r_drop": 0.0}, "model": REMOVED_SETTINGS,
+}  # fmt: skip
+"""Settings that were removed, by section, each with the value that is what every run does now."""
 
 _MOST_WEIGHT = 1000
 """Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
@@ -352,8 +354,6 @@ def make_run(
     """Build a run from tables in memory; its files are looked up in `folder`."""
     tables = _without_removed_settings(tables, where)
     # Before the tables are checked, for the initial model fills in some of them.
-    if isinstance(tables.get("model"), dict):
-        tables = {**tables, "model": drop_removed_settings(tables["model"], f"{where}, model")}
     model = tables.get("model")
     if isinstance(model, dict) and isinstance(model.get("start"), str):
         start = _resolve_path(folder, model["start"])
@@ -364,21 +364,19 @@ def make_run(
 
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the tables without settings of 0.1 that were removed; ValueError for one that had another value."""
-    kept, problems = dict(tables), []
-    for section, name, off in _REMOVED_SETTINGS:
-        table = kept.get(section)
-        if not isinstance(table, dict) or name not in table:
-            continue
-        # The run.toml of a run that 0.1 began names every setting, these too, and such a run can still be resumed.
-        if table[name] != off:
-            problems.append(
-                f"{section}.{name} = {table[name]!r}: this setting was removed, version 0.1 was the last that had it; "
-                "leave it out, or train with 0.1"
-            )
-        kept[section] = {key: value for key, value in table.items() if key != name}
+    # The run.toml of a run that 0.1 began names every setting, these too, and such a run can still be resumed.
+    removed = {section: names for section, names in _REMOVED_SETTINGS.items() if isinstance(tables.get(section), dict)}
+    problems = [
+        f"{section}.{name} = {tables[section][name]!r:.60}: this setting was removed, version 0.1 was the last that "
+        "had it; leave it out, or train with 0.1"
+        for section, names in removed.items()
+        for name, unused in names.items()
+        if tables[section].get(name, unused) != unused
+    ]
     if problems:
         raise ValueError(f"{where}: {'; '.join(problems)}")
-    return kept
+    kept = {section: {k: v for k, v in tables[section].items() if k not in names} for section, names in removed.items()}
+    return {**tables, **kept}
 
 
 def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
