@@ -51,7 +51,9 @@ def encode(ending: str, pairs: list[tuple[str, str]], languages: tuple[str, str]
     assert pair_format is not None
     assert pair_format.encode is not None
     units = (Unit(number, *pair) for number, pair in enumerate(pairs, start=1))
-    chunks = pair_format.encode(units, Sides(*languages), lambda unit, reason: skipped.append((unit.source, unit.target)))
+    chunks = pair_format.encode(
+        units, Sides(*languages), lambda unit, reason: skipped.append((unit.source, unit.target))
+    )
     return b"".join(chunks), skipped
 
 
