@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.alignment import AlignedWord, align_sentences
+from pellucid.decode.alignment import align_sentences
 from pellucid.inspect.alignment import (
     DEFAULT_READING,
     KINDS,
@@ -27,6 +27,7 @@ from pellucid.inspect.alignment import (
     reading_values,
 )
 from pellucid.model import Transformer
+from pellucid.text.word_pieces import AlignedWord
 from pellucid.trace.record import Record
 from tests.decode.models import random_model, small_tokenizer
 

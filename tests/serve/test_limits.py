@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.service import JobAnswer, Service
 from pellucid.serve.settings import Limits

@@ -232,8 +232,9 @@ def _judge_forms(
 
 def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:
     """Return what a converted model writes in CTranslate2 alone, as in other programs; blank lines stay blank."""
-    from pellucid.decode.ctranslate2_engine import count_processors, load_translator
+    from pellucid.decode.ctranslate2_engine import load_translator
     from pellucid.decode.request import SearchConfig
+    from pellucid.processor import count_processors
 
     tokenizer = bundle.tokenizer
     sources = tokenizer.encode_source(lines)

@@ -16,7 +16,7 @@ from pellucid.cli.files import (
     show_progress,
     write_lines,
 )
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, TERMS, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.decode.lines import Translation
@@ -49,10 +49,7 @@ def run(
     too_long: Annotated[str, search_option("too_long", metavar="split|refuse")] = search_default("too_long"),
     repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
     markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
-    terms: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term"),
-    ] = None,
+    terms: Annotated[str | None, TERMS] = None,
     prefix: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),

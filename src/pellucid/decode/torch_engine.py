@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, reduce
-from math import exp, fsum, log
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,7 +99,7 @@ class TorchEngine:
         self, requests: Sequence[SearchRequest], config: SearchConfig, observe: StepObserver | None = None
     ) -> list[list[Hypothesis]]:
         """Search for all requests in one batch; only beam and greedy search without terms call the observer."""
-        limits = [self.limit(request, config) for request in requests]
+        limits = [self.bounds.max_pieces(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
 
         def step_while_wanted(tokens: Int[Tensor, " R"], state: SearchState) -> Float[Tensor, "R V"]:
@@ -139,10 +139,6 @@ class TorchEngine:
             return []
         with torch.inference_mode():
             return mean_log_probs([score_targets(model, sources, targets) for model in self.models])
-
-    def limit(self, request: SearchRequest, config: SearchConfig) -> int:
-        """Return how many tokens the translation of a request may have at most, EOS included."""
-        return self.bounds.max_pieces(request, config)
 
     def rules(self, requests: Sequence[SearchRequest]) -> list[Rule]:
         """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
@@ -274,16 +270,9 @@ def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
     (0.4, -1.0)
     """
     return [
-        [_log_mean_exp(log_probs) for log_probs in zip(*sentence, strict=True)]
+        [float(np.logaddexp.reduce(log_probs)) - log(len(log_probs)) for log_probs in zip(*sentence, strict=True)]
         for sentence in zip(*scored, strict=True)
     ]
-
-
-def _log_mean_exp(log_probs: Sequence[float]) -> float:
-    """Return the logarithm of the mean of the exponentials."""
-    # The largest is taken out first: exp of a very small number would be rounded to 0, of which there is no logarithm.
-    largest = max(log_probs)
-    return largest + log(fsum(exp(log_prob - largest) for log_prob in log_probs) / len(log_probs))
 
 
 def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:

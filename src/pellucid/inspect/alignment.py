@@ -13,7 +13,6 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import (
-    AlignedWord,
     Links,
     contribution_norms,
     cross_norms,
@@ -23,11 +22,11 @@ from pellucid.decode.alignment import (
     norms_by_word,
     piece_alignments,
     project_values,
-    words_without_punctuation,
 )
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.pattern_measures import batch_numbers
 from pellucid.model import ModelConfig, Transformer
+from pellucid.text.word_pieces import AlignedWord, words_without_punctuation
 
 SIDES = ("output", "input")
 """Decoder row that stands for a target piece: the one that writes it, or the next one, which reads it

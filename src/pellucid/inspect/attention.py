@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from pellucid.inspect.word_axes import (
 )
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
+from pellucid.trace.record import suggest_nearest
 from pellucid.trace.session import Trace
 
 STAGES = {
@@ -93,8 +93,7 @@ def require_attention(config: ModelConfig, attention: str) -> int:
     """Return the number of heads of an attention; ValueError for an unknown attention."""
     names = attention_names(config)
     if attention not in names:
-        near = get_close_matches(attention, names, n=1)
-        suggestion = f"; did you mean {near[0]}?" if near else ""
+        suggestion = suggest_nearest(attention, names)
         raise ValueError(
             f"{attention!r} is no attention of this model{suggestion} (they are {names[0]} to {names[-1]})"
         )

@@ -224,12 +224,11 @@ def choose_ids(count: int, most: int, with_ids: Iterable[int]) -> np.ndarray:
     return np.array(sorted([*required, *first_ids]), dtype=np.int64)
 
 
-def neighbours_by_id(
-    table: Embeddings, ids: Sequence[int], count: int = NEIGHBOURS_SHOWN
-) -> dict[str, list[dict[str, Any]]]:
+def neighbours_by_id(table: Embeddings, ids: Sequence[int]) -> dict[str, list[dict[str, Any]]]:
     """Return the nearest pieces to each of these, itself left out, by its id."""
     return {
-        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], count, without=[i])) for i in dict.fromkeys(ids)
+        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], NEIGHBOURS_SHOWN, without=[i]))
+        for i in dict.fromkeys(ids)
     }
 
 

@@ -53,12 +53,8 @@ def draw_architecture(
     *,
     title: str = "",
     notes: Sequence[str] = (),
-    across: str = "memory: keys and values",
 ) -> None:
-    """Draw the two stacks, made of `_BoxLike` and `_LayersLike`; the title stands above, notes below.
-
-    `across` is written on the line from the encoder to the decoder.
-    """
+    """Draw the two stacks, made of `_BoxLike` and `_LayersLike`; the title stands above, notes below."""
     below, tall = 0.5 + 0.2 * len(notes), max(_column_height(encoder), _column_height(decoder)) + 1.1
     wide = LEFT + 2 * WIDE + BETWEEN + 0.5
     figure = empty_figure(wide, tall + below)
@@ -71,7 +67,7 @@ def draw_architecture(
     end, crosses = _draw_column(axes, decoder, right, "target pieces so far")
     _draw_arrow(axes, right + WIDE / 2, end, end + GAP)
     axes.text(right + WIDE / 2, end + GAP + 0.04, "next piece", ha="center", va="bottom", fontsize=9)
-    _draw_memory(axes, LEFT + WIDE / 2, top, right, crosses, across)
+    _draw_memory(axes, LEFT + WIDE / 2, top, right, crosses)
     axes.text(wide / 2, tall - 0.15, escape_dollars(title), fontsize=11, ha="center", va="top")
     for number, note in enumerate(notes):
         axes.text(LEFT - 0.6, -0.42 - 0.2 * number, escape_dollars(note), fontsize=7.5, va="top")
@@ -170,13 +166,13 @@ def _draw_residual(axes: Any, left: float, start: float, end: float, into: float
     )
 
 
-def _draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float], name: str) -> None:
+def _draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float]) -> None:
     """Draw the lines from the encoder's output into every cross-attention."""
     if not heights:  # an architecture without cross-attention
         return
     across, over = right - 1.1, top + 0.3
     axes.plot([middle, middle, across], [top, over, over], color=BLACK, linewidth=1.2)
-    axes.text((middle + across) / 2, over + 0.06, name, ha="center", va="bottom", fontsize=8)
+    axes.text((middle + across) / 2, over + 0.06, "memory: keys and values", ha="center", va="bottom", fontsize=8)
     # The column of the decoder may begin below or end above the encoder's top.
     axes.plot([across, across], [min(over, *heights), max(over, *heights)], color=BLACK, linewidth=1.2)
     for up in heights:

@@ -235,9 +235,8 @@ def draw_positions(
     *,
     wavelengths: np.ndarray | None = None,
     curves: tuple[np.ndarray, np.ndarray] | None = None,
-    position: int = 3,
 ) -> None:
-    """Draw a table (positions by dimensions) and its similarities; `curves` are the right and the wrong vector."""
+    """Draw a table (positions by dimensions) and its similarities; `curves` are position 3, right and wrong."""
     figure = empty_figure(12.0, 9.0)
     [[table, similarities], [wavelength_axes, curve_axes]] = figure.subplots(2, 2)
     draw_matrix(table, values, signed=True)
@@ -261,9 +260,7 @@ def draw_positions(
             # Sines only: the cosines of the same dimensions would double every line.
             sines = vector[0::2]
             curve_axes.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
-        _label_axes(
-            curve_axes, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value"
-        )
+        _label_axes(curve_axes, "sines of position 3: the paper, and a doubled exponent", "dimension i", "value")
         curve_axes.legend(frameon=False)
         tidy_axes(curve_axes)
     write_figure(figure, path)

@@ -70,7 +70,6 @@ def draw_heat_map(
     row_name: str = "",
     column_name: str = "",
     signed: bool = False,
-    low: float | None = None,
     high: float | None = None,
     cells: Sequence[Sequence[str]] | None = None,
     absent: bool = False,
@@ -85,7 +84,7 @@ def draw_heat_map(
     size = [min(max(cell[0] * columns_across + 2.0, 4.0), 24.0), min(max(cell[1] * rows_down + 1.4, 3.0), 24.0)]
     figure = empty_figure(size[0], size[1])
     [[axes]] = figure.subplots(1, 1, squeeze=False)
-    draw_matrix(axes, values, signed=signed, low=low, high=high)
+    draw_matrix(axes, values, signed=signed, high=high)
     if absent:
         # NaN becomes transparent, so that the hatched ground shows through.
         axes.images[0].set_cmap(axes.images[0].cmap.with_extremes(bad="none"))

@@ -55,7 +55,7 @@ def search_translation(
     if len(prefixes) + bool(prefix_ids) > 1:
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
     refuse_unwritable(translator, prefix_ids)
-    limit = translator.torch.limit(SearchRequest(source.ids, 1), config)
+    limit = translator.bounds.max_pieces(SearchRequest(source.ids, 1), config)
     if len(prefix_ids) > limit:
         raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
     engine = translator.torch

@@ -317,9 +317,7 @@ def _initialise_weights(
     return []
 
 
-def resume_run(
-    run: RunConfig, out: Path, output: ProgressOutput, workers: Workers = ALONE
-) -> tuple[RunSetup, TrainState]:
+def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Workers) -> tuple[RunSetup, TrainState]:
     """Return the setup and state of a run as they were when its newest checkpoint was saved."""
     if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
