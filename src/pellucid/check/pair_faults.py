@@ -195,7 +195,7 @@ FAULTS = {
     ),
     "empty": Fault(
         "empty sides",
-        "one side has no text",
+        "one side has no text, or a unit of a translation memory holds no pair",
         "nothing, if the pair is left out, as `pellucid train` does",
         removed=True,
         check=find_empty,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, require_file, show_progress, write_lines
-from pellucid.cli.options import JSON
+from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_items
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   pellucid check my.en my.es
   pellucid check my.en my.es --against test.en --against test.es --fix clean
-  pellucid check crawled.tsv.gz --json > crawled.json
+  pellucid check memory.tmx --from en --to es --json > memory.json
   pellucid check my.en my.es --fix clean --remove number --keep duplicate"""
 
 
@@ -24,12 +24,14 @@ def run(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="sentences, one per line, plain or .gz; or one file of pairs, .tsv or .jsonl"
+            metavar="SOURCE", help="sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx"
         ),
     ],
     target: Annotated[
         str | None, typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
     ] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="sentences of a dev or test set that must not be in the text; repeatable"),
@@ -57,6 +59,7 @@ def run(
     """
     from pellucid.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
     from pellucid.data.corpus import read_rows
+    from pellucid.data.formats.units import Sides
 
     faults = faults_removed(remove or (), keep or ())
     if (remove or keep) and fix is None:
@@ -68,11 +71,12 @@ def run(
         raise ValueError(
             f"--fix {fix}: {Path(fix).absolute().parent} is no directory; name a prefix in one that exists"
         )
+    sides = Sides(source_language, target_language)
     # Standard input can be read only once.
-    held = list(read_rows(source, target)) if "-" in files else None
+    held = list(read_rows(source, target, sides)) if "-" in files else None
 
     def read() -> Iterator[tuple[int, str, str]]:
-        return show_progress(held if held is not None else read_rows(source, target))
+        return show_progress(held if held is not None else read_rows(source, target, sides))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
     report = examine_corpus(read, held_out, examples)
