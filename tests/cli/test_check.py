@@ -59,7 +59,7 @@ def test_escapes_of_a_terminal_are_shown_and_not_sent(call, text):
     [
         (["a.en", "missing.es"], "missing.es: no such file or directory"),
         (["a.en", "short.es"], "a.en has 600 lines and short.es has 1"),
-        (["a.en"], "one file"),
+        (["a.en"], "a single file of pairs must be one of"),
         (["empty.en", "empty.es"], "there is no pair in it"),
         (["binary.en", "a.es"], "NUL byte"),
         (["a.en", "a.en"], "source and target are one file"),
