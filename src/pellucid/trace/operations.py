@@ -11,28 +11,6 @@ from pellucid.model import ModelConfig
 from pellucid.model.layers import EPSILON
 from pellucid.model.positions import adds_bias
 
-Kind = Literal[
-    "lookup",
-    "sinusoid",
-    "row",
-    "add",
-    "norm",
-    "linear",
-    "dot",
-    "scale",
-    "present",
-    "causal",
-    "softmax",
-    "mix",
-    "activation",
-    "same",
-    "given",
-]
-"""Kinds of operations; `recompute` has a formula for each but "given", which is what only the model itself can make.
-
-`Op` of web/src/types.ts says each in words.
-"""
-
 
 @dataclass(frozen=True)
 class Operation:
@@ -41,7 +19,8 @@ class Operation:
     Weights are named as in `Transformer.named_parameters`. Fields that a kind does not use keep their defaults.
     """
 
-    kind: Kind
+    kind: str
+    """One of `FIELDS_OF_KIND`; `recompute` has a formula for each but "given", which only the model itself can make."""
     inputs: tuple[str, ...] = ()
     table: str = ""
     scale: float = 1.0
@@ -64,14 +43,14 @@ class Operation:
         {'kind': 'softmax', 'inputs': ['scores', 'allowed']}
         """
         table: dict[str, Any] = {"kind": self.kind}
-        for field in _FIELDS[self.kind].split():
+        for field in FIELDS_OF_KIND[self.kind].split():
             value = getattr(self, field)
             if value is not False:  # flags that are off are left out
                 table[field] = list(value) if field == "inputs" else value
         return table
 
 
-_FIELDS: dict[Kind, str] = {
+FIELDS_OF_KIND = {
     "lookup": "table scale side",
     "sinusoid": "",
     "row": "table",
@@ -88,6 +67,7 @@ _FIELDS: dict[Kind, str] = {
     "same": "inputs",
     "given": "",
 }
+"""Fields that belong to each kind of operation; `Op` of web/src/types.ts says each kind in words."""
 
 _NamedOperation = tuple[str, Operation]
 
@@ -243,7 +223,7 @@ def recompute(
             result = ACTIVATIONS[operation.function](x[0])
         case "same":
             result = x[0]
-        case "given":
+        case _:
             raise ValueError("a tensor that is given has no formula to recompute it by")
     return result.reshape(shape)
 
