@@ -201,9 +201,9 @@ def recompute(
         case "add":
             result = np.sum(x, axis=0)
         case "norm":
-            result = _recompute_norm(x[0], operation.eps, operation.rms) * _as_float64(
-                parameter(operation.weight)
-            ) + _operation_bias(operation, parameter)
+            result = _recompute_norm(x[0], operation.eps, operation.rms) * _as_float64(parameter(operation.weight))
+            if operation.bias:
+                result += _as_float64(parameter(operation.bias))
         case "linear":
             result = _recompute_linear(operation, x[0], parameter, shape)
         case "dot":
@@ -231,11 +231,6 @@ def recompute(
 def _as_float64(x: np.ndarray) -> np.ndarray:
     """Return the numbers in 64 bits."""
     return np.asarray(x, dtype=np.float64)
-
-
-def _operation_bias(operation: Operation, parameter: Parameter) -> np.ndarray:
-    """Return the bias of an operation, or 0."""
-    return _as_float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
 
 
 def _recompute_norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
