@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cli.inspecting.output import align_columns
 
 if TYPE_CHECKING:
-    from pellucid.inspect.heads import HeadImportance, HeadStudy
+    from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare
 
@@ -70,17 +70,13 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     rows = [["head", *columns, "", "gradient", "unit", "roles"]]
     for n, pattern in enumerate(report.patterns.heads):
         change = importance.ablation[n]
-        rare = (pattern.rarest.value, pattern.rarest_chance), (pattern.two_rarest.value, pattern.two_rarest_chance)
         rows.append(
             [
                 str(pattern.head),
                 *(format_number(value, 2) for value in (pattern.confidence, pattern.entropy, pattern.sink)),
                 _preferred_offset(pattern.pieces),
                 _preferred_offset(pattern.words),
-                *(
-                    "-" if share is None or by_chance is None else f"{share:.0%} ({by_chance:.0%})"
-                    for share, by_chance in rare
-                ),
+                *_rare_word_cells(pattern),
                 f"{change.value:+.4f}",
                 f"±{change.error:.4f}",
                 f"{importance.gradient[n]:.4f}",
@@ -203,6 +199,12 @@ def _preferred_offset(offsets: "dict[int, QueryShare]") -> str:
         return "-"
     value, _, d = max(shares)  # of equal shares, that of the nearer word
     return f"{d:+d} {value:4.0%}" if d else f"0 {value:4.0%}"
+
+
+def _rare_word_cells(pattern: "HeadPatterns") -> list[str]:
+    """Return the shares for the rarest and the two rarest pieces, with chance in brackets."""
+    pairs = (pattern.rarest.value, pattern.rarest_chance), (pattern.two_rarest.value, pattern.two_rarest_chance)
+    return ["-" if value is None or chance is None else f"{value:.0%} ({chance:.0%})" for value, chance in pairs]
 
 
 def format_number(value: float | None, digits: int) -> str:
