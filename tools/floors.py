@@ -28,7 +28,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
+    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
@@ -63,7 +63,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
     "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
     "serve": Floor(
-        ours="serve api trace decode store page config data.corpus",
+        ours="serve api trace decode store page config data.corpus data.formats data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),

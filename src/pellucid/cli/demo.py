@@ -89,7 +89,7 @@ def write_data(folder: Path) -> None:
 
 def _score_test_set(model: "Model", folder: Path) -> list[str]:
     """Return the line with BLEU on the test sentences, none of which the model was trained on."""
-    from pellucid.data.corpus import read_lines
+    from pellucid.data.lines import read_lines
     from pellucid.evaluate.scores import corpus_scores
 
     sources, references = (list(read_lines(folder / name)) for name in ("test.en", "test.es"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pellucid.config import apply_overrides, build_settings, read_toml
+from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
@@ -29,11 +30,13 @@ class CorpusConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    pairs: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    pairs: Annotated[str | None, "instead of source and target: pairs in one file, in any of the formats"] = None
     weight: Annotated[
         float, "how often an epoch shows each pair: 2 means twice; 0.5 half of the pairs, then the other half"
     ] = 1.0
     name: Annotated[str | None, "its name in reports; if left out, that of its first file"] = None
+    source_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
+    target_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
 
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
@@ -51,6 +54,11 @@ class CorpusConfig:
         return first, self.target
 
     @property
+    def sides(self) -> Sides:
+        """Languages or columns of the corpus, for `read_pairs`, which writes into it what it finds."""
+        return Sides(self.source_language, self.target_language)
+
+    @property
     def display_name(self) -> str:
         """Name of the corpus in reports."""
         return self.name or Path(self.files[0]).name
@@ -62,10 +70,19 @@ class DataConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    train: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    train: Annotated[
+        str | None,
+        "instead of source and target: pairs in one file (.tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet)",
+    ] = None
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
     dev: Annotated[str | None, "instead of dev_source and dev_target: held-out pairs in one file"] = None
+    source_language: Annotated[
+        str | None,
+        "language of the sources in a file of pairs that names its languages, or the name or number of their column; "
+        "needed if the file has more than two",
+    ] = None
+    target_language: Annotated[str | None, "language or column of the translations"] = None
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
@@ -100,9 +117,17 @@ class DataConfig:
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
-        """Corpora to train on; a single one has weight 1."""
+        """Corpora to train on, each with its languages; a single one has weight 1."""
         # Readers of the data know several corpora only; a single one is a list of one.
-        return self.corpus or (CorpusConfig(self.source, self.target, self.train),)
+        corpora = self.corpus or (CorpusConfig(self.source, self.target, self.train),)
+        return tuple(
+            replace(
+                corpus,
+                source_language=corpus.source_language or self.source_language,
+                target_language=corpus.target_language or self.target_language,
+            )
+            for corpus in corpora
+        )
 
 
 @dataclass(frozen=True)
@@ -186,7 +211,7 @@ class TrainConfig:
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
     dev_beam: Annotated[int, "beam width of those translations"] = 4
-    keep: Annotated[int, "checkpoints kept, and averaged at the end"] = 5
+    keep: Annotated[int, "checkpoints kept; those from the last quarter of the run are averaged at the end"] = 5
 
     def __post_init__(self) -> None:
         problems = [
