@@ -112,7 +112,7 @@ def page_routes(service: Service) -> APIRouter:
     @router.get("/examples", **answers(JSON))
     def examples() -> Response:
         """Return sentences to try, the languages and the number of training pairs, where they are known."""
-        text, languages = service.training_text, service.languages
+        text, languages = service.training_text, service.directions.first.languages
         codes = (languages.source, languages.target) if languages.are_named else text.languages
         return JSONResponse({"sentences": text.choose_examples(), "languages": codes, "pairs": text.pairs})
 
@@ -155,7 +155,8 @@ def trace_routes(service: Service) -> APIRouter:
         options = {"target": target, "beam": form.beam, "prefix_ids": prefix_ids, "edits": edits, "drawing": drawing}
 
         def trace_and_store() -> bytes:
-            return service.traces.store(service.model.trace(form.sentence, **options)).manifest
+            model = service.directions.model(service.directions.first)
+            return service.traces.store(model.trace(form.sentence, **options)).manifest
 
         return Response(await service.answer(request, worker, trace_and_store), media_type=JSON)
 
