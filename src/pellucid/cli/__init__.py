@@ -6,6 +6,7 @@ import typer
 
 from pellucid.cli import (
     compare,
+    convert,
     demo,
     distill,
     evaluate,
@@ -33,6 +34,7 @@ app = typer.Typer(
 for name, module in {
     "demo": demo,
     "plan": plan,
+    "convert": convert,
     "prepare": prepare,
     "train": train,
     "translate": translate,
