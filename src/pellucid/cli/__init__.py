@@ -7,6 +7,7 @@ import typer
 from pellucid.cli import (
     check,
     compare,
+    convert,
     demo,
     distill,
     evaluate,
@@ -35,6 +36,7 @@ for name, module in {
     "demo": demo,
     "plan": plan,
     "check": check,
+    "convert": convert,
     "prepare": prepare,
     "train": train,
     "translate": translate,

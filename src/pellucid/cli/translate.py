@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,26 +90,15 @@ def run(
     "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
     error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
     """
-    search = {
-        "beam": beam,
-        "n_best": n_best,
-        "batch": batch,
-        "length_penalty": length_penalty,
-        "max_extra": max_extra,
-        "method": method,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-        "too_long": too_long,
-        "repetition": repetition,
-        "markup": markup,
-        "alignments": alignments is not None,
-        "scores": json or n_best > 1,  # a greedy search is faster where nobody reads them
-    }
+    options = locals()  # those of a search have the names of its settings
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
 
+    search: dict[str, Any] = {
+        field.name: options[field.name] for field in fields(SearchConfig) if field.name in options
+    }
+    # A greedy search is faster where nobody reads the scores.
+    search |= {"alignments": alignments is not None, "scores": json or n_best > 1}
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)  # the stream opens it only when the first line is asked for
     terminology = None

@@ -10,7 +10,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
@@ -63,10 +63,14 @@ class SkippedPairs:
     examples: list[str] = field(default_factory=list)
     joined: int = 0
     """The number of pairs that were kept, but with spaces in place of the line feeds inside of a sentence."""
+    tell: Callable[[str, str], object] | None = field(default=None, repr=False, compare=False)
+    """A function that is told of each skipped pair: its reason and its place."""
 
     def add(self, reason: str, where: str) -> None:
         """Count a skipped pair at FILE:LINE `where`."""
         self.counts[reason] += 1
+        if self.tell is not None:
+            self.tell(reason, where)
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{where} {reason}")
 

@@ -1,6 +1,6 @@
 """The torch engine: runs one model, or several together, with the searches of this folder, and scores given targets."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, reduce
 from math import log
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import BOS, PAD, PieceModel
+from pellucid.data.tokenizer import BOS, PAD, PieceModel, Tokenizer
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.packed_model import ModelPacker
@@ -40,19 +40,9 @@ class TorchEngine:
 
     batch_size = 64
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        forbidden: tuple[int, ...],
-        make_word_edges: "Callable[[], WordEdges] | None" = None,
-    ):
-        """Make the engine; the first search with a prefix or with terms asks `make_word_edges` for the word edges.
-
-        Without it no token touches another.
-        """
-        self.models = models
-        self.forbidden = forbidden
-        self.make_word_edges = make_word_edges
+    def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], tokenizer: Tokenizer | None = None):
+        """Make the engine; without the `tokenizer`, which knows where words end, no token touches another."""
+        self.models, self.forbidden, self.tokenizer = models, forbidden, tokenizer
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
         self.packers = [ModelPacker(model) for model in models]
         share_processor()
@@ -63,7 +53,7 @@ class TorchEngine:
         # The folder terms/ is imported when it is first needed: most searches have neither terms nor a prefix.
         from pellucid.decode.terms.word_edges import WordEdges
 
-        return WordEdges() if self.make_word_edges is None else self.make_word_edges()
+        return WordEdges.from_tokenizer(self.tokenizer) if self.tokenizer else WordEdges()
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
@@ -269,10 +259,8 @@ def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
     >>> round(exp(first), 9), second
     (0.4, -1.0)
     """
-    return [
-        [float(np.logaddexp.reduce(log_probs)) - log(len(log_probs)) for log_probs in zip(*sentence, strict=True)]
-        for sentence in zip(*scored, strict=True)
-    ]
+    rows = (torch.tensor(sentence, dtype=torch.float64) for sentence in zip(*scored, strict=True))
+    return [(log_probs.logsumexp(dim=0) - log(len(log_probs))).tolist() for log_probs in rows]
 
 
 def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:

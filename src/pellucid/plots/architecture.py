@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pellucid.plots.figure import BLACK, empty_figure, escape_dollars, write_figure
 
@@ -22,30 +22,6 @@ LEFT, BETWEEN = 1.1, 2.2
 """Space left of the encoder, and between the two columns, in inches."""
 
 
-class _BoxLike(Protocol):
-    """A rectangle with two lines of text."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def detail(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def parameters(self) -> int: ...
-
-
-class _LayersLike(Protocol):
-    """A repeated layer: groups of rectangles, each group with a residual connection around it."""
-
-    @property
-    def times(self) -> int: ...
-    @property
-    def parts(self) -> Sequence[Sequence[_BoxLike]]: ...
-    @property
-    def norm_first(self) -> bool: ...
-
-
 def draw_architecture(
     encoder: Sequence[Any],
     decoder: Sequence[Any],
@@ -54,7 +30,7 @@ def draw_architecture(
     title: str = "",
     notes: Sequence[str] = (),
 ) -> None:
-    """Draw the two stacks, made of `_BoxLike` and `_LayersLike`; the title stands above, notes below."""
+    """Draw the two stacks, the title above and notes below; `inspect/anatomy.py` has the boxes and layers."""
     below, tall = 0.5 + 0.2 * len(notes), max(_column_height(encoder), _column_height(decoder)) + 1.1
     wide = LEFT + 2 * WIDE + BETWEEN + 0.5
     figure = empty_figure(wide, tall + below)
@@ -95,7 +71,7 @@ def _draw_column(axes: Any, parts: Sequence[Any], left: float, reads: str) -> tu
     return up, crosses
 
 
-def _draw_layers(axes: Any, layers: _LayersLike, left: float, up: float, crosses: list[float]) -> float:
+def _draw_layers(axes: Any, layers: Any, left: float, up: float, crosses: list[float]) -> float:
     """Draw the boxes of a layer, with residual connections and a frame; return the height above it."""
     from matplotlib.patches import FancyBboxPatch
 
@@ -135,7 +111,7 @@ def _draw_layers(axes: Any, layers: _LayersLike, left: float, up: float, crosses
 CIRCLE = {"boxstyle": "circle,pad=0.1", "facecolor": "white", "edgecolor": BLACK, "linewidth": 0.8}
 
 
-def _draw_box(axes: Any, box: _BoxLike, left: float, up: float) -> float:
+def _draw_box(axes: Any, box: Any, left: float, up: float) -> float:
     """Draw one rectangle with the arrow into it; return the height of its top."""
     from matplotlib.patches import FancyBboxPatch
 

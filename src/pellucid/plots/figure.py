@@ -93,7 +93,8 @@ def draw_heat_map(
     axes.set_title(escape_dollars(title))
     for row, words in enumerate(cells or ()):
         for column, word in enumerate(words):
-            shade = _scale_position(values[row, column], axes.images[0].get_clim())
+            low, above = axes.images[0].get_clim()
+            shade = np.clip((values[row, column] - low) / (above - low), 0.0, 1.0)  # its place on the scale
             # The signed scale is dark at both ends, the other one at the lower end.
             dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
             axes.text(
@@ -143,8 +144,3 @@ def name_axes(
         axes.set_yticks(range(len(rows)), [escape_dollars(row) for row in rows], fontsize=8)
     if columns is not None:
         axes.set_xticks(range(len(columns)), [escape_dollars(column) for column in columns], fontsize=8, rotation=90)
-
-
-def _scale_position(value: float, limits: tuple[float, float]) -> float:
-    """Return where a value stands on the scale, from 0 to 1."""
-    return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

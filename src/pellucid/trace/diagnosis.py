@@ -330,7 +330,10 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
             f"{log_probs[-1]:.2f} of EOS, the end token."
         )
         return [Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
-    findings, shares, pieces = [], _attention_by_source_word(effects), case.tokenizer.target_pieces(case.target)
+    findings, pieces = [], case.tokenizer.target_pieces(case.target)
+    # How much cross-attention each source word gets; an average word gets 1.
+    rows, words = effects.attention.shape
+    shares = effects.attention.sum(axis=0) * words / max(1, rows)
     for number, (word, changes) in enumerate(zip(case.text.split(), effects.source, strict=True)):
         change, least, share = float(changes.sum()), float(changes.min()), float(shares[number])
         if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
@@ -348,12 +351,6 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
 def _describe_change(change: float) -> str:
     """Say how a log-probability changes."""
     return f"{'falls' if change < 0 else 'rises'} by {abs(change):.2f}"
-
-
-def _attention_by_source_word(effects: ErasureEffects) -> Float[ndarray, " W"]:
-    """Return how much cross-attention each source word gets; an average word gets 1."""
-    rows, words = effects.attention.shape
-    return effects.attention.sum(axis=0) * words / max(1, rows)
 
 
 def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[Finding]:

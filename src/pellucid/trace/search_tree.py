@@ -221,7 +221,7 @@ class _EditedEngine(TorchEngine):
     """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
 
     def __init__(self, engine: TorchEngine, watch: Watch):
-        super().__init__(engine.models, engine.forbidden, lambda: engine.word_edges)
+        super().__init__(engine.models, engine.forbidden, engine.tokenizer)
         self.watch = watch
 
     # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
