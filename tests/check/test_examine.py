@@ -116,7 +116,9 @@ def test_a_block_of_other_text_is_named(clean):
     targets[500:600] = targets[1_500:1_600][::-1]
     report = examine(sources, targets)
     [block] = report.blocks
-    assert block.offset == 0 and abs(block.first - 501) <= 3 and abs(block.last - 600) <= 3
+    assert block.offset == 0
+    assert abs(block.first - 501) <= 3
+    assert abs(block.last - 600) <= 3
 
 
 def test_pairs_that_are_no_translations_are_found(clean):
@@ -127,7 +129,8 @@ def test_pairs_that_are_no_translations_are_found(clean):
         targets[i] = target
     found = set(marked_lines(examine(sources, targets), "not_translation"))
     right = found & {i + 1 for i in wrong}
-    assert len(right) >= 0.9 * len(found) and len(right) >= 0.8 * len(wrong)
+    assert len(right) >= 0.9 * len(found)
+    assert len(right) >= 0.8 * len(wrong)
 
 
 def test_a_small_text_says_what_was_not_looked_for(clean):
@@ -160,7 +163,8 @@ def test_what_is_kept_and_what_is_removed_is_everything_that_was_read(clean, tmp
     left = iter(zip(*kept_pairs, strict=True))
     for line, source, target in rows:
         assert (together.get(line) or next(left)) == (source, target.replace("\t", " "))
-    assert report.faulty <= removed and {4, 9, 13} <= set(together)
+    assert report.faulty <= removed
+    assert {4, 9, 13} <= set(together)
 
 
 def test_a_text_that_changes_while_it_is_fixed_is_refused(clean, tmp_path):
@@ -180,12 +184,14 @@ def test_json_names_every_fault_with_its_lines(clean):
     assert answer["shifts"] == [{"first_line": 701, "last_line": 800, "offset": -1}]
     for fault in answer["faults"]:
         assert set(fault) == {"fault", "title", "pairs", "share", "means", "costs", "option", "examples"}
-        assert fault["examples"] and all({"line", "source", "target"} <= set(example) for example in fault["examples"])
+        assert fault["examples"]
+        assert all({"line", "source", "target"} <= set(example) for example in fault["examples"])
     assert {fault["fault"] for fault in answer["faults"]} >= {"shifted", "copy"}
 
 
 def test_what_is_removed_can_be_chosen():
-    assert "number" in faults_removed(remove=["number"]) and "copy" not in faults_removed(keep=["copy"])
+    assert "number" in faults_removed(remove=["number"])
+    assert "copy" not in faults_removed(keep=["copy"])
     assert set(faults_removed()) == {name for name, fault in FAULTS.items() if fault.removed}
     with pytest.raises(ValueError, match="'numbers' is no fault; known: shifted, not_translation"):
         faults_removed(remove=["numbers"])

@@ -38,7 +38,8 @@ def test_fix_writes_three_files(call, text):
     result = call("check", "a.en", "a.es", "--fix", "clean")
     kept = len((text / "clean.source").read_text().splitlines())
     removed = (text / "clean.removed.tsv").read_text().splitlines()
-    assert kept + len(removed) == 600 and any(row.startswith("8\tcopy") for row in removed)
+    assert kept + len(removed) == 600
+    assert any(row.startswith("8\tcopy") for row in removed)
     assert (
         result.stderr
         == f"{kept} pairs kept in clean.source and clean.target, {len(removed)} removed: clean.removed.tsv\n"
@@ -76,4 +77,5 @@ def test_bad_input_is_one_sentence_and_exit_code_2(call, text, words, message):
         (text / name).touch()
     result = call("check", *words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr and result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.check.links import Bools, Floats, Ints, LinkModel, WordIds
+from pellucid.check.links import Floats, Ints, LinkModel, WordIds
 
 FEWEST_PAIRS = 400
 """Pairs from which links are learned; in fewer the words repeat too rarely to say anything."""
