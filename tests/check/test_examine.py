@@ -134,7 +134,7 @@ def test_pairs_that_are_no_translations_are_found(clean):
 
 
 def test_a_small_text_says_what_was_not_looked_for(clean):
-    report = examine(clean[0][:30], clean[1][:29] + ["Nada de esto es verdad."])
+    report = examine(clean[0][:30], [*clean[1][:29], "Nada de esto es verdad."])
     assert "not_translation" not in report.marks
     assert "too few to learn" in report.notes[0]
 
@@ -170,8 +170,9 @@ def test_what_is_kept_and_what_is_removed_is_everything_that_was_read(clean, tmp
 def test_a_text_that_changes_while_it_is_fixed_is_refused(clean, tmp_path):
     report = examine(clean[0][:50], clean[1][:50])
     for rows in (40, 60):
+        changed = zip(range(1, rows + 1), clean[0][:rows], clean[1][:rows], strict=True)
         with pytest.raises(ValueError, match="has changed while it was checked"):
-            write_fixed(report, zip(range(1, 61), clean[0][:rows], clean[1][:rows]), str(tmp_path / "x"), ["copy"])
+            write_fixed(report, changed, str(tmp_path / "x"), ["copy"])
         assert list(tmp_path.iterdir()) == []
 
 

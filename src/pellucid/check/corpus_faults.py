@@ -168,7 +168,7 @@ class LanguageModel:
             self.scales = [np.quantile(self._place(values, n), 0.97, axis=1) for n, values in enumerate(likely)]
 
     def _measure(self, texts: Sequence[str]) -> tuple[Floats, Ints]:
-        """Return the mean log probability of each text's trigrams by both models, NaN if they are few, and their number."""
+        """Return the mean log probability of a text's trigrams by both models (NaN for few), and their number."""
         trigrams, line = _trigrams(texts)
         counts = np.bincount(line, minlength=len(texts))
         with np.errstate(invalid="ignore", divide="ignore"):

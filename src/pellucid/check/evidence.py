@@ -110,7 +110,7 @@ def find_threshold(real: Floats, shuffled: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Shift:
-    """A block of pairs, by their numbers from 0, where source i belongs to target i + `offset`, or to none if it is 0."""
+    """A block of pairs, from number 0 on, where source i belongs to target i + `offset`, or to none if that is 0."""
 
     first: int
     last: int

@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 _SPACED_WORD = re.compile(r"\w++|[^\w\s]")
 _ANY_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)++|[^\w\s]")
-"""A word, a punctuation mark, or a single character of a script without spaces; the first is for texts without those."""
+"""A word, a punctuation mark, or a character of a script without spaces; the first is for texts without these."""
 
 STEM = 6
 """Letters of a word that count: the ends of inflected words differ, and a small text shows each form too rarely."""
