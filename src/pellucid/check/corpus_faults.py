@@ -133,8 +133,8 @@ FEWEST_LETTERS = 12
 """Letters of a line whose language can be told; of fewer, names and loan words decide."""
 
 STRANGE, SHORT_LINE = 3.3, 12.0
-"""Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of the two parts of it
-is 1 for the strangest of 33 clean lines."""
+"""Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
+for the strangest of 33 clean lines."""
 
 _LEAST_SCALES = (0.25, 0.5)
 """Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange."""
