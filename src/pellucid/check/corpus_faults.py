@@ -63,7 +63,7 @@ class TextHashes:
         return exact, bare, form, lengths
 
 
-def find_repetitions(hashes: TextHashes) -> dict[str, Floats]:
+def find_repeated_pairs(hashes: TextHashes) -> dict[str, Floats]:
     """Return how bad the repetition of each pair is: duplicates, near-duplicates, boilerplate, and many targets."""
     exact, _, form, lengths = hashes.join()
     pairs, forms = _join_sides(exact), _join_sides(form)

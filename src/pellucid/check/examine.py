@@ -14,7 +14,7 @@ from pellucid.check.corpus_faults import (
     TextHashes,
     find_leaks,
     find_odd_ratios,
-    find_repetitions,
+    find_repeated_pairs,
     hash_held_out,
 )
 from pellucid.check.evidence import (
@@ -26,7 +26,7 @@ from pellucid.check.evidence import (
     find_blocks,
     guess_offsets,
 )
-from pellucid.check.links import Bools, Floats, Ints, Vocabulary, WordIds
+from pellucid.check.links import Bools, Floats, Ints, WordStems, WordIds
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
 
@@ -53,7 +53,7 @@ class Example(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class FaultFinding:
     """A fault that was found: in how many pairs, and the worst of them."""
 
     fault: str
@@ -66,7 +66,7 @@ class CorpusReport:
     """Everything that was found in a corpus."""
 
     pairs: int = 0
-    findings: dict[str, Finding] = field(default_factory=dict)
+    findings: dict[str, FaultFinding] = field(default_factory=dict)
     """Findings by fault, the worst fault first."""
     blocks: list[Shift] = field(default_factory=list)
     """Shifted blocks, and blocks of pairs that are no translations, by line number, from 1."""
@@ -79,7 +79,7 @@ class CorpusReport:
     logits: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
     """Evidence of each pair for being translations, none where it could not be judged."""
     judge: Judge | None = field(default=None, repr=False)
-    vocabulary: Vocabulary | None = field(default=None, repr=False)
+    vocabulary: WordStems | None = field(default=None, repr=False)
 
     def removed_pairs(self, faults: Collection[str]) -> Bools:
         """Return whether each pair has one of these faults."""
@@ -116,7 +116,7 @@ def examine_corpus(
     first = _read_first(read(), report)
     if not report.pairs:
         raise ValueError("there is no pair in it")
-    degrees = find_repetitions(first.hashes) | {"ratio": find_odd_ratios(first.hashes)}
+    degrees = find_repeated_pairs(first.hashes) | {"ratio": find_odd_ratios(first.hashes)}
     if against is not None:
         degrees["leaked"] = find_leaks(first.hashes, hash_held_out(against))
     report.lengths = first.hashes.join()[3][:2]
@@ -134,7 +134,7 @@ def examine_corpus(
 
 @dataclass
 class _FirstReading:
-    """What is kept of every pair after the first reading, and the text of some."""
+    """Everything kept of every pair after the first reading, and the text of some."""
 
     hashes: TextHashes
     sources: WordIds
@@ -144,7 +144,7 @@ class _FirstReading:
 
 def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     """Find the faults of single pairs, and keep of each pair what later questions need."""
-    hashes, vocabulary = TextHashes(), Vocabulary()
+    hashes, vocabulary = TextHashes(), WordStems()
     marks = {name: (array("q"), array("d")) for name in PAIR_CHECKS}
     words: tuple[list[WordIds], list[WordIds]] = ([], [])
     sample, every = ([], []), 1
@@ -237,7 +237,7 @@ def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
             for index in map(int, worst[name]):
                 right = texts.get(index + offsets[index]) if name == "shifted" and index in offsets else None
                 found.append(Example(*texts[index], right[2] if right else None))
-            report.findings[name] = Finding(name, len(report.marks[name][0]), tuple(found))
+            report.findings[name] = FaultFinding(name, len(report.marks[name][0]), tuple(found))
 
 
 def _read_blocks(rows: Rows) -> Iterator[tuple[int, list[int], list[str], list[str]]]:

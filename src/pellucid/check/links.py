@@ -89,7 +89,7 @@ class WordIds:
         return self.ids[np.repeat(self.starts[sentences] - starts, lengths) + np.arange(lengths.sum())], lengths, starts
 
 
-class Vocabulary(dict[str, int]):
+class WordStems(dict[str, int]):
     """Id of each word that was met, by its first letters, the same on both sides."""
 
     def __init__(self) -> None:
