@@ -26,7 +26,7 @@ from pellucid.check.evidence import (
     find_blocks,
     guess_offsets,
 )
-from pellucid.check.links import Bools, Floats, Ints, WordStems, WordIds
+from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
 
