@@ -31,6 +31,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
+    "check": Floor(ours="check store.atomic data.corpus text", others="numpy"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",

@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from pellucid.cli import (
+    check,
     compare,
+    convert,
     demo,
     distill,
     evaluate,
@@ -33,6 +35,8 @@ app = typer.Typer(
 for name, module in {
     "demo": demo,
     "plan": plan,
+    "check": check,
+    "convert": convert,
     "prepare": prepare,
     "train": train,
     "translate": translate,

@@ -10,7 +10,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
@@ -63,10 +63,14 @@ class SkippedPairs:
     examples: list[str] = field(default_factory=list)
     joined: int = 0
     """The number of pairs that were kept, but with spaces in place of the line feeds inside of a sentence."""
+    tell: Callable[[str, str], object] | None = field(default=None, repr=False, compare=False)
+    """A function that is told of each skipped pair: its reason and its place."""
 
     def add(self, reason: str, where: str) -> None:
         """Count a skipped pair at FILE:LINE `where`."""
         self.counts[reason] += 1
+        if self.tell is not None:
+            self.tell(reason, where)
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{where} {reason}")
 
@@ -201,6 +205,19 @@ def describe_place(file: str, number: int, line: int | None = None) -> str:
 def _counts_lines(file: str) -> bool:
     pair_format = find_pair_format(file)
     return pair_format is None or pair_format.by_line
+
+
+def read_rows(
+    source: str | Path, target: str | Path | None = None, sides: Sides | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Yield line (or unit) number, source and target of every pair; a unit that holds no pair has empty sides."""
+    units = _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
+    for number, left, right, _, problem in units:
+        yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
+
+
+def _one_line(text: str) -> str:
+    return join_sentence_lines(text) if "\n" in text or text.endswith("\r") else text
 
 
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:

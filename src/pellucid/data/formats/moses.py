@@ -49,7 +49,7 @@ def _choose_members(path: str, archive: zipfile.ZipFile, sides: Sides) -> list[z
     for member in archive.infolist():
         name = PurePosixPath(member.filename)
         language = name.suffix.removeprefix(".")
-        if not member.is_dir() and is_code(language) and language.lower() not in ("xml", "txt", "ids", "md", "tsv"):
+        if not member.is_dir() and is_code(language):
             stems.setdefault(str(name.with_suffix("")), {})[language] = member
     texts = {stem: languages for stem, languages in stems.items() if len(languages) > 1}
     if len(texts) != 1:

@@ -79,7 +79,8 @@ def find_language(wish: str, tags: Sequence[str]) -> int | None:
 
 def is_code(text: str) -> bool:
     """Whether a text looks like the code of a language: two or three letters, and perhaps a region or a script."""
-    return _ANY_CODE.fullmatch(text) is not None
+    # The endings of names of files that are no languages.
+    return _ANY_CODE.fullmatch(text) is not None and text.lower() not in ("txt", "xml", "ids", "md", "tsv")
 
 
 def is_header(cell: str) -> bool:
