@@ -146,12 +146,12 @@ def _example_html(report: CorpusReport, example: Example, drawn: bool) -> str:
             links += links_svg(report.judge, report.words, example.source, example.right_target)
     return (
         f"<li><h3>Line {example.line:,}</h3><dl>"
-        f'<dt class="source">Source</dt><dd dir="auto">{_escape_or_say_empty(example.source)}</dd>'
-        f'<dt class="reference">Target</dt><dd dir="auto">{_escape_or_say_empty(example.target)}</dd>{right}</dl>{links}</li>'
+        f'<dt class="source">Source</dt><dd dir="auto">{_escape_text(example.source)}</dd>'
+        f'<dt class="reference">Target</dt><dd dir="auto">{_escape_text(example.target)}</dd>{right}</dl>{links}</li>'
     )
 
 
-def _escape_or_say_empty(text: str) -> str:
+def _escape_text(text: str) -> str:
     return escape(text) if text.strip() else "<em>empty</em>"
 
 
