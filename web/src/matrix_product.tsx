@@ -30,12 +30,12 @@ export function MatrixProduct(props: MatrixProductProps) {
   const measureWidth = (layout: typeof layouts.left, size: number) => layout.left + size * layout.width + layout.right;
   const wholeLeft = measureWidth(layouts.left, inner.size);
   const leftWidth = numbers ? fitWhole(wholeLeft, 0.5 * room, layouts.left.left, layouts.left.width) : wholeLeft;
-  const width = leftWidth + measureWidth(layouts.above, cols.size) + (numbers ? SCROLL_BAR : 0);
+  const rightWidth = Math.max(measureWidth(layouts.above, cols.size), layouts.above.left + measureWidth(layouts.result, cols.size)) + (numbers ? SCROLL_BAR : 0);
   const [row, col] = hover ?? [];
   const label = `${left.label} times ${above.label} gives ${result.label}`;
   return (
-    <div ref={box} class="product" role="group" aria-label={label} tabIndex={width > room ? 0 : undefined}>
-      <div class="product-grid" style={{ gridTemplateColumns: `${leftWidth}px ${width - leftWidth}px` }}>
+    <div ref={box} class="product" role="group" aria-label={label} tabIndex={leftWidth + rightWidth > room ? 0 : undefined}>
+      <div class="product-grid" style={{ gridTemplateColumns: `${leftWidth}px ${rightWidth}px` }}>
         <div class="product-corner">{props.children}</div>
         <div class="product-above">
           <Matrix {...above} layout={layouts.above} maxHeight={numbers ? 300 : Number.POSITIVE_INFINITY} framed={hover ? { col } : above.framed} />

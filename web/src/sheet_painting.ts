@@ -102,17 +102,22 @@ export function layOutProduct(
 ): { left: SheetLayout; above: SheetLayout; result: SheetLayout } {
   const [leftHeader, aboveHeader] = [measureRowHeader(rows, measure), measureRowHeader(inner, measure)];
   const [words, plain] = inner.labels ? [inner, cols] : [cols, inner];
-  const share = Math.min(VECTOR_WIDTH, 0.35 * room);
+  const headers = leftHeader + aboveHeader + layOutColumnHeader(words, 0, font, measure).right + 4;
+  const narrow = font * 1.5; // of a column with a piece above it
+  const share = Math.min(VECTOR_WIDTH, room - headers - words.size * narrow);
   const plainWidth = numbers ? font * 3.4 : Math.max(2, Math.min(font * 1.4, Math.floor(share / plain.size)));
-  const rest = room - leftHeader - aboveHeader - plain.size * plainWidth - layOutColumnHeader(words, 0, font, measure).right - 4;
-  const wordWidth = numbers ? font * 3.4 : Math.max(font * 1.5, Math.min(font * 2.6, Math.floor(rest / words.size)));
+  const rest = room - headers - plain.size * plainWidth;
+  const wordWidth = numbers ? font * 3.4 : Math.max(narrow, Math.min(font * 2.6, Math.floor(rest / words.size)));
   const height = Math.min(font * 2.6, Math.max(font * 1.6, wordWidth));
   const innerHeight = inner.labels ? font * 1.6 : numbers ? font * 1.4 : Math.max(2, Math.min(font * 1.4, Math.floor(VECTOR_HEIGHT / inner.size)));
   const [leftWidth, width] = inner.labels ? [wordWidth, plainWidth] : [plainWidth, wordWidth];
+  // Beside few columns there is room for a sum, which the play writes under the cell that it gives.
+  const used = leftHeader + aboveHeader + inner.size * leftWidth + cols.size * width;
+  const right = Math.max(2, Math.min(font * 17 - cols.size * width, room - used - layOutColumnHeader(inner, leftWidth, font, measure).right));
   return {
     left: { left: leftHeader, ...layOutColumnHeader(inner, leftWidth, font, measure), width: leftWidth, height, font },
     above: { left: aboveHeader, ...layOutColumnHeader(cols, width, font, measure), width, height: innerHeight, font },
-    result: { left: 0, top: 0, right: 2, width, height, slanted: false, font },
+    result: { left: 0, top: 0, right, width, height, slanted: false, font },
   };
 }
 

@@ -131,9 +131,13 @@ const MARGIN = 12; // pixels around what is scrolled to
 
 /** Scrolls the page so that the first subject is wholly in view, with as many of the others as fit above a story at the lower edge. */
 function scrollToSubjects(root: HTMLElement, subjects: readonly string[]): void {
-  const boxes = subjects.flatMap((name) => root.querySelector(`[data-subject="${CSS.escape(name)}"]`)?.getBoundingClientRect() ?? []);
+  const elements = subjects.flatMap((name) => root.querySelector(`[data-subject="${CSS.escape(name)}"]`) ?? []);
+  const boxes = elements.map((element) => element.getBoundingClientRect());
   const [first] = boxes;
   if (!first) return;
+  // A product that is wider than the window is scrolled sideways within its own frame.
+  const frame = elements[0]?.closest(".product");
+  if (frame) frame.scrollLeft += Math.max(0, first.right - frame.getBoundingClientRect().right);
   const story = root.querySelector<HTMLElement>(".story");
   const isBelow = story !== null && getComputedStyle(story).position === "sticky" && story.offsetWidth > 0.9 * root.clientWidth;
   const room = innerHeight - (isBelow ? story.offsetHeight : 0);
