@@ -52,9 +52,13 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
         <p>
           Read from the bottom up, and each layer from left to right. Pieces become vectors, and each part of a layer adds
           to them. A small square is a head: its rows are the positions that read, its columns the positions that are read.
-          The frame marks the row of the current step. A line over a part carries its input past it.
+          The frame marks the row of the current step. A line over a part carries its input past it. The decoder reads BOS, the
+          start token, and then the pieces already written.
         </p>
-        <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
+        <p>
+          Click a part, or move to it with Tab and press Enter, to open it. Esc goes back. Click a piece to follow it through
+          every picture.
+        </p>
         <RolesMissing />
         <RolesLegend />
       </div>
