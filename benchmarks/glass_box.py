@@ -145,14 +145,13 @@ def save_large_model(demo: Path, folder: Path) -> Path:
     import torch
 
     from pellucid.api import load
-    from pellucid.model.config import PRESETS, ModelConfig
-    from pellucid.model.transformer import Transformer
-    from pellucid.store.model_directory import save_bundle
+    from pellucid.model import PRESETS, ModelConfig, Transformer
+    from pellucid.store.directory import save_bundle
 
     torch.manual_seed(1)
     tokenizer = load(demo).bundle.tokenizer
     size = tokenizer.source_vocabulary
-    save_bundle(folder / "large", Transformer(ModelConfig(size, size, **PRESETS["base"])).eval(), tokenizer, {})
+    save_bundle(folder / "large", Transformer(ModelConfig(size, size, **PRESETS["base"])).eval(), tokenizer)
     return folder / "large"
 
 

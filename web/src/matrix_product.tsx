@@ -31,10 +31,12 @@ export function MatrixProduct(props: MatrixProductProps) {
   const wholeLeft = measureWidth(layouts.left, inner.size);
   const leftWidth = numbers ? fitWhole(wholeLeft, 0.5 * room, layouts.left.left, layouts.left.width) : wholeLeft;
   const rightWidth = Math.max(measureWidth(layouts.above, cols.size), layouts.above.left + measureWidth(layouts.result, cols.size)) + (numbers ? SCROLL_BAR : 0);
+  const isWider = leftWidth + rightWidth > room;
+  const header = leftWidth + layouts.above.left;
   const [row, col] = hover ?? [];
   const label = `${left.label} times ${above.label} gives ${result.label}`;
   return (
-    <div ref={box} class="product" role="group" aria-label={label} tabIndex={leftWidth + rightWidth > room ? 0 : undefined}>
+    <div ref={box} class="product" role="group" aria-label={label} tabIndex={isWider ? 0 : undefined} style={{ maxWidth: isWider ? `${fitWhole(leftWidth + rightWidth, room, header, layouts.above.width)}px` : undefined }}>
       <div class="product-grid" style={{ gridTemplateColumns: `${leftWidth}px ${rightWidth}px` }}>
         <div class="product-corner">{props.children}</div>
         <div class="product-above">
