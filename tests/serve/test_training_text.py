@@ -93,10 +93,8 @@ def test_the_server_finds_a_mistake_of_its_model_in_the_background(tmp_path):
     (tmp_path / "dev.es").write_text("La bola es azul.\n", encoding="utf-8")
     text = TrainingText(dev_file=tmp_path / "dev.en", dev_target=tmp_path / "dev.es")
     with client(training_text=text) as server:  # its model was never trained
-        for _ in range(600):
-            answer = server.get("/examples").json()
-            if not answer["pending"]:
-                break
+        deadline = time.monotonic() + 60
+        while (answer := server.get("/examples").json())["pending"] and time.monotonic() < deadline:
             time.sleep(0.05)
     assert answer["notes"]["The ball is blue."].startswith("a likely mistake: ")
 
