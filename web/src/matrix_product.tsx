@@ -19,6 +19,8 @@ interface MatrixProductProps {
   children: ComponentChildren;
 }
 
+const CAPTION_WIDTH = 170; // CSS pixels: with fewer, the line below a narrow product would take four
+
 export function MatrixProduct(props: MatrixProductProps) {
   const app = useApp();
   const { rows, cols, inner, left, above, result } = props;
@@ -30,7 +32,7 @@ export function MatrixProduct(props: MatrixProductProps) {
   const measureWidth = (layout: typeof layouts.left, size: number) => layout.left + size * layout.width + layout.right;
   const wholeLeft = measureWidth(layouts.left, inner.size);
   const leftWidth = numbers ? fitWhole(wholeLeft, 0.5 * room, layouts.left.left, layouts.left.width) : wholeLeft;
-  const rightWidth = Math.max(measureWidth(layouts.above, cols.size), layouts.above.left + measureWidth(layouts.result, cols.size)) + (numbers ? SCROLL_BAR : 0);
+  const rightWidth = Math.max(measureWidth(layouts.above, cols.size), layouts.above.left + Math.max(measureWidth(layouts.result, cols.size), CAPTION_WIDTH)) + (numbers ? SCROLL_BAR : 0);
   const isWider = leftWidth + rightWidth > room;
   const header = leftWidth + layouts.above.left;
   const [row, col] = hover ?? [];
