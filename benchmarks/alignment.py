@@ -22,7 +22,6 @@ from pathlib import Path
 import torch
 
 from benchmarks.quality import HOUSE, RESULTS, machine
-from pellucid.decode.alignment import is_punctuation
 from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
 from pellucid.inspect.alignment import (
     DEFAULT_READING,
@@ -37,6 +36,7 @@ from pellucid.inspect.alignment import (
 from pellucid.phrasebook import split_phrases
 from pellucid.phrasebook.chunk import split_into_words
 from pellucid.store.directory import Bundle, load_bundle
+from pellucid.text.word_pieces import is_punctuation
 
 OFFSETS = (-2, -1, 0, 1, 2)
 """Rows to examine, counted from the one that writes a word; the next one reads it."""
@@ -192,11 +192,10 @@ def link_diagonally(pairs: AlignedPairs) -> list[Alignment]:
 def draw_phrases(count: int = 1000) -> AlignedPairs:
     """Draw held-out sentences of the built-in grammar, whose words and marks have known links."""
     phrases = split_phrases(train=0, dev=0, test=count).test
-    texts = [[phrase.source for phrase in phrases], [phrase.target for phrase in phrases]]
+    texts = [phrase.source for phrase in phrases], [phrase.target for phrase in phrases]
+    spaced_sources, spaced_targets = ([" ".join(split_into_words(text)) for text in side] for side in texts)
     links = [set(phrase.links) for phrase in phrases]
-    return AlignedPairs(
-        *texts, *([" ".join(split_into_words(text)) for text in side] for side in texts), GoldLinks(links, links)
-    )
+    return AlignedPairs(*texts, spaced_sources, spaced_targets, GoldLinks(links, links))
 
 
 def read_pharaoh(folder: Path, language: str) -> AlignedPairs:
@@ -213,7 +212,7 @@ def link_by_dictionary(folder: Path, language: str, test: str) -> AlignedPairs:
     coefficient of both, 0.4 or more, from five common lines or more. So few words are linked, and these rightly.
     """
     train = [lines(folder / f"train.{name}.gz") for name in ("en", language)]
-    texts = [lines(folder / f"{test}.{name}.gz")[:SENTENCES] for name in ("en", language)]
+    texts = lines(folder / f"{test}.en.gz")[:SENTENCES], lines(folder / f"{test}.{language}.gz")[:SENTENCES]
     sides = [[[strip_marks(word) for word in text.split()] for text in side] for side in texts]
     vocabularies = [{word for text in side_words for word in text if word} for side_words in sides]
     counts, together = (Counter(), Counter()), Counter()

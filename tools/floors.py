@@ -28,9 +28,10 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
+    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
+    "check": Floor(ours="check store.atomic data.corpus text", others="numpy"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",
@@ -58,14 +59,14 @@ FLOORS = {  # in the order of reading, from the ground up
     "inspect": Floor(
         ours="inspect trace decode store model data.batching data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
-        others_inside="sklearn umap",  # where the user has them
     ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
     "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
     "serve": Floor(
-        ours="serve api trace decode store page config data.corpus",
+        ours="serve api trace decode store page config data.corpus data.formats data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
+    "distill": Floor(ours="config data.corpus evaluate store.atomic train"),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours
     "__main__": Floor(ours="cli"),

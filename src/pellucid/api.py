@@ -36,6 +36,8 @@ class SimpleRunOptions(TypedDict, total=False):
     target: str | Path | None
     dev_source: str | Path | None
     dev_target: str | Path | None
+    source_language: str | None
+    target_language: str | None
     size: str | None
     start: str | Path | None
     steps: int | None
@@ -414,10 +416,10 @@ def train(
     """Train a model, with everything written to the directory `out`, and return the best one.
 
     `run` is a run file, or its tables as a mapping. Instead of it, `options` may name source, target (left out where
-    the source is a file of pairs), dev_source, dev_target, size or start (a model to start from); settings that are
-    left out follow from the size of the corpus. Both ways take steps or minutes. Raises ValueError for settings or data
-    that cannot be trained with, and KeyboardInterrupt for a run that was interrupted: it is saved, and `resume`
-    continues it.
+    the source is a file of pairs), dev_source, dev_target, source_language and target_language (for a file of more
+    than two languages), size or start (a model to start from); settings that are left out follow from the size of the
+    corpus. Both ways take steps or minutes. Raises ValueError for settings or data that cannot be trained with, and
+    KeyboardInterrupt for a run that was interrupted: it is saved, and `resume` continues it.
     """
     from pellucid.train.defaults import run_settings
     from pellucid.train.loop import train_run

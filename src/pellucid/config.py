@@ -111,13 +111,10 @@ def to_toml(settings: Any, section: str = "") -> str:
             tables += [f"\n[[{path}]]\n{to_toml(element, path + '.')}" for element in value]
         elif value is not None:
             meaning = _field_meaning(type(settings), field.name)
-            plain.append(f"{field.name} = {_toml_literal(value)}" + (f"  # {meaning}" if meaning else "") + "\n")
+            # A JSON string, number or boolean is a TOML one too; only infinite numbers differ, and no setting is one.
+            literal = json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+            plain.append(f"{field.name} = {literal}" + (f"  # {meaning}" if meaning else "") + "\n")
     return "".join(plain + tables)
-
-
-def _toml_literal(value: Any) -> str:
-    # A JSON string, number or boolean is also a TOML one; only infinite numbers differ, and no setting is infinite.
-    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
 def _field_meaning(kind: Any, name: str) -> str:

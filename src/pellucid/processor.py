@@ -34,6 +34,12 @@ class ProcessorShare:
         return ran / (ran + waited) if ran > 0 else None
 
 
+def count_processors() -> int:
+    """Return the number of processors this process may use."""
+    # A process may be bound to some of them, by a container or taskset; not every system can tell.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def processor_times() -> tuple[float, float]:
     """Return the seconds that this process's threads ran, and that they waited for a processor; zeros off Linux."""
     ran = waited = 0

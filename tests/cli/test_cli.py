@@ -5,6 +5,7 @@ from pellucid.cli.options import describe_error
 COMMANDS = [
     "demo",
     "plan",
+    "convert",
     "prepare",
     "train",
     "translate",
@@ -13,6 +14,7 @@ COMMANDS = [
     "evaluate",
     "compare",
     "score",
+    "distill",
     "export",
     "import",
     "mini",

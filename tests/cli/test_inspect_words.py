@@ -114,7 +114,7 @@ def test_a_map_of_given_words_is_printed(call, model, tmp_path):
         (["analogy", "MODEL"], "give the words of one analogy"),
         (["analogy", "MODEL", "the", "la"], "'the la' is no analogy"),
         (["analogy", "MODEL", "--file", "a", "--expect", "x"], "leave --expect out"),
-        (["project", "MODEL", "--method", "lda"], "the method is 'lda'"),
+        (["project", "MODEL", "--dims", "4"], "a map has 2 or 3 dimensions, not 4"),
         (["project", "MODEL", "the", "la"], "take 3 words or more"),
         (["project", "MODEL", "--html", "a.txt"], "a.txt: a figure is written to a file that ends in .html"),
         (["project", "MODEL", "the", "--words", "a"], "leave one out"),

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.data import corpus
-from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_lines, read_pairs
+from pellucid.data import lines as lines_module
+from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
+from pellucid.data.lines import read_lines
 from pellucid.phrasebook import generate_phrases
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -62,7 +63,7 @@ def test_lines_are_the_same_in_blocks_of_any_size(
 ):
     path = write_file(folder / "blocks", data.draw(files(lines, end)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "_BLOCK", size)
+        patch.setattr(lines_module, "_BLOCK", size)
         assert list(read_lines(path)) == lines
 
 
@@ -205,7 +206,7 @@ def test_messages_say_what_to_do(tmp_path: Path):
 
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(corpus, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
     path = write_file(tmp_path / "f", gzip.compress(b"short\n" + b"x" * 1001))
     with pytest.raises(ValueError, match=r"f:2: a line of more than 1,000 bytes"):
         list(read_lines(path))
@@ -257,7 +258,6 @@ def test_jsonl_has_a_source_and_a_target(tmp_path: Path):
         ('{"source": "a"}', "expected an object"),
         ('{"source": "a", "target": 7}', "expected an object"),
         ('["a", "b"]', "expected an object"),
-        ('{"source": "a\\nb", "target": "c"}', r"U\+000A inside a sentence"),
         ('{"source": "a", "target": "\\u0000"}', r"U\+0000 inside a sentence"),
         ('{"source": "a", "target": "\\ud83d"}', r"U\+D83D inside a sentence"),
     ],
@@ -272,7 +272,7 @@ def test_files_that_hold_no_pairs_are_refused(tmp_path: Path):
     empty = write_file(tmp_path / "empty.tsv", b"")
     with pytest.raises(ValueError, match=r"no sentence pair in .*empty\.tsv: there is no line in it"):
         read_pairs(empty, max_characters=9)
-    with pytest.raises(ValueError, match=r"must be \.tsv or \.jsonl"):
+    with pytest.raises(ValueError, match=r"must be one of \.tsv, \.jsonl, \.tmx, "):
         read_pairs(tmp_path / "train.en", max_characters=9)
     with pytest.raises(FileNotFoundError, match="absent"):
         read_pairs(tmp_path / "absent", write_file(tmp_path / "t", b""), max_characters=9)
@@ -336,9 +336,7 @@ def test_real_corpora_keep_their_counts(pellucid_data: Path):
         assert not any(line.endswith("\r") for line in lines)
 
 
-@pytest.mark.parametrize(
-    "name", ["m.tmx", "M.TMX.gz", "a.xlf", "a.xliff", "a.csv", "a.po", "a.srt", "a.html", "a.json"]
-)
+@pytest.mark.parametrize("name", ["a.srt", "A.HTML.gz", "a.xhtml", "a.json", "a.pot", "a.docx"])
 def test_a_file_whose_lines_are_not_sentences_is_refused_by_its_name(tmp_path: Path, name: str):
     path, plain = write_file(tmp_path / name, b"one\ntwo\n"), write_file(tmp_path / "plain.po.txt", b"uno\ndos\n")
     for paths in ((path, plain), (plain, path), (path, None), (path, path)):
@@ -381,8 +379,8 @@ def test_one_file_on_both_sides_is_refused(tmp_path: Path):
 @pytest.mark.parametrize("header", ["source\ttarget", "SRC\tTGT", "en\tes", "en-US\tde_DE", "English\tSpanish"])
 def test_a_header_is_no_pair(tmp_path: Path, header: str):
     path = write_file(tmp_path / "p.tsv", f"{header}\none\tuno\n".encode())
-    with pytest.raises(ValueError, match=r"p\.tsv:1: .* looks like a header; remove that line"):
-        read_pairs(path, max_characters=99)
+    pairs = read_pairs(path, max_characters=99)
+    assert (pairs.sources, pairs.targets, list(pairs.lines)) == (["one"], ["uno"], [2])
 
 
 @pytest.mark.parametrize(
@@ -393,10 +391,15 @@ def test_a_pair_of_words_is_no_header(tmp_path: Path, pair: str):
 
 
 @pytest.mark.parametrize(
-    ("row", "cut"), [("Go.\tVe.\tCC-BY 2.0", "1,2"), ("1276\tTry it.\t2481\tPrueba.", "2,4"), ("1\t2\t3", "1,2")]
+    ("row", "choice"),
+    [
+        ("Go.\tVe.\tchecked", "--from 1 --to 2"),
+        ("7\tTry it.\tyes\tPrueba.", "--from 2 --to 3"),
+        ("1\t2\t3", "--from 1 --to 2"),
+    ],
 )
-def test_a_message_about_more_columns_offers_two_of_them(tmp_path: Path, row: str, cut: str):
-    with pytest.raises(ValueError, match=rf"columns, expected 2: .*: cut -f{cut}$"):
+def test_a_message_about_more_columns_offers_two_of_them(tmp_path: Path, row: str, choice: str):
+    with pytest.raises(ValueError, match=rf"columns, expected 2: .*: {choice}$"):
         read_pairs(write_file(tmp_path / "p.tsv", f"{row}\n".encode()), max_characters=99)
 
 

@@ -14,21 +14,18 @@ from torch import Tensor
 from benchmarks.alignment import AlignedPairs, draw_phrases
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.alignment import (
-    AlignedWord,
     align_sentences,
     contribution_norms,
     cross_norms,
-    is_punctuation,
     link_words,
     list_links,
     mark_row_and_column_maxima,
     piece_alignments,
-    word_piece_ranges,
-    words_without_punctuation,
 )
 from pellucid.evaluate.alignment import GoldLinks, alignment_rates
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle
+from pellucid.text.word_pieces import AlignedWord, is_punctuation, word_piece_ranges, words_without_punctuation
 from pellucid.trace.record import Record
 from pellucid.train.loss import loss_sum
 from tests.decode.models import LINES, random_model, small_tokenizer

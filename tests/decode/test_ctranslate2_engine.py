@@ -16,13 +16,13 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.ctranslate2_engine import (
     CTranslate2Engine,
     CTranslate2Query,
-    count_processors,
     rank_like_beam_search,
 )
 from pellucid.decode.request import Hypothesis, SearchConfig, SearchRequest, length_divisor
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.model import Transformer
+from pellucid.processor import count_processors
 from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

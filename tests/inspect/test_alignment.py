@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.alignment import AlignedWord, align_sentences
+from pellucid.decode.alignment import align_sentences
 from pellucid.inspect.alignment import (
     DEFAULT_READING,
     KINDS,
@@ -20,13 +20,14 @@ from pellucid.inspect.alignment import (
     choose_readings,
     default_links,
     encode_alignment_pairs,
-    existing_readings,
+    every_reading,
     measure_cross_attention,
     measure_readings,
     reading_strengths,
     reading_values,
 )
 from pellucid.model import Transformer
+from pellucid.text.word_pieces import AlignedWord
 from pellucid.trace.record import Record
 from tests.decode.models import random_model, small_tokenizer
 
@@ -74,7 +75,7 @@ def test_the_output_side_writes_a_piece_and_the_input_side_reads_it(model: Trans
     rows' output sides."""
     before = EncodedPair([4, 7, 9, EOS], [6, 8, 5, 10, EOS], words_of_one_piece(3), words_of_one_piece(4))
     after = replace(before, target=[6, 8, 11, 10, EOS])
-    readings = existing_readings(model)
+    readings = every_reading(model.config)
     rows = []
     for pair in (before, after):
         [(_, [measured])] = measure_cross_attention(model, [pair])
@@ -114,7 +115,7 @@ def test_counts_equal_links_drawn_one_by_one(model: Transformer, pairs: list[Enc
     """With loops over words, from what was measured: sums over source pieces, means over target pieces."""
     possible = [links | {(0, 0)} for links in GOLD[:3]] + GOLD[3:]
     results = {result.reading: result for result in measure_readings(model, pairs, GOLD, possible)}
-    assert list(results) == existing_readings(model)
+    assert list(results) == every_reading(model.config)
     heads = model.config.heads
     cases = [
         (Reading("output", "norms", 1), 1, 0, 0),
@@ -161,7 +162,7 @@ def test_the_default_reading_aligns_translations(model: Transformer, pairs: list
         if pair.source_words:
             [(_, [measured])] = measure_cross_attention(model, [pair])
             all_layers = reading_strengths(reading_values(measured, pair), 3, model.config.heads)[
-                existing_readings(model).index(DEFAULT_READING)
+                every_reading(model.config).index(DEFAULT_READING)
             ]
             torch.testing.assert_close(values, all_layers)
 

@@ -62,17 +62,17 @@ def broken_head(saved, **changes):
         ),
         (lambda saved: [1], "is no file of badges"),
         (lambda saved: "{", "cannot be read"),
-        (lambda saved: badges_table(saved, pairs="many"), "is damaged: pairs"),
-        (lambda saved: badges_table(saved, loss=float("nan")), "is damaged: loss"),
-        (lambda saved: badges_table(saved, rules={"R": 3}), "is damaged: rules"),
-        (lambda saved: badges_table(saved, heads={}), "is damaged: heads"),
+        (lambda saved: badges_table(saved, pairs="many"), r"is damaged: badges\.pairs is 'many'"),
+        (lambda saved: badges_table(saved, loss=float("nan")), r"is damaged: badges\.loss is nan"),
+        (lambda saved: badges_table(saved, rules={"R": 3}), r"is damaged: badges\.rules\.R is 3"),
+        (lambda saved: badges_table(saved, heads={}), r"is damaged: badges\.heads is {}"),
         (
             lambda saved: badges_table(saved, heads=badges_table(saved)["heads"][1:]),
             "names other heads",
         ),
         (lambda saved: broken_head(saved, head=99), "names other heads"),
-        (lambda saved: broken_head(saved, silent=None), "one of its heads"),
-        (lambda saved: broken_head(saved, badges=[{"mark": 1}]), "one of its heads"),
+        (lambda saved: broken_head(saved, silent=None), r"badges\.heads\[0\]\.silent is None"),
+        (lambda saved: broken_head(saved, badges=[{"mark": 1}]), r"badges\.heads\[0\]\.badges\[0\]\.mark is 1"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_command(saved, make_content, says):

@@ -164,7 +164,7 @@ def test_the_error_of_a_change_by_hand():
 
 
 def test_each_attention_has_length_one():
-    normalised = importance.normalise_by_attention(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), [2, 2, 2])
+    normalised = importance.normalise_by_attention(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), 2)
     assert normalised.tolist() == [0.6, 0.8, 0.0, 0.0, 1.0, 0.0]
 
 

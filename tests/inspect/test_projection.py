@@ -1,7 +1,3 @@
-import sys
-from importlib.util import find_spec
-from types import ModuleType
-
 import numpy as np
 import pytest
 
@@ -49,48 +45,13 @@ def test_equal_vectors_are_all_at_one_place():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "magic"}, "the method is 'magic', it must be pca, tsne or umap"),
         ({"dims": 4}, "a map has 2 or 3 dimensions, not 4"),
         (
             {"vectors": random_vectors(1, 2)},
-            "2 vectors of 7 numbers cannot be put on a map of 2 dimensions by pca; take 3 words",
+            "2 vectors of 7 numbers cannot be put on a map of 2 dimensions; take 3 words",
         ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(arguments: dict, message: str):
     with pytest.raises(ValueError, match=message):
         project_vectors(**{"vectors": random_vectors(), **arguments})
-
-
-@pytest.mark.parametrize(("method", "package"), [("tsne", "scikit-learn"), ("umap", "umap-learn")])
-def test_a_method_that_is_not_installed_says_how_to_get_it(method: str, package: str, monkeypatch):
-    monkeypatch.setattr("pellucid.inspect.words.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=f"{method} needs {package}, which is not installed: pip install {package}"):
-        project_vectors(random_vectors(), method)
-
-
-@pytest.mark.parametrize(("method", "module"), [("tsne", "sklearn"), ("umap", "umap")])
-def test_an_installed_method_is_called(method: str, module: str, monkeypatch):
-    class FakeProjector:  # stands for TSNE and UMAP, which are called alike
-        def __init__(self, *dims: int, **settings: object):
-            called_with.update(settings)
-
-        def fit_transform(self, vectors: np.ndarray) -> np.ndarray:
-            return vectors[:, :3].astype(np.float32)
-
-    called_with: dict[str, object] = {}
-    fake, inner = ModuleType(module), ModuleType("sklearn.manifold")
-    fake.UMAP = inner.TSNE = FakeProjector  # pyright: ignore[reportAttributeAccessIssue]
-    monkeypatch.setitem(sys.modules, module, fake)
-    monkeypatch.setitem(sys.modules, "sklearn.manifold", inner)
-    monkeypatch.setattr("pellucid.inspect.words.find_spec", lambda name: fake)
-    projection = project_vectors(random_vectors(), method, 3, seed=7)
-    assert projection.places.shape == (31, 3)
-    assert (projection.shares, called_with["random_state"], called_with["metric"]) == ((), 7, "cosine")
-
-
-@pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
-def test_tsne_keeps_two_clouds_apart():
-    vectors = np.concatenate([random_vectors(1, 20) + 100.0, random_vectors(2, 20) - 100.0])
-    places = project_vectors(vectors, "tsne").places
-    assert np.linalg.norm(places[:20].mean(axis=0) - places[20:].mean(axis=0)) > places[:20].std()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.corpus import read_lines
+from pellucid.data.lines import read_lines
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.interop import lexicon as module
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
-from pellucid.serve.gate import ApiKeys
 from pellucid.serve.service import JobAnswer, Service
 from pellucid.serve.settings import Limits
-from pellucid.serve.training_text import TrainingText
 from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 JSON = {"Content-Type": "application/json"}
@@ -150,7 +149,7 @@ def test_a_request_is_cancelled_before_its_client_is_told_so():
             await service.answer(request, IdleWorker(), "Yes.")  # pyright: ignore[reportArgumentType]
         assert job_answer.cancelled()
 
-    service = Service(small_model(), Limits(seconds=0.01), EN_ES, None, ApiKeys(), TrainingText())
+    service = create_app(small_model(), Limits(seconds=0.01), languages=EN_ES).state.service
     asyncio.run(give_up(service))
     asyncio.run(service.close())
 

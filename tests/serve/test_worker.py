@@ -5,7 +5,10 @@ from threading import Event, Thread
 import pytest
 
 from pellucid.decode.request import SearchConfig
+from pellucid.serve.directions import Direction
 from pellucid.serve.service import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
+from tests.decode.models import small_tokenizer
+from tests.serve.servers import EN_ES, small_model
 
 
 class DoublingWorker:
@@ -150,9 +153,11 @@ def test_closing_gives_up_slow_jobs():
 
 def test_only_equal_searches_are_translated_together():
     plain, wide = SearchConfig(), SearchConfig(beam=5, n_best=5)
-    few, many = TranslationJob(("a",) * 10, plain), TranslationJob(("a",) * 55, plain)
+    direction, other = (Direction(EN_ES, small_tokenizer(), small_model) for _ in range(2))
+    few, many = TranslationJob(("a",) * 10, direction, plain), TranslationJob(("a",) * 55, direction, plain)
     assert fit_together([few], few)
-    assert not fit_together([few], TranslationJob(("a",), wide))
+    assert not fit_together([few], TranslationJob(("a",), direction, wide))
+    assert not fit_together([few], TranslationJob(("a",), other, plain))
     assert not fit_together([few], many)
-    assert fit_together([few], TranslationJob(("b" * 9_990,), plain))
-    assert not fit_together([few], TranslationJob(("b" * 9_991,), plain))
+    assert fit_together([few], TranslationJob(("b" * 9_990,), direction, plain))
+    assert not fit_together([few], TranslationJob(("b" * 9_991,), direction, plain))

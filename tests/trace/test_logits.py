@@ -14,7 +14,6 @@ from pellucid.trace.attribution import (
     OtherPiece,
     account_for_every_step,
     account_for_logits,
-    arrays_of_record,
 )
 from pellucid.trace.edits import Silence
 from pellucid.trace.record import Chain
@@ -24,6 +23,17 @@ from tests.trace.traced import ball, small_traced
 
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3], seed=2)
 QUESTIONS = [LogitQuestion(step, piece, other) for step in range(7) for piece, other in ((4, None), (17, 9), (28, 4))]
+
+
+def arrays_of_record(record: Record, row: int = 0):
+    """Return the function that reads the tensors of one row of a recorded batch."""
+
+    def tensor(name: str) -> np.ndarray:
+        value = record[name]
+        # All rows share the position vectors, which have no batch axis.
+        return (value if name == "decoder.positions" else value[row]).cpu().numpy()
+
+    return tensor
 
 
 def parameters(model):

@@ -36,7 +36,7 @@ print(train_run(small_run(Path({data!r}), train=lengths), Path({out!r})).stop)
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    outcome = train_run(small_run(folder / "data", train={"keep": 2}), folder / "out")
+    outcome = train_run(small_run(folder / "data", train={"keep": 4, "save_every": 2}), folder / "out")
     assert outcome.stop == "done"
     return outcome.out
 
@@ -51,8 +51,13 @@ def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished_
         "best",
         "average",
     }
-    assert [path.name for path in list_checkpoints(finished_run)] == ["step-00000008", "step-00000012"]
-    assert read_run(finished_run / "run.toml").train.keep == 2
+    assert [path.name for path in list_checkpoints(finished_run)] == [
+        "step-00000006",
+        "step-00000008",
+        "step-00000010",
+        "step-00000012",
+    ]
+    assert read_run(finished_run / "run.toml").train.keep == 4
 
 
 @pytest.mark.parametrize(("named_dev_set", "trained"), [(True, "all"), (False, r"\d+")])
@@ -75,12 +80,12 @@ def test_reports_carry_step_seconds_tokens_and_signatures(finished_run):
 
 def test_every_checkpoint_is_a_model_that_translates(finished_run):
     checkpoint = load_bundle(list_checkpoints(finished_run)[0])
-    assert checkpoint.manifest["step"] == 8
+    assert checkpoint.manifest["step"] == 6
     assert not checkpoint.model.training
 
 
-def test_the_averaged_model_is_the_mean_of_the_kept_checkpoints(finished_run):
-    checkpoints = [load_bundle(path).model.state_dict() for path in list_checkpoints(finished_run)]
+def test_the_averaged_model_is_the_mean_of_the_checkpoints_of_the_last_quarter(finished_run):
+    checkpoints = [load_bundle(path).model.state_dict() for path in list_checkpoints(finished_run)[-2:]]
     average = load_bundle(finished_run / "average").model.state_dict()
     for name, value in average.items():
         torch.testing.assert_close(value, (checkpoints[0][name].double() + checkpoints[1][name].double()).float() / 2)

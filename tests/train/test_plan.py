@@ -220,7 +220,7 @@ def change_plan(plan: RunPlan, **changes) -> RunPlan:
         ),
         ({"optim": {"warmup": 4000, "schedule": "linear"}}, "optim.warmup = 4,000 of 12 updates is cut to a fifth"),
         ({"train": {"steps": 2}}, "the run ends before every pair was seen"),
-        ({"train": {"keep": 7}}, "train.keep = 7 checkpoints are to be averaged and 3 are saved"),
+        ({"train": {"keep": 7}}, "train.keep = 7 checkpoints are to be kept and 3 are saved"),
         ({"train": {"batch_tokens": 1000}}, "of 1,000 positions: pairs of like length run out before a batch is full"),
     ],
 )

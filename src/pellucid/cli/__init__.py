@@ -5,8 +5,11 @@ from typing import Annotated
 import typer
 
 from pellucid.cli import (
+    check,
     compare,
+    convert,
     demo,
+    distill,
     evaluate,
     explain,
     export,
@@ -32,6 +35,8 @@ app = typer.Typer(
 for name, module in {
     "demo": demo,
     "plan": plan,
+    "check": check,
+    "convert": convert,
     "prepare": prepare,
     "train": train,
     "translate": translate,
@@ -40,6 +45,7 @@ for name, module in {
     "evaluate": evaluate,
     "compare": compare,
     "score": score,
+    "distill": distill,
     "export": export,
     "import": import_,
     "mini": mini,

@@ -86,7 +86,8 @@ def walk_lines(trace: "Trace") -> Iterator[str]:
 
 def _align_trace(trace: "Trace") -> "Links":
     """Return the links between source words and words of the translation."""
-    from pellucid.decode.alignment import link_words, piece_alignments, strip_eos, words_without_punctuation
+    from pellucid.decode.alignment import link_words, piece_alignments, strip_eos
+    from pellucid.text.word_pieces import words_without_punctuation
 
     assert trace.model is not None
     # A second pass over the sentence, so that the links are those of `translate --alignments`.

@@ -90,7 +90,7 @@ def run(
 
         export_marian(bundle, out)
     else:
-        report = _export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
+        report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
     sizes = {path.name: path.stat().st_size for path in sorted(Path(out).iterdir())}
     contents = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
     write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
@@ -158,7 +158,7 @@ def _refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, st
                 )
 
 
-def _export_ctranslate2(
+def export_ctranslate2(
     bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
 ) -> list[str]:
     """Convert, measure, and only then write to `out`; return the report. Raise ValueError if the gate refuses."""
@@ -232,8 +232,9 @@ def _judge_forms(
 
 def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:
     """Return what a converted model writes in CTranslate2 alone, as in other programs; blank lines stay blank."""
-    from pellucid.decode.ctranslate2_engine import count_processors, load_translator
+    from pellucid.decode.ctranslate2_engine import load_translator
     from pellucid.decode.request import SearchConfig
+    from pellucid.processor import count_processors
 
     tokenizer = bundle.tokenizer
     sources = tokenizer.encode_source(lines)

@@ -44,6 +44,13 @@ ENGINE = typer.Option(
     metavar="auto|torch|ctranslate2",
     help="engine that runs the model; auto takes CTranslate2 where it is installed and gives the same text",
 )
+SOURCE_LANGUAGE = typer.Option(
+    "--from",
+    metavar="LANGUAGE",
+    help="language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
+    "needed if the file has more than two",
+)
+TARGET_LANGUAGE = typer.Option("--to", metavar="LANGUAGE", help="language or column of the translations")
 DEVICE = typer.Option(
     metavar="cpu|cuda",
     help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import json_line, write_lines
-from pellucid.cli.options import JSON
+from pellucid.cli.options import JSON, SETTINGS
 
 if TYPE_CHECKING:
     from pellucid.plan.estimate import RunPlan
@@ -21,9 +21,7 @@ EXAMPLES = """\
 
 def run(
     run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")],
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
-    ] = None,
+    change: Annotated[list[str] | None, SETTINGS] = None,
     stand_in: Annotated[
         int | None,
         typer.Option(

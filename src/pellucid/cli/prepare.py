@@ -1,6 +1,5 @@
 """`pellucid prepare`: writes the pairs of a run to disk as ids, for corpora that do not fit into memory."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,17 +31,12 @@ def run(
     sample of it. If the command was killed, run it again to continue where it stopped; if everything is prepared, it
     ends at once. The directory is written to standard output.
     """
+    from pellucid.processor import count_processors
     from pellucid.train.config import read_run
     from pellucid.train.prepare import prepare_shards
 
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
     # Progress goes to standard error: standard output is the directory, for $(pellucid prepare ...).
-    prepare_shards(settings, directory, workers or _count_cores(), lambda message: typer.echo(message, err=True))
+    prepare_shards(settings, directory, workers or count_processors(), lambda message: typer.echo(message, err=True))
     write_lines([str(directory)])
-
-
-def _count_cores() -> int:
-    """Return how many cores this process may use."""
-    # In a container or under taskset these are fewer than the machine has; not every system tells.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

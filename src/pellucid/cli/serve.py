@@ -1,24 +1,40 @@
 """`pellucid serve`: serves the page that shows every number of a model, and LibreTranslate's API."""
 
+import re
 import webbrowser
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.options import ENGINE, EXPORTED, MODEL, PRECISIONS, TERMS
+from pellucid.cli.options import ENGINE, EXPORTED, PRECISIONS, TERMS
+
+if TYPE_CHECKING:
+    from pellucid.api import Model
+    from pellucid.decode.terms.glossary import Terms
+    from pellucid.serve.directions import Direction
 
 EXAMPLES = """\
   pellucid serve runs/demo/best --open
   pellucid serve runs/demo/best --from en --to es --port 8080
   pellucid serve runs/demo/best --host 0.0.0.0 --set characters=2000 --set texts=16
   pellucid serve runs/demo/best --exported demo-int8
+  pellucid serve en:es=runs/demo/best es:en=runs/back/best
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
 def run(
-    model: Annotated[str, MODEL],
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="a model directory, such as runs/demo/best; several for several languages, which en:es=DIR names",
+        ),
+    ],
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 lets other machines connect")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 takes any free one")] = 5000,
     browse: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
@@ -60,6 +76,10 @@ def run(
     It listens on this machine only, unless you give another --host. Requests that arrive together are translated
     together, and each gets the same text as it would alone. Every limit is on by default, and a request beyond one is
     refused with the reason; docs/reference/settings.md lists the limits that --set changes.
+
+    Several models serve several directions: a request is answered by the model for its languages, which is loaded when
+    it is first needed. The page looks into the first. A model whose directory is replaced, as a training run replaces
+    best/, is loaded anew, and no request is lost.
     """
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
@@ -74,6 +94,11 @@ def run(
 
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
+    named = [_split_languages(model) for model in models]
+    if len(models) > 1 and (single := [name for name, value in _options_of_one(source, terms, exported) if value]):
+        raise ValueError(f"{' and '.join(single)}: only for one model; name the languages of several as en:es=DIR")
+    (first_languages, model), *other_models = named
+    source, target = first_languages or (source, target)
     Languages.from_manifest({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
     keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
@@ -82,7 +107,14 @@ def run(
         from pellucid.api import load
         from pellucid.serve.app import create_app
 
-        loaded = load(model, precision, engine, exported=exported)
+        def load_first() -> "Model":
+            return _load_with_terms(partial(load, model, precision, engine, exported=exported), terminology)
+
+        loaded = load_first()
+        others = [
+            _make_direction(directory, languages, partial(load, directory, precision, engine))
+            for languages, directory in other_models
+        ]
         languages = Languages.from_manifest(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
         is_local = _is_loopback(host)
@@ -93,6 +125,8 @@ def run(
             loaded,
             limits,
             languages=languages,
+            others=others,
+            reload=load_first,
             hosts=hosts,
             origins=allow_origin or (),
             terms=terminology,
@@ -105,13 +139,48 @@ def run(
         reach = "nothing leaves this machine"
         if not is_local:
             reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
-        typer.echo(f"{model} is served at {address}; {reach}. Ctrl-C stops it", err=True)
+        served = f"{model} is" if not others else f"{model} and {len(others)} more models are"
+        typer.echo(f"{served} served at {address}; {reach}. Ctrl-C stops it", err=True)
         for note in _serving_notes(is_local, bool(keys), languages.are_named, exported):
             typer.echo(note, err=True)
         if browse:
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
     typer.echo("stopped", err=True)
+
+
+def _options_of_one(source: str | None, terms: str | None, exported: str | None) -> list[tuple[str, str | None]]:
+    """Return the options that belong to one model, with their values."""
+    return [("--from and --to", source), ("--terms", terms), ("--exported", exported)]
+
+
+def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
+    """Split languages from the directory that they stand before.
+
+    >>> _split_languages("en:pt-BR=runs/demo/best"), _split_languages("runs/demo/best")
+    ((('en', 'pt-BR'), 'runs/demo/best'), (None, 'runs/demo/best'))
+    """
+    match = re.fullmatch(r"([A-Za-z-]{2,}):([A-Za-z-]{2,})=(.+)", model)
+    return ((match[1], match[2]), match[3]) if match else (None, model)
+
+
+def _make_direction(directory: str, languages: tuple[str, str] | None, load: "Callable[[], Model]") -> "Direction":
+    """Return the direction of a model, whose files are checked now; the model itself is loaded when it is needed."""
+    from pellucid.serve.directions import Direction
+    from pellucid.serve.settings import Languages
+    from pellucid.store.directory import load_bundle
+
+    bundle = load_bundle(directory, lazy=True)
+    codes = Languages.from_manifest(bundle.manifest, *(languages or (None, None)))
+    return Direction(codes, bundle.tokenizer, load, Path(directory))
+
+
+def _load_with_terms(load: "Callable[[], Model]", terms: "Terms | None") -> "Model":
+    """Load a model; raise ValueError if it cannot write the server's terms, as one that replaced another may not."""
+    model = load()
+    if terms is not None:
+        terms.prepare(model.translator.tokenizer)
+    return model
 
 
 def _is_loopback(host: str) -> bool:

@@ -72,10 +72,8 @@ def shorten_text(text: str, width: int) -> str:
     return f"{text}…"
 
 
-def wrap_items(
-    items: Iterable[str], width: int, indent: str = "", gap: str = "  ", hanging: str | None = None
-) -> Iterator[str]:
-    """Yield items one after another on as many lines as they need; lines after the first begin with `hanging`.
+def wrap_items(items: Iterable[str], width: int, indent: str = "", gap: str = "  ") -> Iterator[str]:
+    """Yield items one after another on as many lines as they need.
 
     >>> list(wrap_items(["one", "two", "three"], width=10))
     ['one  two', 'three']
@@ -85,13 +83,13 @@ def wrap_items(
         longer = f"{line}{gap}{item}" if line else f"{indent}{item}"
         if line and text_width(longer) > width:
             yield line
-            longer = f"{indent if hanging is None else hanging}{item}"
+            longer = f"{indent}{item}"
         line = longer
     if line:
         yield line
 
 
-def format_table(rows: Sequence[Sequence[str]], sides: str, gap: str = "  ") -> list[str]:
+def format_table(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Return rows as lines with aligned columns; `sides` says for each column "l" or "r".
 
     >>> format_table([["a", "10"], ["bcd", "7"]], "lr")
@@ -102,13 +100,11 @@ def format_table(rows: Sequence[Sequence[str]], sides: str, gap: str = "  ") -> 
     for row in rows:
         blanks = [" " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
         cells = [c + b if side == "l" else b + c for c, b, side in zip(row, blanks, sides, strict=True)]
-        lines.append(gap.join(cells).rstrip())
+        lines.append("  ".join(cells).rstrip())
     return lines
 
 
-def format_blocks(
-    columns: Sequence[Sequence[str]], heads: Sequence[str], width: int, indent: str = ""
-) -> Iterator[str]:
+def format_blocks(columns: Sequence[Sequence[str]], heads: Sequence[str], width: int) -> Iterator[str]:
     """Yield short columns side by side, a head before each row, continued below where the width ends.
 
     >>> list(format_blocks([["The", "7"], ["dog", "15"]], ["piece", "id"], width=40))
@@ -117,12 +113,12 @@ def format_blocks(
     head = max(text_width(name) for name in heads)
     start = 0
     while start < len(columns):
-        end, used = start, text_width(indent) + head
+        end, used = start, head
         while end < len(columns):
             used += 2 + max(text_width(cell) for cell in columns[end])
             if used > width and end > start:  # a column too wide for the terminal still gets a block of its own
                 break
             end += 1
         rows = [[name, *(column[n] for column in columns[start:end])] for n, name in enumerate(heads)]
-        yield from (indent + line for line in format_table(rows, "l" * len(rows[0])))
+        yield from format_table(rows, "l" * len(rows[0]))
         start = end

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import FAILED, INTERRUPTED, SETTINGS, TERMINATED
+from pellucid.cli.options import FAILED, INTERRUPTED, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, TERMINATED
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   pellucid train --source train.en --target train.es --out runs/mine --minutes 20
-  pellucid train --source pairs.tsv --out runs/mine --minutes 20
+  pellucid train --source memory.tmx --from en --to de --out runs/mine --minutes 20
   pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --steps 5000
   pellucid train --start runs/mine/best --source mails.en --target mails.es --out runs/mails
   pellucid train --out runs/mine --resume
@@ -30,7 +30,8 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one .tsv or .jsonl",
+            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, "
+            ".xliff, .po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet",
         ),
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
@@ -41,6 +42,8 @@ def run(
         ),
     ] = None,
     dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="directory of the run; default: runs/ and the name of RUN.toml")
     ] = None,
@@ -75,6 +78,8 @@ def run(
         "target": target,
         "dev_source": dev_source,
         "dev_target": dev_target,
+        "source_language": source_language,
+        "target_language": target_language,
         "size": size,
         "start": start,
         "steps": steps,

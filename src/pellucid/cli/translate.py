@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ from pellucid.cli.files import (
     show_progress,
     write_lines,
 )
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, TERMS, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.decode.lines import Translation
@@ -49,10 +50,7 @@ def run(
     too_long: Annotated[str, search_option("too_long", metavar="split|refuse")] = search_default("too_long"),
     repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
     markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
-    terms: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term"),
-    ] = None,
+    terms: Annotated[str | None, TERMS] = None,
     prefix: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
@@ -92,26 +90,15 @@ def run(
     "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
     error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
     """
-    search = {
-        "beam": beam,
-        "n_best": n_best,
-        "batch": batch,
-        "length_penalty": length_penalty,
-        "max_extra": max_extra,
-        "method": method,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-        "too_long": too_long,
-        "repetition": repetition,
-        "markup": markup,
-        "alignments": alignments is not None,
-        "scores": json or n_best > 1,  # a greedy search is faster where nobody reads them
-    }
+    options = locals()  # those of a search have the names of its settings
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
 
+    search: dict[str, Any] = {
+        field.name: options[field.name] for field in fields(SearchConfig) if field.name in options
+    }
+    # A greedy search is faster where nobody reads the scores.
+    search |= {"alignments": alignments is not None, "scores": json or n_best > 1}
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)  # the stream opens it only when the first line is asked for
     terminology = None

@@ -1,43 +1,34 @@
-"""Reads sentence pairs from plain, TSV, JSONL and gzip-compressed files, with every line accounted for.
+"""Reads sentence pairs from two plain files or from one in any format of pairs, with every line accounted for.
 
-A line ends at "\\n" or "\\r\\n" and nowhere else. A file that breaks the rules raises ValueError with file and line; a
-pair with an empty or an over-long side is skipped, counted and named. No line is ever paired with another line's
-translation.
+A file that breaks the rules raises ValueError with file and line; a pair with an empty or an over-long side is skipped,
+counted and named. No line is ever paired with another line's translation.
 """
 
-import codecs
-import gzip
 import hashlib
-import json
 import os
 import re
-import sys
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BufferedReader
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_LINE = 64 * 2**20
-"""The most bytes of a line, so that a file without line ends cannot fill the memory."""
-
-_BLOCK = 2**16
-"""The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size."""
+from pellucid.data.formats import PAIR_FORMATS, find_pair_format
+from pellucid.data.formats.units import Sides, Unit
+from pellucid.data.lines import read_lines
 
 _EXAMPLES = 5
 """The number of skipped pairs that are named one by one."""
 
 _EXPORT_ADVICE = (
     "its lines are not sentences; export it as plain text with one sentence on each line (pairs as two such files, or "
-    "as one .tsv file with a source, a tab and a target on each line)"
+    "as one .tmx, .xliff, .csv or .tsv file)"
 )
 """The advice for files in other formats."""
 
@@ -50,33 +41,18 @@ _FALSE_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python's `splitlines` and some editors take for line ends; here they are text like any other."""
 
 
-_FORMATS = {
-    "tmx": "a translation memory (TMX)",
-    "xlf xliff sdlxliff mxliff mqxliff": "a file of segments (XLIFF)",
+_FOREIGN_FORMATS = {
     "xml": "XML",
     "html htm xhtml": "a web page (HTML)",
-    "po pot": "a message catalogue (PO)",
-    "csv": "a table (CSV)",
+    "pot": "a template without translations (POT)",
     "json": "JSON",
     "srt vtt": "subtitles",
-    "zip": "an archive (ZIP)",
     "docx odt xlsx ods pdf": "a document",
 }
-"""Names of the formats whose lines are not sentences, by the endings of their files."""
+"""Names of the formats that hold neither sentences by line nor pairs, by the endings of their files."""
 
 _MARKUP = re.compile(r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE)
 """The beginning of the first line of a file in such a format, whatever its name."""
-
-_HEADERS = re.compile(
-    r"""(?:source|target|src|tgt|trg|reference|ref|translation|original)(?:[ _-]?(?:text|sentence|segment|language))?
-    |(?:en|es|de|fr|pt|nl|ru|zh|ja|ko|ar|tr|pl|cs|sv|da|fi|el|hu|ro|uk|hi|ca|eu|gl|bg|hr|sk|sl|lv|fa|eng|spa|deu|ger
-    |fra|fre|ita|por|nld|rus|zho|jpn|kor|ara|tur|pol|ces|swe|ukr|hin)(?:[_-][a-z]{2,4})?
-    |english|spanish|german|french|italian|portuguese|dutch|russian|chinese|japanese|korean|arabic|turkish|polish|czech
-    |swedish|danish|norwegian|finnish|greek|hungarian|romanian|ukrainian|hindi|catalan|hebrew|español|deutsch|français
-    |italiano|português""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Headers of columns, without the language codes that are common words ("is", "it", "no", "he")."""
 
 
 @dataclass
@@ -85,16 +61,23 @@ class SkippedPairs:
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
+    joined: int = 0
+    """The number of pairs that were kept, but with spaces in place of the line feeds inside of a sentence."""
+    tell: Callable[[str, str], object] | None = field(default=None, repr=False, compare=False)
+    """A function that is told of each skipped pair: its reason and its place."""
 
     def add(self, reason: str, where: str) -> None:
         """Count a skipped pair at FILE:LINE `where`."""
         self.counts[reason] += 1
+        if self.tell is not None:
+            self.tell(reason, where)
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{where} {reason}")
 
     def add_later(self, later: "SkippedPairs") -> None:
         """Add pairs that were skipped after these."""
         self.counts.update(later.counts)
+        self.joined += later.joined
         self.examples.extend(later.examples[: _EXAMPLES - len(self.examples)])
 
     def __bool__(self) -> bool:
@@ -129,18 +112,21 @@ class SentencePairs:
 
     def file_line(self, i: int, side: str) -> str:
         """Return the position of pair i as FILE:LINE; `side` is "source" or "target"."""
-        return f"{self.files[side == 'target']}:{self.lines[i]}"
+        return describe_place(self.files[side == "target"], self.lines[i])
 
 
-def read_pairs(source: str | Path, target: str | Path | None = None, *, max_characters: int) -> SentencePairs:
-    """Read pairs from two plain files, or from one file: TSV with two columns, or JSONL with "source" and "target".
+def read_pairs(
+    source: str | Path, target: str | Path | None = None, *, max_characters: int, sides: Sides | None = None
+) -> SentencePairs:
+    """Read pairs from two plain files, or from one file in any format of pairs, which its name tells.
 
-    One file is JSONL if its name says so (.jsonl, .jsonl.gz) and TSV if it says .tsv or is "-", standard input. A pair
-    is skipped when a side is empty (white space only) or has more than `max_characters`. Raises ValueError for
-    unequal line counts, for whatever `read_lines` refuses, for rows of another form, and when no pair is left.
+    "-", standard input, is TSV. `sides` names the languages or columns of a file that has several. A pair is skipped
+    when its unit holds no translation, when a side is empty (white space only) or has more than `max_characters`.
+    Raises ValueError for unequal line counts, for whatever `read_lines` refuses, for a file that is not of its format,
+    and when no pair is left.
     """
     sources, targets, lines, skipped = [], [], array("q"), SkippedPairs()  # an array: eight bytes a line
-    for line, left, right in read_valid_pairs(source, target, max_characters, skipped):
+    for line, left, right in read_valid_pairs(source, target, max_characters, skipped, sides):
         sources.append(left)
         targets.append(right)
         lines.append(line)
@@ -148,60 +134,95 @@ def read_pairs(source: str | Path, target: str | Path | None = None, *, max_char
 
 
 def read_valid_pairs(
-    source: str | Path, target: str | Path | None, max_characters: int, skipped: SkippedPairs
+    source: str | Path,
+    target: str | Path | None,
+    max_characters: int,
+    skipped: SkippedPairs,
+    sides: Sides | None = None,
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield the line number, source and target of each pair that is not skipped; the others are added to `skipped`."""
+    """Yield line (or unit) number, source and target of each pair that is not skipped; `skipped` counts the others.
+
+    Line feeds inside a sentence become spaces, and `skipped` counts these sentences, too.
+    """
+    for unit in read_valid_units(source, target, max_characters, skipped, sides):
+        yield unit.number, unit.source, unit.target
+
+
+def read_valid_units(
+    source: str | Path,
+    target: str | Path | None,
+    max_characters: int,
+    skipped: SkippedPairs,
+    sides: Sides | None = None,
+) -> Iterator[Unit]:
+    """Yield the units whose pairs `read_valid_pairs` yields."""
     files, count = side_files(source, target), 0
-    rows = _read_one_file(source) if target is None else _read_two_files(source, target)
-    for line, (left, right) in enumerate(rows, start=1):
-        for file, side, text in ((files[0], "source", left), (files[1], "target", right)):
-            if not text or text.isspace():
-                skipped.add(f"empty {side}", f"{file}:{line}")
-                break  # one reason for each pair
-            if len(text) > max_characters:
-                skipped.add(f"{side} of more than {max_characters:,} characters", f"{file}:{line}")
-                break
-        else:
+    units = _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
+    for unit in units:
+        if (reason := unit.problem) is None:
+            # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
+            if "\n" in unit.source or "\n" in unit.target or unit.source.endswith("\r") or unit.target.endswith("\r"):
+                skipped.joined += 1
+                unit = unit._replace(source=join_sentence_lines(unit.source), target=join_sentence_lines(unit.target))
+            reason = _find_fault(unit, max_characters)
+        if reason is None:
             count += 1
-            yield line, left, right
+            yield unit
+        else:
+            skipped.add(reason, describe_place(files["target" in reason], unit.number, unit.line))
     if not count:
         names = " and ".join(dict.fromkeys(files))
-        raise ValueError(f"no sentence pair in {names}: {skipped if skipped else 'there is no line in it'}")
+        parts = "line" if all(map(_counts_lines, files)) else "unit"
+        raise ValueError(f"no sentence pair in {names}: {skipped if skipped else f'there is no {parts} in it'}")
+
+
+def _find_fault(unit: Unit, max_characters: int) -> str | None:
+    """Return the reason to skip a pair, or None; one reason for each pair."""
+    for side, text in (("source", unit.source), ("target", unit.target)):
+        if not text or text.isspace():
+            return f"empty {side}"
+        if len(text) > max_characters:
+            return f"{side} of more than {max_characters:,} characters"
+    return None
+
+
+def join_sentence_lines(text: str) -> str:
+    """Join the lines of a sentence by single spaces.
+
+    >>> join_sentence_lines("one \\n  two\\n")
+    'one two'
+    """
+    return " ".join(line.strip() for line in text.split("\n") if line.strip())
+
+
+def describe_place(file: str, number: int, line: int | None = None) -> str:
+    """Return the position of a pair in words: FILE:LINE, and the number of the unit where units are counted."""
+    if _counts_lines(file):
+        return f"{file}:{number}"
+    return f"{file}{'' if line is None else f':{line}'} (unit {number:,})"
+
+
+def _counts_lines(file: str) -> bool:
+    pair_format = find_pair_format(file)
+    return pair_format is None or pair_format.by_line
+
+
+def read_rows(
+    source: str | Path, target: str | Path | None = None, sides: Sides | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Yield line (or unit) number, source and target of every pair; a unit that holds no pair has empty sides."""
+    units = _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
+    for number, left, right, _, problem in units:
+        yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
+
+
+def _one_line(text: str) -> str:
+    return join_sentence_lines(text) if "\n" in text or text.endswith("\r") else text
 
 
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:
     """Return the file of each side, which may be the same."""
     return str(source), str(source if target is None else target)
-
-
-def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of one UTF-8 file, plain or gzip (recognised by its first bytes); "-" is standard input.
-
-    A byte order mark at the start is dropped. Raises ValueError naming file and line for bytes that are not UTF-8,
-    for NUL, for a line of more than 64 MiB and for a damaged gzip file; OSError for a file that cannot be opened.
-    """
-    number = 1
-    with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as stream:
-        # peek and not read: standard input cannot be rewound.
-        start = cast(BufferedReader, stream).peek(2)
-        text = gzip.GzipFile(fileobj=stream) if start.startswith(b"\x1f\x8b") else cast(BufferedReader, stream)
-        while True:
-            try:
-                raw = text.read1(_BLOCK)
-                # A block of whole lines; one byte more than allowed is enough to see that a line is too long.
-                if raw and not raw.endswith(b"\n"):
-                    raw += text.readline(LONGEST_LINE + 1)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(
-                    f"{path}:{number}: the gzip file is damaged or cut short ({error}); fetch it again"
-                ) from None
-            if number == 1:
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            if not raw:
-                return
-            for line in _split_block(raw, str(path), number):
-                yield line
-                number += 1
 
 
 def sentence_lines(path: str | Path) -> Iterator[str]:
@@ -211,6 +232,13 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
     """
     if format_name := foreign_format(path):
         raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
+    pair_format = find_pair_format(path)
+    # A line of .tsv or .jsonl may be a sentence all the same.
+    if pair_format and not {"tsv", "jsonl"} & {*pair_format.endings}:
+        raise ValueError(
+            f"{path} is {pair_format.name}: its lines are not sentences; make two files of sentences of it: "
+            f"pellucid convert {path} source.txt target.txt"
+        )
     lines = read_lines(path)
     for first in islice(lines, 1):
         if _MARKUP.match(first):
@@ -220,18 +248,18 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
 
 
 def foreign_format(path: str | Path) -> str | None:
-    """Return what a file is by its name, if that is a format whose lines are not sentences; otherwise None."""
+    """Return what a file is by its name, if that is a format that holds no pairs; otherwise None."""
     ending = Path(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
-    return next((format_name for endings, format_name in _FORMATS.items() if ending in endings.split()), None)
+    return next((name for endings, name in _FOREIGN_FORMATS.items() if ending in endings.split()), None)
 
 
 def holds_pairs(path: str | Path) -> bool:
     """Whether the name of a file says that it holds both sides; never for "-", standard input.
 
-    >>> holds_pairs("mine.TSV.gz"), holds_pairs("mine.en")
-    (True, False)
+    >>> holds_pairs("mine.TSV.gz"), holds_pairs("memory.tmx"), holds_pairs("mine.en")
+    (True, True, False)
     """
-    return str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl"))
+    return find_pair_format(path) is not None
 
 
 def fingerprint_pairs(pairs: SentencePairs) -> str:
@@ -242,98 +270,20 @@ def fingerprint_pairs(pairs: SentencePairs) -> str:
     return digest.hexdigest()
 
 
-def _split_block(raw: bytes, file: str, first: int) -> Iterable[str]:
-    """Return the lines of a block that ends where a line ends."""
-    # Nothing odd in the whole block: decode it at once, which is fastest.
-    if len(raw) <= LONGEST_LINE and b"\0" not in raw and b"\r" not in raw:
-        with suppress(UnicodeDecodeError):
-            return raw.decode().removesuffix("\n").split("\n")
-    # Otherwise line by line, so that an error names the line.
-    *lines, last = raw.split(b"\n")
-    ended = [line + b"\n" for line in lines] + ([last] if last else [])
-    return (_decode_line(line, file, number) for number, line in enumerate(ended, start=first))
-
-
-def _decode_line(raw: bytes, file: str, line: int) -> str:
-    if len(raw) > LONGEST_LINE:
-        raise ValueError(f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?")
-    # UTF-16 and archives have NUL bytes, too, but there is better advice for them.
-    if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        # The mark of UTF-32 begins with that of UTF-16.
-        kind = "UTF-32" if raw.startswith(codecs.BOM_UTF32_LE) else "UTF-16"
-        raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
-    if line == 1 and raw.startswith(b"PK\x03\x04"):
-        raise ValueError(f"{file} is an archive or an office document (ZIP); unpack it, or save it as plain text")
-    if b"\0" in raw:
-        raise ValueError(f"{file}:{line}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
-    if raw.endswith(b"\n"):
-        raw = raw[:-1].removesuffix(b"\r")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        # Up to the bad byte the line is valid, so the column can be counted in characters.
-        column = len(raw[: error.start].decode()) + 1
-        byte = raw[error.start : error.start + 1]
-        guess = byte.decode("cp1252", "replace")
+def _read_one_file(path: str | Path, sides: Sides) -> Iterator[Unit]:
+    pair_format = find_pair_format("-.tsv" if str(path) == "-" else path)
+    if pair_format is None:
+        if format_name := foreign_format(path):
+            raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
+        endings = ", ".join(f".{ending}" for pair_format in PAIR_FORMATS for ending in pair_format.endings)
         raise ValueError(
-            f"{file}:{line}:{column}: byte 0x{byte.hex().upper()} is not UTF-8 (Windows-1252 would read {guess!r}); "
-            "if that is what it is, convert the file: iconv -f WINDOWS-1252 -t UTF-8"
-        ) from None
+            f"{path}: a single file of pairs must be one of {endings} (or .gz of it), or '-' for TSV on standard "
+            "input; two files are a source and a target"
+        )
+    return pair_format.read(str(path), sides)
 
 
-def _read_one_file(path: str | Path) -> Iterator[tuple[str, str]]:
-    name = str(path).lower().removesuffix(".gz")
-    if name.endswith(".jsonl"):
-        return _read_jsonl(path)
-    if name.endswith(".tsv") or name == "-":
-        return _read_tsv(path)
-    if format_name := foreign_format(path):
-        raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
-    raise ValueError(
-        f"{path} is one file, so it must be .tsv or .jsonl (or .gz of these); give two files for plain text"
-    )
-
-
-def _read_tsv(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the two columns of each line, with one tab between them."""
-    # Quotes are text, so not the csv module: a sentence may begin or end inside a quotation.
-    for line, row in enumerate(sentence_lines(path), start=1):
-        columns = row.split("\t")
-        if len(columns) != 2:
-            raise ValueError(
-                f"{path}:{line}: {len(columns)} columns, expected 2: source, one tab, target{_advise_columns(columns)}"
-            )
-        # A header would be a pair that is no sentence. Two equal cells are a name that is its own translation.
-        if line == 1 and columns[0] != columns[1] and all(_HEADERS.fullmatch(column.strip()) for column in columns):
-            raise ValueError(f"{path}:1: {row!r} looks like a header; remove that line: tail -n +2")
-        yield columns[0], columns[1]
-
-
-def _advise_columns(columns: Sequence[str]) -> str:
-    """Advise how to keep two columns of more, the first two that are not numbers."""
-    if len(columns) < 3:
-        return ""
-    texts = [number for number, column in enumerate(columns, start=1) if not column.strip().isdigit()]
-    first, second, *_ = [*texts, *(number for number in (1, 2, 3) if number not in texts)]
-    return f"; choose the two to keep, for example columns {first} and {second}: cut -f{first},{second}"
-
-
-def _read_jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
-    for line, row in enumerate(read_lines(path), start=1):
-        try:
-            pair = json.loads(row)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{line}: not JSON: {error}") from None
-        left, right = (pair.get("source"), pair.get("target")) if isinstance(pair, dict) else (None, None)
-        if not isinstance(left, str) or not isinstance(right, str):
-            raise ValueError(f'{path}:{line}: expected an object with texts, {{"source": "...", "target": "..."}}')
-        # JSON can spell what a line of text cannot hold: a line feed, NUL, half of a surrogate pair.
-        if bad := re.search("[\n\0\ud800-\udfff]", left + right):
-            raise ValueError(f"{path}:{line}: U+{ord(bad[0]):04X} inside a sentence; a sentence is one line of text")
-        yield left, right
-
-
-def _read_two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, str]]:
+def _read_two_files(source: str | Path, target: str | Path) -> Iterator[Unit]:
     if str(source) == str(target) == "-":
         raise ValueError("source and target cannot both be standard input; give two files, or '-' alone for TSV")
     for path, other in ((source, target), (target, source)):
@@ -356,7 +306,7 @@ def _read_two_files(source: str | Path, target: str | Path) -> Iterator[tuple[st
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: line n of one must translate line n "
                 f"of the other, so nothing was read. {_locate_shift(*files, line - 1, longer - line + 1)}"
             )
-        yield left, right
+        yield Unit(line, left, right)
 
 
 def _locate_shift(shorter: str | Path, longer: str | Path, ends_after: int, gap: int) -> str:

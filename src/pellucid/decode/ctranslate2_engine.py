@@ -1,6 +1,5 @@
 """CTranslate2 engine; requests whose result could differ from torch's fall back to torch."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pellucid.decode.request import (
 )
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
+from pellucid.processor import count_processors
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
@@ -278,12 +278,6 @@ def load_translator(directory: Path, workers: int, threads: int) -> Any:
         )
     except RuntimeError as error:
         raise ValueError(f"CTranslate2 cannot load {directory}: {error}") from None
-
-
-def count_processors() -> int:
-    """Return the number of processors this process may use."""
-    # A process may be bound to some of them; not every system can tell.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _NO_SCORE = -1e9

@@ -5,11 +5,12 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-from pellucid.decode.ctranslate2_engine import CTranslate2Engine, count_processors
+from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.request import Engine
 from pellucid.decode.translate import Translator
 from pellucid.interop import ctranslate2_library
 from pellucid.interop.ctranslate2_library import VOCABULARY_MAP, import_ctranslate2, precision_of
+from pellucid.processor import count_processors
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
 

@@ -39,18 +39,17 @@ def sample_search(
         # A draw has no runner-up, so its margin is infinite: no sample is searched again as a close call.
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
-    rules = [_rule_for_draws(rule, copies) for rule in rules]
-    hypotheses = greedy_search(step, state, limits[rows], length_penalty=length_penalty, rules=rules, choose=choose)
+    def rule_for_draws(log_probs, tokens, numbers):
+        for rule in rules:  # which know sentences, of which each has `copies` draws in a row
+            rule(log_probs, tokens, numbers // copies)
+
+    options = {"length_penalty": length_penalty, "rules": [rule_for_draws], "choose": choose}
+    hypotheses = greedy_search(step, state, limits[rows], **options)
     by_sentence = [
         [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]
         for i in range(0, len(hypotheses), copies)
     ]
     return [rank_hypotheses(samples) for samples in by_sentence]
-
-
-def _rule_for_draws(rule: Rule, copies: int) -> Rule:
-    """Turn a rule for sentences into a rule for their draws, of which each sentence has `copies` in a row."""
-    return lambda log_probs, tokens, numbers: rule(log_probs, tokens, numbers // copies)
 
 
 def draw_piece(

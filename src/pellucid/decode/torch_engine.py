@@ -1,9 +1,9 @@
 """The torch engine: runs one model, or several together, with the searches of this folder, and scores given targets."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, reduce
-from math import exp, fsum, log
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import BOS, PAD, PieceModel
+from pellucid.data.tokenizer import BOS, PAD, PieceModel, Tokenizer
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.packed_model import ModelPacker
@@ -40,19 +40,9 @@ class TorchEngine:
 
     batch_size = 64
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        forbidden: tuple[int, ...],
-        make_word_edges: "Callable[[], WordEdges] | None" = None,
-    ):
-        """Make the engine; the first search with a prefix or with terms asks `make_word_edges` for the word edges.
-
-        Without it no token touches another.
-        """
-        self.models = models
-        self.forbidden = forbidden
-        self.make_word_edges = make_word_edges
+    def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], tokenizer: Tokenizer | None = None):
+        """Make the engine; without the `tokenizer`, which knows where words end, no token touches another."""
+        self.models, self.forbidden, self.tokenizer = models, forbidden, tokenizer
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
         self.packers = [ModelPacker(model) for model in models]
         share_processor()
@@ -63,7 +53,7 @@ class TorchEngine:
         # The folder terms/ is imported when it is first needed: most searches have neither terms nor a prefix.
         from pellucid.decode.terms.word_edges import WordEdges
 
-        return WordEdges() if self.make_word_edges is None else self.make_word_edges()
+        return WordEdges.from_tokenizer(self.tokenizer) if self.tokenizer else WordEdges()
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
@@ -99,7 +89,7 @@ class TorchEngine:
         self, requests: Sequence[SearchRequest], config: SearchConfig, observe: StepObserver | None = None
     ) -> list[list[Hypothesis]]:
         """Search for all requests in one batch; only beam and greedy search without terms call the observer."""
-        limits = [self.limit(request, config) for request in requests]
+        limits = [self.bounds.max_pieces(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
 
         def step_while_wanted(tokens: Int[Tensor, " R"], state: SearchState) -> Float[Tensor, "R V"]:
@@ -139,10 +129,6 @@ class TorchEngine:
             return []
         with torch.inference_mode():
             return mean_log_probs([score_targets(model, sources, targets) for model in self.models])
-
-    def limit(self, request: SearchRequest, config: SearchConfig) -> int:
-        """Return how many tokens the translation of a request may have at most, EOS included."""
-        return self.bounds.max_pieces(request, config)
 
     def rules(self, requests: Sequence[SearchRequest]) -> list[Rule]:
         """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
@@ -273,17 +259,8 @@ def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
     >>> round(exp(first), 9), second
     (0.4, -1.0)
     """
-    return [
-        [_log_mean_exp(log_probs) for log_probs in zip(*sentence, strict=True)]
-        for sentence in zip(*scored, strict=True)
-    ]
-
-
-def _log_mean_exp(log_probs: Sequence[float]) -> float:
-    """Return the logarithm of the mean of the exponentials."""
-    # The largest is taken out first: exp of a very small number would be rounded to 0, of which there is no logarithm.
-    largest = max(log_probs)
-    return largest + log(fsum(exp(log_prob - largest) for log_prob in log_probs) / len(log_probs))
+    rows = (torch.tensor(sentence, dtype=torch.float64) for sentence in zip(*scored, strict=True))
+    return [(log_probs.logsumexp(dim=0) - log(len(log_probs))).tolist() for log_probs in rows]
 
 
 def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:

@@ -36,7 +36,6 @@ from pellucid.store.directory import Bundle
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.terms.placement import TermAlignment
-    from pellucid.decode.terms.word_edges import WordEdges
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
@@ -86,14 +85,6 @@ class Translator:
         self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
 
     @cached_property
-    def word_edges(self) -> "WordEdges":
-        """Word edges of the target vocabulary, for searches with a prefix or with terms."""
-        # The folder terms/ is imported when it is first needed: most translations have neither terms nor a prefix.
-        from pellucid.decode.terms.word_edges import WordEdges
-
-        return WordEdges.from_tokenizer(self.tokenizer)
-
-    @cached_property
     def models(self) -> "list[Transformer]":
         """The models, with the weights of every lazy bundle read."""
         return [item.model if isinstance(item, Bundle) else item for item in self.models_or_bundles]
@@ -107,7 +98,7 @@ class Translator:
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return TorchEngine(self.models, self.bounds.forbidden, lambda: self.word_edges)
+        return TorchEngine(self.models, self.bounds.forbidden, self.tokenizer)
 
     @cached_property
     def engine(self) -> Engine:
@@ -188,7 +179,9 @@ class Translator:
         limit = partial(self.bounds.max_pieces, config=config)
         refuse_long_prefixes((request.number, request.prefix, limit(request)) for request in requests if request.prefix)
         return [
-            explain_no_room(request.prefix, request.terms, limit(request), self.word_edges) if request.terms else ""
+            explain_no_room(request.prefix, request.terms, limit(request), self.torch.word_edges)
+            if request.terms
+            else ""
             for request in requests
         ]
 
@@ -242,7 +235,7 @@ class Translator:
         from pellucid.decode.terms.placement import search_with_terms
 
         search, align = partial(self.search_requests, config=config), partial(self.align_terms, config=config)
-        return search_with_terms(segments, search, align, self.word_edges)
+        return search_with_terms(segments, search, align, self.torch.word_edges)
 
     def align_terms(
         self, segments: Sequence[Segment], targets: Sequence[list[int]], config: SearchConfig

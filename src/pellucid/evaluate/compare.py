@@ -147,8 +147,9 @@ def compare_translations(
         for name in METRICS
     }
     gained, lost = _changed_sentences(a, b, references, sources, *(score_sums("chrf", rows) for rows in counts["chrf"]))
+    side, texts = ("reference", references) if sources is None else ("source", sources)
     groups = {
-        "length": _length_groups(references, sources),
+        "length": (f"length of the {side}, in words", group_by_length(texts)),
         "rare_words": _rare_word_groups(references, training, lowercase),
     }
     return Comparison(
@@ -162,12 +163,6 @@ def compare_translations(
         gained=gained[:show],
         lost=lost[:show],
     )
-
-
-def _length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
-    """Group by the length of the sources if they are given, otherwise by that of the references; with a title."""
-    side, texts = ("reference", references) if sources is None else ("source", sources)
-    return f"length of the {side}, in words", group_by_length(texts)
 
 
 def _rare_word_groups(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pellucid.evaluate.compare import ChangedSentence, Comparison, Interval, PairedScore, ScoredBucket
+from pellucid.evaluate.compare import ChangedSentence, Comparison, Interval, ScoredBucket
 
 
 def comparison_as_text(comparison: Comparison) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _score_lines(comparison: Comparison) -> Iterator[str]:
             _format_interval(score.a),
             _format_interval(score.b),
             _format_interval(score.difference, "+"),
-            _verdict_text(score),
+            score.verdict + " (lower is better)" * score.lower_is_better,
         )
         for score in comparison.scores.values()
     ]
@@ -77,11 +77,6 @@ def _score_lines(comparison: Comparison) -> Iterator[str]:
     yield describe_method(comparison)
     for score in comparison.scores.values():
         yield f"{score.title}: {score.signature}"
-
-
-def _verdict_text(score: PairedScore) -> str:
-    """Return the verdict on a score, with a note where lower is better."""
-    return score.verdict + (" (lower is better)" if score.lower_is_better else "")
 
 
 def _format_interval(interval: Interval, sign: str = "") -> str:

@@ -143,18 +143,18 @@ def repetition_rate(texts: Sequence[str]) -> float:
     0.3333333333333333
     """
     # 0 for no texts, and not a division by zero.
-    return sum(map(_runs_in_a_loop, texts)) / max(len(texts), 1)
+    return sum(map(runs_in_a_loop, texts)) / max(len(texts), 1)
 
 
-def _runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
-    """Whether a sequence of up to `longest` words is repeated `times` times or more in a row."""
+def runs_in_a_loop(text: str) -> bool:
+    """Whether a sequence of up to four words is repeated three times or more in a row."""
     words = text.split()
-    for n in range(1, longest + 1):
+    for n in range(1, 5):
         matches = 0  # words in a row that equal the word n positions later
         for word, repeat in zip(words, words[n:], strict=False):
             matches = matches + 1 if word == repeat else 0
             # n words three times in a row give 2 n matches: the last time has no successor.
-            if matches == n * (times - 1):
+            if matches == 2 * n:
                 return True
     return False
 

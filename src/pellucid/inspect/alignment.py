@@ -13,7 +13,6 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import (
-    AlignedWord,
     Links,
     contribution_norms,
     cross_norms,
@@ -23,11 +22,11 @@ from pellucid.decode.alignment import (
     norms_by_word,
     piece_alignments,
     project_values,
-    words_without_punctuation,
 )
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.pattern_measures import batch_numbers
 from pellucid.model import ModelConfig, Transformer
+from pellucid.text.word_pieces import AlignedWord, words_without_punctuation
 
 SIDES = ("output", "input")
 """Decoder row that stands for a target piece: the one that writes it, or the next one, which reads it
@@ -135,9 +134,7 @@ def measure_readings(
     """
     _require_room(model, pairs)
     layers, heads = model.config.decoder_layers, model.config.heads
-    readings = existing_readings(model)
-    # rows of the tables of values whose head exists; the rows of missing heads are zeros
-    existing = [n for n, reading in enumerate(_every_reading(model.config)) if _reading_exists(reading, model.config)]
+    readings = every_reading(model.config)
     one_each, best, agreed = (torch.zeros(len(readings), n, dtype=torch.long) for n in (3, 3, 2))
     norms, entries = torch.zeros(layers, dtype=torch.float64), 0
     for numbers, measured in measure_cross_attention(model, pairs):
@@ -149,17 +146,12 @@ def measure_readings(
             if not pair.source_words or not pair.target_words:
                 continue
             every_value = reading_values(values, pair)
-            existing_values = every_value[existing]
-            assert len(existing_values) == len(readings)
-            forward, backward = _mark_maxima(existing_values, 2), _mark_maxima(existing_values, 1)
+            forward, backward = _mark_maxima(every_value, 2), _mark_maxima(every_value, 1)
             agreed[:, 0] += (forward & backward).sum(dim=(1, 2))
             agreed[:, 1] += forward.sum(dim=(1, 2)) + backward.sum(dim=(1, 2))
             gold = [_link_matrix(links[n] if links else (), pair) for links in (sure, possible)]
             one_each += _count_links(forward, *gold)
-            # strengths first and selection after: the sum over layers needs the full grid of layers and heads
-            best += _count_links(
-                mark_row_and_column_maxima(reading_strengths(every_value, layers, heads)[existing]), *gold
-            )
+            best += _count_links(mark_row_and_column_maxima(reading_strengths(every_value, layers, heads)), *gold)
         on_progress(len(numbers))
     sure_links = sum(map(len, sure or ()))
     means = (norms / max(entries, 1)).tolist()
@@ -168,8 +160,8 @@ def measure_readings(
             reading,
             1 - 2 * in_both / max(in_either, 1),
             None if reading.layer is None or reading.head is not None else means[reading.layer],
-            _as_link_counts(one_each_counts, sure_links),
-            _as_link_counts(best_counts, sure_links),
+            LinkCounts(*[*one_each_counts, sure_links]),
+            LinkCounts(*[*best_counts, sure_links]),
         )
         for reading, (in_both, in_either), one_each_counts, best_counts in zip(
             readings, agreed.tolist(), one_each.tolist(), best.tolist(), strict=True
@@ -177,22 +169,8 @@ def measure_readings(
     ]
 
 
-def _as_link_counts(counts: Sequence[int], sure: int) -> LinkCounts:
-    """Return one row of `_count_links`, and the number of sure links, as `LinkCounts`."""
-    drawn, right_sure, right_possible = counts
-    return LinkCounts(drawn, right_sure, right_possible, sure)
-
-
-def existing_readings(model: Transformer) -> list[Reading]:
-    """Return the readings whose head exists, in the order of `reading_values`.
-
-    Of each side the layers come first, then the sums of all layers.
-    """
-    return [reading for reading in _every_reading(model.config) if _reading_exists(reading, model.config)]
-
-
-def _every_reading(config: ModelConfig) -> list[Reading]:
-    """Return all readings of a model, in the order of `reading_values`."""
+def every_reading(config: ModelConfig) -> list[Reading]:
+    """Return all readings of a model in the order of `reading_values`: of each side the layers, then sums of layers."""
     readings = []
     for side in SIDES:
         for layer in range(config.decoder_layers):
@@ -201,11 +179,6 @@ def _every_reading(config: ModelConfig) -> list[Reading]:
             readings += [Reading(side, kind, layer, head) for kind in KINDS for head in range(config.heads)]
         readings += [Reading(side, kind) for kind in KINDS]
     return readings
-
-
-def _reading_exists(reading: Reading, config: ModelConfig) -> bool:
-    """Whether the head of a reading, if it names one, is one of the model's."""
-    return reading.head is None or reading.head < config.heads
 
 
 def measure_cross_attention(
@@ -230,8 +203,7 @@ def _measure_every_kind(
 ) -> Float[Tensor, "B C T S"]:
     """Stack the norm of the layer, the mean weight of its heads, ||alpha v W_O|| of each head and its weights."""
     value_norms = project_values(v.to(pattern.dtype), output.to(pattern.dtype)).norm(dim=-1)
-    mean = pattern.sum(dim=1, keepdim=True) / pattern.shape[1]
-    by_head = pattern * value_norms.mT.unsqueeze(2)
+    by_head, mean = pattern * value_norms.mT.unsqueeze(2), pattern.mean(dim=1, keepdim=True)
     return torch.cat([contribution_norms(pattern, v, output)[:, None], mean, by_head, pattern], dim=1)
 
 

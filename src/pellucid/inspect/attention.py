@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from pellucid.inspect.word_axes import (
 )
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
+from pellucid.trace.record import suggest_nearest
 from pellucid.trace.session import Trace
 
 STAGES = {
@@ -93,8 +93,7 @@ def require_attention(config: ModelConfig, attention: str) -> int:
     """Return the number of heads of an attention; ValueError for an unknown attention."""
     names = attention_names(config)
     if attention not in names:
-        near = get_close_matches(attention, names, n=1)
-        suggestion = f"; did you mean {near[0]}?" if near else ""
+        suggestion = suggest_nearest(attention, names)
         raise ValueError(
             f"{attention!r} is no attention of this model{suggestion} (they are {names[0]} to {names[-1]})"
         )
@@ -245,9 +244,8 @@ def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     rollout = np.eye(length)
     for number in range(int(layer) + 1):
         pattern = trace.values_of(f"{stack}.{number}.self.pattern").astype(np.float64)
-        if len(pattern):  # a layer without heads reads nothing and leaves everything unchanged
-            # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
-            rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
+        # The half is a convention: how much a layer really mixes is not measured, nor what the values hold.
+        rollout = (pattern.mean(axis=0) / 2 + np.eye(length) / 2) @ rollout
     return rollout
 
 
@@ -395,10 +393,10 @@ def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     group = axis.groups[axis.find(name)]
     if len(group.positions) == 1:
         return group.positions[0], ""
-    spelled = " ".join(group.pieces)
-    return group.positions[
-        0
-    ], f"{group.label} has {len(group.positions)} pieces, {spelled}: its first is taken, name another"
+    note = (
+        f"{group.label} has {len(group.positions)} pieces, {' '.join(group.pieces)}: its first is taken, name another"
+    )
+    return group.positions[0], note
 
 
 def query_key_plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> QueryKeyPlane:

@@ -258,7 +258,7 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
     losses = importance.pair_losses(model, pairs, [(), *((head,) for head in heads)], on_progress)
     ablation = [importance.loss_change(losses[0], silent, pairs.pieces) for silent in losses[1:]]
     gradient = importance.expected_gradient(importance.head_gradients(model, pairs, on_progress))
-    normalised = importance.normalise_by_attention(gradient, [model.config.heads] * len(attention_names(model.config)))
+    normalised = importance.normalise_by_attention(gradient, model.config.heads)
     ablation_values = [change.value for change in ablation]
     return HeadImportance(
         float(losses[0].sum()) / pairs.pieces,
@@ -287,26 +287,17 @@ def badges_object(
 ) -> dict[str, Any]:
     """Return roles and importance of every head as the page reads them, with the hash of the weights that were used."""
     facts = model_facts(bundle)
-    heads = zip(importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True)
-    return {
-        "format": roles.FORMAT,
-        "model": facts.name,
-        "sha256": facts.sha256,
-        "pairs": pairs,
-        "loss": measured.loss,
-        "rules": dict(roles.RULES),
-        "heads": [
-            {
-                "attention": head.attention,
-                "head": head.number,
-                "badges": [asdict(badge) for badge in badges[head]],
-                "silent": change.value,
-                "error": change.error if isfinite(change.error) else None,
-                "gradient": gradient,
-            }
-            for head, change, gradient in heads
-        ],
-    }
+    heads = [
+        roles.BadgedHead(
+            *head, [*badges[head]], change.value, change.error if isfinite(change.error) else None, gradient
+        )
+        for head, change, gradient in zip(
+            importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True
+        )
+    ]
+    return asdict(
+        roles.HeadBadges(roles.FORMAT, facts.sha256, pairs, measured.loss, dict(roles.RULES), heads, facts.name)
+    )
 
 
 def loss_curves(

@@ -116,22 +116,24 @@ def silence_watcher(heads: Iterable[Head]) -> Edit:
     numbers_of: dict[str, list[int]] = {}
     for head in sorted(heads):
         numbers_of.setdefault(head.attention, []).append(head.number)
-    return Edit({f"{name}.head_output": _silence_numbers(numbers) for name, numbers in numbers_of.items()})
-
-
-def _silence_numbers(numbers: Sequence[int]) -> Callable[[Tensor], Tensor]:
-    """Return the edit that fills the outputs of these heads with zeros."""
-    return lambda z: z.index_fill(1, torch.tensor(numbers, device=z.device), 0.0)
+    return Edit(
+        {
+            f"{name}.head_output": lambda z, numbers=numbers: z.index_fill(
+                1, torch.tensor(numbers, device=z.device), 0.0
+            )
+            for name, numbers in numbers_of.items()
+        }
+    )
 
 
 def gate_heads(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
     """Return the watcher that multiplies the output of each head by its factor, sentence by sentence."""
-    return Edit({f"{name}.head_output": _scale_heads(factors) for name, factors in xi.items()})
-
-
-def _scale_heads(factors: Float[Tensor, "B H"]) -> Callable[[Tensor], Tensor]:
-    """Return the edit that multiplies each head of each sentence by its factor."""
-    return lambda z: z * factors[:, :, None, None]
+    return Edit(
+        {
+            f"{name}.head_output": lambda z, factors=factors: z * factors[:, :, None, None]
+            for name, factors in xi.items()
+        }
+    )
 
 
 def loss_change(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> LossChange:
@@ -190,13 +192,11 @@ def expected_gradient(gradients: Float[ndarray, "N M"]) -> Float[ndarray, " M"]:
     return np.abs(gradients).mean(axis=0)
 
 
-def normalise_by_attention(importance: Float[ndarray, " M"], heads: Sequence[int]) -> Float[ndarray, " M"]:
-    """Divide each attention's heads by their length (Michel et al. 2019, 4.1, after Molchanov et al. 2017).
-
-    `heads` is the number of heads of each attention.
-    """
-    rows = np.split(importance, np.cumsum(heads)[:-1])
-    return np.concatenate([row / (float(np.linalg.norm(row)) or 1.0) for row in rows])
+def normalise_by_attention(importance: Float[ndarray, " M"], heads: int) -> Float[ndarray, " M"]:
+    """Divide the `heads` of each attention by their length (Michel et al. 2019, 4.1, after Molchanov et al. 2017)."""
+    rows = importance.reshape(-1, heads)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0.0, lengths, 1.0)).ravel()
 
 
 def spearman_correlation(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:

@@ -79,7 +79,8 @@ def logit_lens(trace: Trace, count: int = 3) -> Lens:
     origin = trace.require_origin()
     model, piece_texts = origin.bundle.model, origin.translator.tokenizer.target_pieces
     tensors = residual_tensors(model.config)
-    log_probs = [_early_log_probs(model, trace.values_of(tensor)) for tensor in tensors.values()]
+    logits = (early_logits(model, trace.values_of(tensor)) for tensor in tensors.values())
+    log_probs = [log_probabilities(layer_logits.double()) for layer_logits in logits]
     pieces = piece_texts(range(model.config.target_vocabulary))
     rows = [_lens_row(layer, log_probs[-1], trace.target.ids, pieces, count) for layer in log_probs]
     return Lens(list(tensors), trace.inputs.pieces, piece_texts(trace.target.ids), rows)
@@ -91,11 +92,6 @@ def early_logits(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.
     with inference_only(model):
         # np.array copies: the arrays of a trace may be read-only, which torch warns about
         return model.logits(model.decoder_norm(torch.from_numpy(np.array(stream)).to(device)[None]))[0].cpu()
-
-
-def _early_log_probs(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
-    """Return log-probabilities at each step, in float64."""
-    return log_probabilities(early_logits(model, stream).double())
 
 
 def _lens_row(

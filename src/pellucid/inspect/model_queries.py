@@ -88,41 +88,20 @@ class _NoArguments:
     """Nothing beside the trace."""
 
 
-def _answer_word_map(trace: Trace, arguments: _TableArguments) -> dict[str, Any]:
-    """Return the map of one table."""
-    return word_map(trace.require_origin().bundle, arguments.side)
-
-
 def _answer_neighbours(trace: Trace, arguments: _NeighboursArguments) -> dict[str, Any]:
     """Return the nearest pieces to one piece."""
-    table, piece = distinct_table(trace.require_origin().bundle, arguments.side), arguments.piece
+    table, piece = _table_of(trace, arguments), arguments.piece
     if not 0 <= piece < len(table.pieces):
         raise ValueError(f"piece is {piece}, expected a whole number from 0 to {len(table.pieces) - 1:,}")
     return {"near": neighbours_by_id(table, [piece])[str(piece)]}
 
 
-def _answer_similar(trace: Trace, arguments: _SimilarArguments) -> dict[str, Any]:
-    """Return the cosines of some words."""
-    return cosine_table(distinct_table(trace.require_origin().bundle, arguments.side), arguments.words)
+def _table_of(trace: Trace, arguments: _TableArguments) -> Embeddings:
+    """Return the table that is asked about."""
+    return distinct_table(trace.require_origin().bundle, arguments.side)
 
 
-def _answer_analogy(trace: Trace, arguments: _AnalogyArguments) -> dict[str, Any]:
-    """Return the answers to an analogy."""
-    table = distinct_table(trace.require_origin().bundle, arguments.side)
-    return _analogy_answer(table, arguments.question, arguments.expected)
-
-
-def _answer_masking(trace: Trace, arguments: _NoArguments) -> dict[str, Any]:
-    """Return the comparison of a cached, a masked and an unmasked run."""
-    return compare_masking(trace)
-
-
-def _answer_identity(trace: Trace, arguments: _SentenceArguments) -> dict[str, Any]:
-    """Return the diagonals of the cross-attention on another sentence."""
-    return cross_attention_diagonals(trace.again(arguments.sentence, target=arguments.target))
-
-
-def _answer_badges(trace: Trace, arguments: _NoArguments) -> dict[str, Any]:
+def _answer_badges(trace: Trace) -> dict[str, Any]:
     """Return the roles and the importance of the heads, or say why there are none."""
     try:
         return {"study": read_badges(trace.require_origin().bundle), "says": None}
@@ -132,13 +111,16 @@ def _answer_badges(trace: Trace, arguments: _NoArguments) -> dict[str, Any]:
 
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
-    "words": (_TableArguments, _answer_word_map),
+    "words": (_TableArguments, lambda trace, a: word_map(trace.require_origin().bundle, a.side)),
     "neighbours": (_NeighboursArguments, _answer_neighbours),
-    "similar": (_SimilarArguments, _answer_similar),
-    "analogy": (_AnalogyArguments, _answer_analogy),
-    "masking": (_NoArguments, _answer_masking),
-    "identity": (_SentenceArguments, _answer_identity),
-    "heads": (_NoArguments, _answer_badges),
+    "similar": (_SimilarArguments, lambda trace, a: cosine_table(_table_of(trace, a), a.words)),
+    "analogy": (_AnalogyArguments, lambda trace, a: _analogy_answer(_table_of(trace, a), a.question, a.expected)),
+    "masking": (_NoArguments, lambda trace, a: compare_masking(trace)),
+    "identity": (
+        _SentenceArguments,
+        lambda trace, a: cross_attention_diagonals(trace.again(a.sentence, target=a.target)),
+    ),
+    "heads": (_NoArguments, lambda trace, a: _answer_badges(trace)),
 }
 
 
@@ -150,7 +132,7 @@ def answers_for_file(trace: Trace) -> dict[str, Any]:
     queries: dict[str, Callable[[], Any]] = {
         "words": lambda: _words_in_file(trace),
         "masking": lambda: compare_masking(trace),
-        "heads": lambda: _answer_badges(trace, _NoArguments()),
+        "heads": lambda: _answer_badges(trace),
     }
     answers = {}
     for name, query in queries.items():
@@ -170,7 +152,7 @@ def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
             continue  # left to a server: a third map would make the file larger by as much again
         sentence = (
             # one shared table serves both sides
-            [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else _sentence_ids(trace, side)
+            [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else getattr(trace, side).ids
         )
         table = distinct_table(bundle, side)
         near = neighbours_by_id(table, sentence)
@@ -181,15 +163,9 @@ def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
     return maps
 
 
-def _sentence_ids(trace: Trace, side: str) -> list[int]:
-    """Return the pieces of the sentence on one side."""
-    return trace.source.ids if side == "source" else trace.target.ids
-
-
 def _sentence_words(trace: Trace, side: str) -> list[str]:
     """Return the words of the sentence on one side, without the punctuation around them."""
-    text = trace.source.text if side == "source" else trace.target.text
-    words = [word.strip(".,;:!?¡¿\"'()[]") for word in text.split()]
+    words = [word.strip(".,;:!?¡¿\"'()[]") for word in getattr(trace, side).text.split()]
     return [word for word in words if word]
 
 
@@ -248,12 +224,11 @@ def choose_ids(count: int, most: int, with_ids: Iterable[int]) -> np.ndarray:
     return np.array(sorted([*required, *first_ids]), dtype=np.int64)
 
 
-def neighbours_by_id(
-    table: Embeddings, ids: Sequence[int], count: int = NEIGHBOURS_SHOWN
-) -> dict[str, list[dict[str, Any]]]:
+def neighbours_by_id(table: Embeddings, ids: Sequence[int]) -> dict[str, list[dict[str, Any]]]:
     """Return the nearest pieces to each of these, itself left out, by its id."""
     return {
-        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], count, without=[i])) for i in dict.fromkeys(ids)
+        str(i): _neighbours_as_json(table.neighbours(table.vectors[i], NEIGHBOURS_SHOWN, without=[i]))
+        for i in dict.fromkeys(ids)
     }
 
 

@@ -44,7 +44,9 @@ def cutter_of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
     """Return a cutter that works like one side of a model's tokenizer; ValueError for another side than `SIDES`."""
     if side not in SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
-    encode, piece_texts, decode = (getattr(tokenizer, f"{verb}") for verb in _tokenizer_methods(side))
+    encode, piece_texts, decode = (
+        getattr(tokenizer, name) for name in (f"encode_{side}", f"{side}_pieces", f"decode_{side}")
+    )
     processor = getattr(tokenizer, side)
     normalise = _make_normaliser(getattr(processor, "model", processor), tokenizer.lowercase)
 
@@ -54,11 +56,6 @@ def cutter_of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
         return CutText(**vars(side_facts), back=decode(ids))
 
     return cut
-
-
-def _tokenizer_methods(side: str) -> tuple[str, str, str]:
-    """Return the names of the methods of one side: to encode, to name pieces, to decode."""
-    return f"encode_{side}", f"{side}_pieces", f"decode_{side}"
 
 
 def _make_normaliser(processor: Any, lowercase: bool) -> Callable[[str], str]:

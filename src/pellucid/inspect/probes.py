@@ -289,19 +289,14 @@ def _explain_missing_word(word: str, text: str) -> str | None:
     return None
 
 
-def _attentions_of_probe(probe: Probe, config: ModelConfig) -> list[str]:
-    """Return every attention of a probe's place."""
-    stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
-    return [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
-
-
 def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
     """Run a probe on the heads of a model.
 
     Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a word that has no piece
     of its own.
     """
-    names = _attentions_of_probe(probe, config)
+    stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
+    names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
     try:
         # only these tensors: a trace of a large model is much larger whole
         trace = make_trace(

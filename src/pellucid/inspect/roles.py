@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from pellucid.inspect.importance import list_heads
 from pellucid.store.directory import WEIGHTS, Bundle
+from pellucid.trace.untrusted import read_strictly
 
 POSITIONAL = 0.90
 """Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1)."""
@@ -165,6 +165,31 @@ LARGEST_FILE = 2**23
 FORMAT = 1
 
 
+@dataclass(frozen=True)
+class BadgedHead:
+    """One head: its badges, the cost of its silence with the standard error, and the gradient of the loss in it."""
+
+    attention: str
+    head: int
+    badges: list[Badge]
+    silent: float
+    error: float | None
+    gradient: float
+
+
+@dataclass(frozen=True)
+class HeadBadges:
+    """Roles and importance of every head of a model as a file has them, with the SHA-256 of the weights."""
+
+    format: int
+    sha256: str
+    pairs: int
+    loss: float
+    rules: dict[str, str]
+    heads: list[BadgedHead]
+    model: str = ""
+
+
 def badges_path(bundle: Bundle) -> Path:
     """Return where the page looks for the badges: runs/demo/best.heads.json for runs/demo/best."""
     return bundle.directory.with_name(f"{bundle.directory.name}.heads.json")
@@ -200,49 +225,10 @@ def badges_problem(content: object, bundle: Bundle) -> str | None:
     # heads of other weights have other roles, even in a model of equal shape
     if not weights_hash or content.get("sha256") != weights_hash:
         return "was made with other weights than this model has"
-    checks = {
-        # not isinstance: bool is a subclass of int
-        "pairs": type(content.get("pairs")) is int,
-        "loss": _is_finite_number(content.get("loss")),
-        "rules": _is_table_of_texts(content.get("rules")),
-        "heads": isinstance(content.get("heads"), list),
-    }
-    damaged = [name for name, passed in checks.items() if not passed]
-    if damaged:
-        return f"is damaged: {damaged[0]} is not what it should be"
-    heads = content["heads"]
-    if not all(isinstance(head, Mapping) and _is_sound_head(head) for head in heads):
-        return "is damaged: one of its heads is not what it should be"
-    if sorted((head["attention"], head["head"]) for head in heads) != sorted(list_heads(bundle.model.config)):
+    try:
+        badges = read_strictly(HeadBadges, content, "badges")
+    except ValueError as error:
+        return f"is damaged: {error}"
+    if sorted((head.attention, head.head) for head in badges.heads) != sorted(list_heads(bundle.model.config)):
         return "names other heads than this model has"
     return None
-
-
-def _is_sound_head(head: Mapping[Any, Any]) -> bool:
-    """Whether one head has a name, the cost of its silence, its error and its roles."""
-    badges = head.get("badges")
-    return (
-        isinstance(head.get("attention"), str)
-        and type(head.get("head")) is int
-        and all(_is_finite_number(head.get(name)) for name in ("silent", "gradient"))
-        and (head.get("error") is None or _is_finite_number(head["error"]))
-        and isinstance(badges, list)
-        and all(isinstance(badge, Mapping) and _is_sound_badge(badge) for badge in badges)
-    )
-
-
-def _is_sound_badge(badge: Mapping[Any, Any]) -> bool:
-    """Whether one badge has a mark, a sentence and its two shares."""
-    has_texts = all(isinstance(badge.get(name), str) for name in ("mark", "says"))
-    return has_texts and all(_is_finite_number(badge.get(name)) for name in ("share", "beside"))
-
-
-def _is_finite_number(value: object) -> bool:
-    """Whether a value is a finite number."""
-    # json.loads reads NaN and Infinity, and true would pass as the number 1
-    return isinstance(value, int | float) and type(value) is not bool and isfinite(value)
-
-
-def _is_table_of_texts(value: object) -> bool:
-    """Whether a value is a table of texts."""
-    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)

@@ -3,16 +3,17 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from pellucid.decode.alignment import is_punctuation, piece_bytes, strip_eos, words_without_punctuation
+from pellucid.decode.alignment import strip_eos
 from pellucid.inspect.pattern_measures import merge_to_words
+from pellucid.text.word_pieces import is_punctuation, piece_bytes, words_without_punctuation
 from pellucid.trace.facts import TraceSide
+from pellucid.trace.record import suggest_nearest
 from pellucid.trace.session import Trace
 
 SIDES = ("output", "input")
@@ -67,9 +68,7 @@ def find_label(labels: Sequence[str], name: str) -> int:
                 raise ValueError(
                     f"{word!r} stands here {len(numbers)} times: say which one, {word}:1 to {word}:{len(numbers)}"
                 )
-    near = get_close_matches(name, labels, n=1)
-    suggestion = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{name!r} is not here{suggestion} (here are {', '.join(labels)})")
+    raise ValueError(f"{name!r} is not here{suggest_nearest(name, labels)} (here are {', '.join(labels)})")
 
 
 def label_and_occurrence(name: str) -> list[tuple[str, int | None]]:

@@ -111,16 +111,16 @@ _CHOICES = {
     "tie": get_args(Tie),
 }
 
-_REMOVED = {"fewer_heads": ""}
+REMOVED_SETTINGS = {"fewer_heads": ""}
 """Settings that older versions wrote, with the value that is still read: the one that means that it was not in use."""
 
 
 def drop_removed_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a table of a model's settings without those that were removed; ValueError for one that was in use."""
-    for name in _REMOVED.keys() & table.keys():
-        if table[name] != _REMOVED[name]:
+    for name, unused in REMOVED_SETTINGS.items():
+        if table.get(name, unused) != unused:
             raise ValueError(
                 f"{where}: {name} is {table[name]!r:.60}, but models with fewer heads in some attentions were removed; "
                 "pellucid 0.1 is the last version that has them: use it, or a model with all its heads"
             )
-    return {name: value for name, value in table.items() if name not in _REMOVED}
+    return {name: value for name, value in table.items() if name not in REMOVED_SETTINGS}

@@ -48,7 +48,8 @@ class Transformer(nn.Module):
         self.output_embedding = (
             self.target_embedding if c.tie != "none" else make_embedding(c.target_vocabulary, c.d_model)
         )
-        self.output_bias = _make_bias(c.target_vocabulary) if c.output_bias else None
+        # empty, not zeros: while a file is checked, parameters are made without storage (store/weights.py).
+        self.output_bias = nn.Parameter(nn.init.zeros_(torch.empty(c.target_vocabulary))) if c.output_bias else None
         self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.dropout = Dropout(c.dropout)
@@ -157,8 +158,3 @@ def make_embedding(vocabulary: int, d_model: int) -> nn.Embedding:
     table = nn.Embedding(vocabulary, d_model)
     nn.init.normal_(table.weight, std=d_model**-0.5)
     return table
-
-
-def _make_bias(vocabulary: int) -> nn.Parameter:
-    """Return a trainable number for each token, zero at the start."""
-    return nn.Parameter(nn.init.zeros_(torch.empty(vocabulary)))

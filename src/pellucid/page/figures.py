@@ -51,7 +51,7 @@ def table_html(
     body = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th>'
         + "".join(_cell_html(value, largest, digits) for value in row)
-        + (f'<td class="sum">{_sum_of_row(row):.{digits}f}</td>' if sums else "")
+        + (f'<td class="sum">{math.fsum(x for x in row if x and math.isfinite(x)):.{digits}f}</td>' if sums else "")
         + "</tr>"
         for name, row in zip(rows, values, strict=True)
     )
@@ -80,11 +80,6 @@ def table_html(
 </body>
 </html>
 """
-
-
-def _sum_of_row(row: Sequence[float | None]) -> float:
-    """Return the sum of the finite numbers of a row."""
-    return math.fsum(value for value in row if value is not None and math.isfinite(value))
 
 
 def _cell_html(value: float | None, largest: float, digits: int) -> str:

@@ -21,7 +21,7 @@ How words are linked:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -128,12 +128,8 @@ def write_split(directory: Path, split: _PhraseSplit) -> dict[str, Path]:
             "align": (" ".join(f"{i}-{j}" for i, j in phrase.links) for phrase in phrases),
         }
         for suffix, lines in columns.items():
-            paths[f"{name}.{suffix}"] = _write_lines(directory / f"{name}.{suffix}", lines)
+            path = paths[f"{name}.{suffix}"] = directory / f"{name}.{suffix}"
+            with atomic_file(path) as write:
+                for line in lines:
+                    write(f"{line}\n".encode())
     return paths
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> Path:
-    with atomic_file(path) as write:
-        for line in lines:
-            write(f"{line}\n".encode())
-    return path

@@ -346,19 +346,11 @@ def find_verbs(infinitives: str) -> list[Verb]:
     return [verb for infinitive in infinitives.split() for verb in actions if verb.infinitive == infinitive]
 
 
-def _parse_nouns(group: str, table: str) -> tuple[Noun, ...]:
-    return tuple(_parse_noun(group, *entry.split()) for entry in table.split(", "))
-
-
 def _parse_noun(group: str, english: str, spanish: str, gender: str) -> Noun:
     singular, _, suffix = english.partition("/")
     plural = None if suffix in ("-", "=") else suffix or _english_plural(singular)
     forms = (spanish, spanish) if gender == "mp" else (spanish, _spanish_plural(spanish))
     return Noun(group, (singular, plural), forms, gender[0] == "f", gender == "fa", gender == "mp", suffix != "-")
-
-
-def _parse_adjectives(group: str, copula: str, table: str) -> tuple[Adjective, ...]:
-    return tuple(_parse_adjective(group, copula, *entry.split()) for entry in table.split(", "))
 
 
 def _parse_adjective(group: str, copula: str, english: str, spanish: str) -> Adjective:
@@ -384,8 +376,13 @@ def _parse_verb(line: str, state: bool) -> Verb:
     return Verb(base, third, past, ing, next(iter(particle), None), infinitive, tenses, gerund, nouns)
 
 
-nouns_of = {group: _parse_nouns(group, table) for group, table in _NOUNS.items()}
-adjectives_of = {group: _parse_adjectives(group, *entry) for group, entry in ADJECTIVES.items()}
+nouns_of = {
+    group: tuple(_parse_noun(group, *entry.split()) for entry in table.split(", ")) for group, table in _NOUNS.items()
+}
+adjectives_of = {
+    group: tuple(_parse_adjective(group, copula, *entry.split()) for entry in table.split(", "))
+    for group, (copula, table) in ADJECTIVES.items()
+}
 fitting = {group: tuple(a for name in names.split() for a in adjectives_of[name]) for group, names in _FITTING.items()}
 of_the_living = {a.english for group in ("people", "kin") for a in fitting[group]}
 actions, moves, journeys, comings, giving = (_parse_verbs(t) for t in (_ACTIONS, _MOVES, _JOURNEYS, _COMINGS, _GIVING))

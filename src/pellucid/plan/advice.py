@@ -171,10 +171,10 @@ def _advise_batches(plan: RunPlan) -> Iterator[str]:
 
 
 def _advise_averaging(plan: RunPlan) -> Iterator[str]:
-    """Advise on fewer saved checkpoints than are to be averaged."""
+    """Advise on fewer saved checkpoints than are to be kept, of which the last are averaged."""
     if plan.saved is not None and plan.saved < plan.run.train.keep:
         yield (
-            f"train.keep = {plan.run.train.keep} checkpoints are to be averaged and {plan.saved} are saved; "
+            f"train.keep = {plan.run.train.keep} checkpoints are to be kept and {plan.saved} are saved; "
             "set train.save_every lower"
         )
 

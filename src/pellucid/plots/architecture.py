@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pellucid.plots.figure import BLACK, empty_figure, escape_dollars, write_figure
 
@@ -22,30 +22,6 @@ LEFT, BETWEEN = 1.1, 2.2
 """Space left of the encoder, and between the two columns, in inches."""
 
 
-class _BoxLike(Protocol):
-    """A rectangle with two lines of text."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def detail(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def parameters(self) -> int: ...
-
-
-class _LayersLike(Protocol):
-    """A repeated layer: groups of rectangles, each group with a residual connection around it."""
-
-    @property
-    def times(self) -> int: ...
-    @property
-    def parts(self) -> Sequence[Sequence[_BoxLike]]: ...
-    @property
-    def norm_first(self) -> bool: ...
-
-
 def draw_architecture(
     encoder: Sequence[Any],
     decoder: Sequence[Any],
@@ -53,12 +29,8 @@ def draw_architecture(
     *,
     title: str = "",
     notes: Sequence[str] = (),
-    across: str = "memory: keys and values",
 ) -> None:
-    """Draw the two stacks, made of `_BoxLike` and `_LayersLike`; the title stands above, notes below.
-
-    `across` is written on the line from the encoder to the decoder.
-    """
+    """Draw the two stacks, the title above and notes below; `inspect/anatomy.py` has the boxes and layers."""
     below, tall = 0.5 + 0.2 * len(notes), max(_column_height(encoder), _column_height(decoder)) + 1.1
     wide = LEFT + 2 * WIDE + BETWEEN + 0.5
     figure = empty_figure(wide, tall + below)
@@ -71,7 +43,7 @@ def draw_architecture(
     end, crosses = _draw_column(axes, decoder, right, "target pieces so far")
     _draw_arrow(axes, right + WIDE / 2, end, end + GAP)
     axes.text(right + WIDE / 2, end + GAP + 0.04, "next piece", ha="center", va="bottom", fontsize=9)
-    _draw_memory(axes, LEFT + WIDE / 2, top, right, crosses, across)
+    _draw_memory(axes, LEFT + WIDE / 2, top, right, crosses)
     axes.text(wide / 2, tall - 0.15, escape_dollars(title), fontsize=11, ha="center", va="top")
     for number, note in enumerate(notes):
         axes.text(LEFT - 0.6, -0.42 - 0.2 * number, escape_dollars(note), fontsize=7.5, va="top")
@@ -99,7 +71,7 @@ def _draw_column(axes: Any, parts: Sequence[Any], left: float, reads: str) -> tu
     return up, crosses
 
 
-def _draw_layers(axes: Any, layers: _LayersLike, left: float, up: float, crosses: list[float]) -> float:
+def _draw_layers(axes: Any, layers: Any, left: float, up: float, crosses: list[float]) -> float:
     """Draw the boxes of a layer, with residual connections and a frame; return the height above it."""
     from matplotlib.patches import FancyBboxPatch
 
@@ -139,7 +111,7 @@ def _draw_layers(axes: Any, layers: _LayersLike, left: float, up: float, crosses
 CIRCLE = {"boxstyle": "circle,pad=0.1", "facecolor": "white", "edgecolor": BLACK, "linewidth": 0.8}
 
 
-def _draw_box(axes: Any, box: _BoxLike, left: float, up: float) -> float:
+def _draw_box(axes: Any, box: Any, left: float, up: float) -> float:
     """Draw one rectangle with the arrow into it; return the height of its top."""
     from matplotlib.patches import FancyBboxPatch
 
@@ -170,13 +142,13 @@ def _draw_residual(axes: Any, left: float, start: float, end: float, into: float
     )
 
 
-def _draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float], name: str) -> None:
+def _draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float]) -> None:
     """Draw the lines from the encoder's output into every cross-attention."""
     if not heights:  # an architecture without cross-attention
         return
     across, over = right - 1.1, top + 0.3
     axes.plot([middle, middle, across], [top, over, over], color=BLACK, linewidth=1.2)
-    axes.text((middle + across) / 2, over + 0.06, name, ha="center", va="bottom", fontsize=8)
+    axes.text((middle + across) / 2, over + 0.06, "memory: keys and values", ha="center", va="bottom", fontsize=8)
     # The column of the decoder may begin below or end above the encoder's top.
     axes.plot([across, across], [min(over, *heights), max(over, *heights)], color=BLACK, linewidth=1.2)
     for up in heights:

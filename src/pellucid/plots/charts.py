@@ -235,9 +235,8 @@ def draw_positions(
     *,
     wavelengths: np.ndarray | None = None,
     curves: tuple[np.ndarray, np.ndarray] | None = None,
-    position: int = 3,
 ) -> None:
-    """Draw a table (positions by dimensions) and its similarities; `curves` are the right and the wrong vector."""
+    """Draw a table (positions by dimensions) and its similarities; `curves` are position 3, right and wrong."""
     figure = empty_figure(12.0, 9.0)
     [[table, similarities], [wavelength_axes, curve_axes]] = figure.subplots(2, 2)
     draw_matrix(table, values, signed=True)
@@ -261,9 +260,7 @@ def draw_positions(
             # Sines only: the cosines of the same dimensions would double every line.
             sines = vector[0::2]
             curve_axes.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
-        _label_axes(
-            curve_axes, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value"
-        )
+        _label_axes(curve_axes, "sines of position 3: the paper, and a doubled exponent", "dimension i", "value")
         curve_axes.legend(frameon=False)
         tidy_axes(curve_axes)
     write_figure(figure, path)
@@ -338,14 +335,10 @@ def draw_head_study(
     Importance has a row for each attention and a column for each head. Similarity has the heads in the order of these
     rows; None is drawn as nothing. Curves are drawn against heads kept, all of them first.
     """
-    widest = max(map(len, importance))
-    cost = np.array([[*row, *[np.nan] * (widest - len(row))] for row in importance])  # some attentions may have fewer
+    cost = np.array(importance)
     figure = empty_figure(15.0, max(4.5, 0.3 * len(attentions) + 1.5))
     cost_axes, similarity_axes, curve_axes = figure.subplots(1, 3)
     image = draw_matrix(cost_axes, cost, signed=True)
-    if any(len(row) < widest for row in importance):
-        # Heads that do not exist are NaN, and NaN would be magenta, as a mistake.
-        image.set_cmap(image.cmap.with_extremes(bad="none"))
     name_axes(cost_axes, attentions, [str(n) for n in range(cost.shape[1])], "", "head")
     cost_axes.set_title("loss added by its silence, and roles")
     reach = image.get_clim()[1]

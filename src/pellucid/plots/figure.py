@@ -70,7 +70,6 @@ def draw_heat_map(
     row_name: str = "",
     column_name: str = "",
     signed: bool = False,
-    low: float | None = None,
     high: float | None = None,
     cells: Sequence[Sequence[str]] | None = None,
     absent: bool = False,
@@ -85,7 +84,7 @@ def draw_heat_map(
     size = [min(max(cell[0] * columns_across + 2.0, 4.0), 24.0), min(max(cell[1] * rows_down + 1.4, 3.0), 24.0)]
     figure = empty_figure(size[0], size[1])
     [[axes]] = figure.subplots(1, 1, squeeze=False)
-    draw_matrix(axes, values, signed=signed, low=low, high=high)
+    draw_matrix(axes, values, signed=signed, high=high)
     if absent:
         # NaN becomes transparent, so that the hatched ground shows through.
         axes.images[0].set_cmap(axes.images[0].cmap.with_extremes(bad="none"))
@@ -94,7 +93,8 @@ def draw_heat_map(
     axes.set_title(escape_dollars(title))
     for row, words in enumerate(cells or ()):
         for column, word in enumerate(words):
-            shade = _scale_position(values[row, column], axes.images[0].get_clim())
+            low, above = axes.images[0].get_clim()
+            shade = np.clip((values[row, column] - low) / (above - low), 0.0, 1.0)  # its place on the scale
             # The signed scale is dark at both ends, the other one at the lower end.
             dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
             axes.text(
@@ -144,8 +144,3 @@ def name_axes(
         axes.set_yticks(range(len(rows)), [escape_dollars(row) for row in rows], fontsize=8)
     if columns is not None:
         axes.set_xticks(range(len(columns)), [escape_dollars(column) for column in columns], fontsize=8, rotation=90)
-
-
-def _scale_position(value: float, limits: tuple[float, float]) -> float:
-    """Return where a value stands on the scale, from 0 to 1."""
-    return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

@@ -1,6 +1,6 @@
-"""The FastAPI application of one model: its routes and the middleware that every request passes."""
+"""The FastAPI application of a server: its routes and the middleware that every request passes."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from pellucid.api import Model
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
+from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.gate import (
     LOOPBACK,
     AddHeaders,
@@ -34,13 +35,18 @@ def create_app(
     limits: Limits | None = None,
     *,
     languages: Languages | None = None,
+    others: Sequence[Direction] = (),
+    reload: Callable[[], Model] | None = None,
     hosts: Collection[str] | None = LOOPBACK,
     origins: Collection[str] = (),
     terms: Terms | None = None,
     keys: ApiKeys | None = None,
     training_text: TrainingText | None = None,
 ) -> FastAPI:
-    """Make the server of one model.
+    """Make the server of a model, and of `others` for other languages, which are loaded when they are needed.
+
+    The page looks into `model`. With `reload`, a function that loads it again, it is loaded anew once its directory was
+    replaced.
 
     `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
     all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
@@ -48,10 +54,16 @@ def create_app(
     and its settings. The page offers sentences of `training_text` and marks words that are rare in it; anyone who
     reaches the server can then read these sentences.
     """
-    service = Service(
-        model,
-        limits or Limits(),
+    limits = limits or Limits()
+    first = Direction(
         languages or Languages.from_manifest(model.manifest),
+        model.bundle.tokenizer,
+        reload or (lambda: model),
+        model.directory if reload else None,
+    )
+    service = Service(
+        Directions([first, *others], model, limits.models),
+        limits,
         terms,
         keys or ApiKeys(),
         training_text or TrainingText(),

@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.word_edges import measure_known_words
 from pellucid.serve.bodies import (
     ENCODED,
     JSON,
@@ -26,6 +25,7 @@ from pellucid.serve.bodies import (
     read_table,
     validate_table,
 )
+from pellucid.serve.directions import Direction, measure_known_words
 from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
@@ -55,7 +55,7 @@ class TranslateRequest(BaseModel):
 
 
 class Detected(BaseModel):
-    """The language that this model reads, whatever the text is, and how much of the text the model knows."""
+    """A language that a model of this server reads, and how much of the text that model knows."""
 
     language: str
     confidence: float = Field(ge=0, le=100, description="percent of the words that the model's vocabulary knows")
@@ -92,11 +92,15 @@ class Language(BaseModel):
 def libretranslate_routes(service: Service) -> APIRouter:
     """Make the routes POST /translate and /detect, GET /languages and /frontend/settings."""
     router = APIRouter(tags=["LibreTranslate"])
-    limits, languages = service.limits, service.languages
+    limits, directions = service.limits, service.directions
 
-    def detect_language(texts: Sequence[str]) -> Detected:
-        known = measure_known_words(service.model.bundle.tokenizer, texts)
-        return Detected(language=languages.source, confidence=known)
+    def measure_detected(direction: Direction, text: str) -> Detected:
+        return Detected(
+            language=direction.languages.source, confidence=measure_known_words(direction.tokenizer, [text])
+        )
+
+    def detect_languages(texts: Sequence[str]) -> list[Detected]:
+        return [Detected(language=code, confidence=known) for code, known in directions.detect(texts)]
 
     @router.post(
         "/translate",
@@ -108,22 +112,24 @@ def libretranslate_routes(service: Service) -> APIRouter:
     async def translate(request: Request) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
         form = await _read_limited_form(request, TranslateRequest, service)
-        if problem := languages.problem(form.source, form.target):
-            raise Refusal(422, problem)
         if form.alternatives > limits.alternatives:
             raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
         texts, ranks = _as_list(form.q), 1 + form.alternatives
+        direction = await run_in_threadpool(directions.find, form.source, form.target, texts)
+        if direction is None:
+            raise Refusal(422, directions.problem(form.source, form.target))
         pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
         segments = tuple(part.text for page in pages for part in page if isinstance(part, HtmlText))
         # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
         search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
         # In a thread: the terms of a request are added to those of the server, which may be many.
-        job = TranslationJob(segments, search, await run_in_threadpool(service.terms_with, form.terms))
+        terms = await run_in_threadpool(service.terms_with, form.terms)
+        job = TranslationJob(segments, direction, search, terms)
         translations = iter(await service.answer(request, service.translation_worker, job))
         results = [_assemble_text(page, translations, ranks) for page in pages]
         detected = None
         if form.source == "auto":
-            detected = await run_in_threadpool(lambda: [detect_language([text]) for text in texts])
+            detected = await run_in_threadpool(lambda: [measure_detected(direction, text) for text in texts])
         answer = Translated(
             translatedText=[result.texts[0] for result in results],
             alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
@@ -143,21 +149,21 @@ def libretranslate_routes(service: Service) -> APIRouter:
         **service.keys.in_body(),
     )
     async def detect(request: Request) -> list[Detected]:
-        """Return the language this model reads, with the percentage of words that the model knows as confidence."""
+        """Return the languages that are read here, with the percentage of words that the model knows as confidence."""
         form = await _read_limited_form(request, DetectRequest, service)
-        return [await run_in_threadpool(detect_language, _as_list(form.q))]
+        return await run_in_threadpool(detect_languages, _as_list(form.q))
 
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
-        """List the languages of this model, which has one direction."""
+        """List the languages, each with those into which it is translated here."""
         return [
-            Language(code=languages.source, name=language_name(languages.source), targets=[languages.target]),
-            Language(code=languages.target, name=language_name(languages.target), targets=[]),
+            Language(code=code, name=language_name(code), targets=into) for code, into in directions.targets.items()
         ]
 
     @router.get("/frontend/settings", responses=documented_responses())
     def settings() -> dict[str, Any]:
         """Return the settings that LibreTranslate's own page asks for first."""
+        languages = directions.first.languages
         codes = {"source": languages.source, "target": languages.target}
         return {
             "apiKeys": bool(service.keys),
@@ -265,7 +271,7 @@ def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
 def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[str, Any]:
     """Return the JSON schema of `form` with the limits and the languages of this server."""
     # The routes read the body themselves, for its three types, so FastAPI knows no schema of it.
-    limits, languages = service.limits, service.languages
+    limits, directions = service.limits, service.directions
     schema = form.model_json_schema()
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
@@ -277,9 +283,9 @@ def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict
         table["maxProperties"] = limits.request_terms
         for side in ("propertyNames", "additionalProperties"):
             table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
-        if languages.are_named:
-            fields["source"]["enum"] = [languages.source, "auto"]
-            fields["target"]["enum"] = [languages.target]
+        if directions.first.languages.are_named:
+            fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
+            fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
     return schema
 
 

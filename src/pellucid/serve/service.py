@@ -18,9 +18,10 @@ from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Refusal
+from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.head_study import PAIRS_STUDIED, BackgroundStudy
-from pellucid.serve.settings import Languages, Limits
+from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.trace.session import Trace, perform_act
 
@@ -35,26 +36,24 @@ Answer = TypeVar("Answer")
 
 
 class Service:
-    """One model shared by many clients: one thread translates, one traces, and each has its own queue."""
+    """Models shared by many clients: one thread translates, one traces, and each has its own queue."""
 
     def __init__(
         self,
-        model: Model,
+        directions: Directions,
         limits: Limits,
-        languages: Languages,
         terms: Terms | None,
         keys: ApiKeys,
         training_text: TrainingText,
     ):
-        self.model = model
+        self.directions = directions
         self.training_text = training_text
         self.terms = terms
         if terms is not None:
             # Before the first request: it would wait for them, and wrong ones would make every request fail.
-            terms.prepare(model.translator.tokenizer)
+            terms.prepare(self.model.translator.tokenizer)
         self.keys = keys
         self.limits = limits
-        self.languages = languages
         self.metrics = Metrics()
         self.traces = TraceStore(limits)
         # Two threads: a trace may take seconds, and translations must not wait behind it.
@@ -71,6 +70,8 @@ class Service:
         for name, meaning, value in (
             ("texts_waiting", "requests that wait to be translated", lambda: self.translation_worker.waiting_jobs),
             ("traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
+            ("models_loaded", "models in memory", lambda: self.directions.loaded),
+            ("failed_reloads", "models that were replaced and could not be loaded", lambda: directions.failed_reloads),
             ("traces", "traces kept", lambda: len(self.traces)),
             ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
@@ -85,8 +86,10 @@ class Service:
 
         def study(on_progress: Callable[[], None]) -> dict[str, Any]:
             # First what takes seconds: a sentence that the model gets wrong is one of the page's examples.
-            self.mistake = find_mistake(lambda source: self.model.translate(source).text, pairs, on_progress)
-            self.is_mistake_sought = False
+            try:
+                self.mistake = find_mistake(lambda source: self.model.translate(source).text, pairs, on_progress)
+            finally:
+                self.is_mistake_sought = False
             return {} if self._has_badges() else study_heads(self.model, sources, targets, on_progress)
 
         self.is_mistake_sought = True
@@ -98,6 +101,11 @@ class Service:
         """Whether a study of the heads stands beside the model."""
         directory = self.model.bundle.directory
         return directory.with_name(f"{directory.name}.heads.json").exists()
+
+    @property
+    def model(self) -> Model:
+        """The model that the page looks into, the first, as it is in memory."""
+        return self.directions.first_model
 
     @property
     def is_alive(self) -> bool:
@@ -139,9 +147,10 @@ class Service:
         self.metrics.together.observe(len(jobs))
         self.metrics.texts.inc(len(texts))
         self.metrics.characters.inc(sum(map(len, texts)))
-        # `fit_together` has let only jobs with one search and the same terms come together.
+        # `fit_together` has let only jobs with one model, one search and the same terms come together.
+        model = self.directions.model(jobs[0].direction)
         translations = iter(
-            self.model.translator.translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
+            model.translator.translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
         )
         return [[next(translations) for _ in job.texts] for job in jobs]
 
@@ -192,9 +201,10 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """Texts of one request, and the search and terms with which to translate them."""
+    """Texts of one request, and the model, search and terms with which to translate them."""
 
     texts: tuple[str, ...]
+    direction: Direction
     search: SearchConfig
     terms: Terms | None = None
 
@@ -203,8 +213,9 @@ def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> 
     """Whether one more request may join a batch."""
     texts = [text for job in (*batch, candidate) for text in job.texts]
     return (
-        # All texts of one call share the search and the terms; the first job stands for its batch.
-        (candidate.search, candidate.terms) == (batch[0].search, batch[0].terms)
+        # All texts of one call share model, search and terms; the first job stands for its batch.
+        (candidate.direction, candidate.search, candidate.terms)
+        == (batch[0].direction, batch[0].search, batch[0].terms)
         and len(texts) <= TEXTS_TOGETHER
         and sum(map(len, texts)) <= _CHARACTERS_TOGETHER
     )

@@ -31,6 +31,7 @@ class Limits:
     each: Annotated[CountOrNone, "requests open at the same time from one address (429); 0: as many as from all"] = 32
     seconds: Annotated[Seconds, "until a request that is not answered is given up (504)"] = 30.0
     arrival: Annotated[Seconds, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
+    models: Annotated[Count, "models in memory; of several directions, the one not used for longest goes first"] = 4
     beam: Annotated[Count, "beam of a trace"] = 16
     traces: Annotated[Count, "traces kept; the one not looked at for longest goes first"] = 32
     trace_bytes: Annotated[Count, "bytes of all traces kept"] = 2**30
@@ -79,6 +80,9 @@ class Languages:
         ):
             return None
         return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
+
+    def __str__(self) -> str:
+        return f"{self.source} to {self.target}"
 
 
 def _is_same_language(requested: str, offered: str) -> bool:

@@ -115,7 +115,7 @@ def page_routes(service: Service) -> APIRouter:
 
         `pending` is true while a sentence that the model gets wrong is still sought.
         """
-        text, languages = service.training_text, service.languages
+        text, languages = service.training_text, service.directions.first.languages
         codes = (languages.source, languages.target) if languages.are_named else text.languages
         chosen = text.choose_examples(codes[0] if codes else None, service.mistake)
         answer = {"sentences": list(chosen), "notes": chosen, "languages": codes, "pairs": text.pairs}
@@ -160,7 +160,8 @@ def trace_routes(service: Service) -> APIRouter:
         options = {"target": target, "beam": form.beam, "prefix_ids": prefix_ids, "edits": edits, "drawing": drawing}
 
         def trace_and_store() -> bytes:
-            return service.traces.store(service.model.trace(form.sentence, **options)).manifest
+            model = service.directions.model(service.directions.first)
+            return service.traces.store(model.trace(form.sentence, **options)).manifest
 
         return Response(await service.answer(request, worker, trace_and_store), media_type=JSON)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pellucid.config import read_toml
 from pellucid.data.corpus import SkippedPairs, holds_pairs, read_valid_pairs, sentence_lines
-from pellucid.serve.settings import CODE
+from pellucid.data.formats.units import Sides, languages_of_files
 
 MOST_EXAMPLES = 6
 """Most sentences that are offered to be tried."""
@@ -56,6 +56,8 @@ class TrainingText:
     pairs: int | None = None
     languages: tuple[str, str] | None = None
     dev_target: Path | None = None
+    sides: tuple[str | None, str | None] = (None, None)
+    """Languages or columns of files of pairs, as the run named them."""
     _counts: list[Counter[str]] = field(default_factory=list, init=False, compare=False, repr=False)
     _counting: Lock = field(default_factory=Lock, init=False, compare=False, repr=False)
 
@@ -76,17 +78,20 @@ class TrainingText:
             sides = data.get("source"), data.get("target")
             dev_target_name = data.get("dev_target")
             dev_target = run_file.parent / dev_target_name if dev_target_name else None
+            languages = data.get("source_language"), data.get("target_language")
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # A model that was moved away from its run is served all the same; the page then offers no examples.
             return cls(pairs=pairs)
-        return cls(dev_file, files, pairs, _languages_of_files(*sides), dev_target)
+        return cls(
+            dev_file, files, pairs, languages_of_files(*sides) or Sides(*languages).languages, dev_target, languages
+        )
 
     def read_dev_pairs(self, count: int) -> list[tuple[str, str]]:
         """Return the first pairs of the dev text, at most so many; none where one of its sides is missing."""
         if self.dev_file is None or (self.dev_target is None and not holds_pairs(self.dev_file)):
             return []
         try:
-            pairs = read_valid_pairs(self.dev_file, self.dev_target, 10**9, SkippedPairs())
+            pairs = read_valid_pairs(self.dev_file, self.dev_target, 10**9, SkippedPairs(), Sides(*self.sides))
             return [(source, target) for _, source, target in islice(pairs, count)]
         except (OSError, ValueError):
             return []
@@ -102,7 +107,7 @@ class TrainingText:
         if self.dev_file is None:
             return {}
         try:
-            lines = [line.strip() for line in islice(_read_sources(self.dev_file), _LINES_READ)]
+            lines = [line.strip() for line in islice(_read_sources(self.dev_file, self.sides), _LINES_READ)]
         except (OSError, ValueError):
             return {}
         sentences = [line for line in dict.fromkeys(lines) if len(line.split()) > 1 and len(line) <= _LONGEST_EXAMPLE]
@@ -143,7 +148,7 @@ class TrainingText:
             if not self._counts:
                 try:
                     known = self.files and sum(path.stat().st_size for path in self.files) <= _MOST_BYTES
-                    lines = (line for path in self.files for line in _read_sources(path))
+                    lines = (line for path in self.files for line in _read_sources(path, self.sides))
                     self._counts.append(count_words(lines) if known else Counter())
                 except (OSError, ValueError):
                     self._counts.append(Counter())
@@ -194,19 +199,8 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def _languages_of_files(source: object, target: object) -> tuple[str, str] | None:
-    """Return the two codes with which the names of two files end, or None.
-
-    >>> _languages_of_files("data/train.en", "data/train.es.gz"), _languages_of_files("a.txt", "b.txt")
-    (('en', 'es'), None)
-    """
-    codes = [Path(str(name).removesuffix(".gz")).suffix.removeprefix(".") for name in (source, target)]
-    named = codes[0] != codes[1] and all(CODE.fullmatch(code) and len(code.split("-")[0]) in (2, 3) for code in codes)
-    return (codes[0], codes[1]) if named else None
-
-
-def _read_sources(path: Path) -> Iterator[str]:
+def _read_sources(path: Path, sides: tuple[str | None, str | None]) -> Iterator[str]:
     """Yield the sentences to translate from of a file of sentences, or of one of pairs."""
     if holds_pairs(path):
-        return (source for _, source, _ in read_valid_pairs(path, None, 10**9, SkippedPairs()))
+        return (source for _, source, _ in read_valid_pairs(path, None, 10**9, SkippedPairs(), Sides(*sides)))
     return sentence_lines(path)

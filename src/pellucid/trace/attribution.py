@@ -28,7 +28,7 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.layers import EPSILON
 from pellucid.trace.operations import operations
-from pellucid.trace.record import Edit, Record
+from pellucid.trace.record import Edit
 from pellucid.trace.trace import TraceData
 
 Group = Literal["embedding", "positions", "self", "cross", "ffn", "norm", "bias"]
@@ -135,17 +135,6 @@ def _account_for_trace(trace: TraceData, questions: Sequence[LogitQuestion]) -> 
     assert trace.tokenizer is not None
     pieces = trace.tokenizer.target_pieces
     return account_for_logits(trace.config, trace.values_of, trace.parameter, pieces, questions)
-
-
-def arrays_of_record(record: Record, row: int = 0) -> Arrays:
-    """Return the function that reads the tensors of one row of a recorded batch."""
-
-    def tensor(name: str) -> ndarray:
-        value = record[name]
-        # All rows share the position vectors, which have no batch axis.
-        return (value if name == "decoder.positions" else value[row]).cpu().numpy()
-
-    return tensor
 
 
 def account_for_logits(

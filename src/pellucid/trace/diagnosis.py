@@ -16,11 +16,12 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
-from pellucid.decode.alignment import piece_alignments, strip_eos, word_piece_ranges
+from pellucid.decode.alignment import piece_alignments, strip_eos
 from pellucid.decode.request import length_divisor
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
 from pellucid.decode.translate import has_repetition, inference_only
 from pellucid.model import Transformer
+from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.facts import SearchTree
 from pellucid.trace.trace import TraceData
@@ -329,7 +330,10 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
             f"{log_probs[-1]:.2f} of EOS, the end token."
         )
         return [Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
-    findings, shares, pieces = [], _attention_by_source_word(effects), case.tokenizer.target_pieces(case.target)
+    findings, pieces = [], case.tokenizer.target_pieces(case.target)
+    # How much cross-attention each source word gets; an average word gets 1.
+    rows, words = effects.attention.shape
+    shares = effects.attention.sum(axis=0) * words / max(1, rows)
     for number, (word, changes) in enumerate(zip(case.text.split(), effects.source, strict=True)):
         change, least, share = float(changes.sum()), float(changes.min()), float(shares[number])
         if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
@@ -347,12 +351,6 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
 def _describe_change(change: float) -> str:
     """Say how a log-probability changes."""
     return f"{'falls' if change < 0 else 'rises'} by {abs(change):.2f}"
-
-
-def _attention_by_source_word(effects: ErasureEffects) -> Float[ndarray, " W"]:
-    """Return how much cross-attention each source word gets; an average word gets 1."""
-    rows, words = effects.attention.shape
-    return effects.attention.sum(axis=0) * words / max(1, rows)
 
 
 def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[Finding]:

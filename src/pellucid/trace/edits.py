@@ -116,12 +116,6 @@ class _Keep:
         return value
 
 
-def _leave_out_scaling(config: ModelConfig) -> dict[str, _TensorChange]:
-    """Return the change that undoes the division of products by the root of the width of a head."""
-    root = (config.d_model // config.heads) ** 0.5
-    return {"*.scores": lambda scores: scores * root}
-
-
 def _leave_out_positions(config: ModelConfig) -> dict[str, _TensorChange]:
     """Return the changes that take all positions away: vectors of zeros, or queries and keys turned back."""
     if config.positions != "rotary":
@@ -134,11 +128,6 @@ def _leave_out_positions(config: ModelConfig) -> dict[str, _TensorChange]:
         return rotate_pairs(x, -sine[:length].to(x), cosine[:length].to(x))
 
     return {"*.self.q": turn_back, "*.self.k": turn_back}
-
-
-def _leave_out_mask(config: ModelConfig) -> dict[str, _TensorChange]:
-    """Return the change that lets each position of the target read all others."""
-    return {"decoder.*.self.allowed": torch.ones_like}
 
 
 def _leave_out_residual(config: ModelConfig) -> dict[str, _TensorChange]:
@@ -156,9 +145,9 @@ def _leave_out_residual(config: ModelConfig) -> dict[str, _TensorChange]:
 
 
 _PARTS_LEFT_OUT: dict[str, Callable[[ModelConfig], dict[str, _TensorChange]]] = {
-    "scaling": _leave_out_scaling,
+    "scaling": lambda config: {"*.scores": lambda scores: scores * config.head_width**0.5},
     "positions": _leave_out_positions,
-    "mask": _leave_out_mask,
+    "mask": lambda config: {"decoder.*.self.allowed": torch.ones_like},
     "residual": _leave_out_residual,
 }
 

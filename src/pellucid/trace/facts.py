@@ -14,11 +14,11 @@ import torch
 from pydantic import FailFast
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
-from pellucid.decode.alignment import word_piece_ranges
 from pellucid.decode.request import SearchConfig
 from pellucid.model import Transformer
 from pellucid.store.atomic import installed_version
 from pellucid.store.directory import WEIGHTS, Bundle
+from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.edits import EditSpec
 
 # Every class here is written out as JSON: renaming a field breaks saved traces and the page.

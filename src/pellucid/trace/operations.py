@@ -11,28 +11,6 @@ from pellucid.model import ModelConfig
 from pellucid.model.layers import EPSILON
 from pellucid.model.positions import adds_bias
 
-Kind = Literal[
-    "lookup",
-    "sinusoid",
-    "row",
-    "add",
-    "norm",
-    "linear",
-    "dot",
-    "scale",
-    "present",
-    "causal",
-    "softmax",
-    "mix",
-    "activation",
-    "same",
-    "given",
-]
-"""Kinds of operations; `recompute` has a formula for each but "given", which is what only the model itself can make.
-
-`Op` of web/src/types.ts says each in words.
-"""
-
 
 @dataclass(frozen=True)
 class Operation:
@@ -41,7 +19,8 @@ class Operation:
     Weights are named as in `Transformer.named_parameters`. Fields that a kind does not use keep their defaults.
     """
 
-    kind: Kind
+    kind: str
+    """One of `FIELDS_OF_KIND`; `recompute` has a formula for each but "given", which only the model itself can make."""
     inputs: tuple[str, ...] = ()
     table: str = ""
     scale: float = 1.0
@@ -64,14 +43,14 @@ class Operation:
         {'kind': 'softmax', 'inputs': ['scores', 'allowed']}
         """
         table: dict[str, Any] = {"kind": self.kind}
-        for field in _FIELDS[self.kind].split():
+        for field in FIELDS_OF_KIND[self.kind].split():
             value = getattr(self, field)
             if value is not False:  # flags that are off are left out
                 table[field] = list(value) if field == "inputs" else value
         return table
 
 
-_FIELDS: dict[Kind, str] = {
+FIELDS_OF_KIND = {
     "lookup": "table scale side",
     "sinusoid": "",
     "row": "table",
@@ -88,6 +67,7 @@ _FIELDS: dict[Kind, str] = {
     "same": "inputs",
     "given": "",
 }
+"""Fields that belong to each kind of operation; `Op` of web/src/types.ts says each kind in words."""
 
 _NamedOperation = tuple[str, Operation]
 
@@ -221,9 +201,9 @@ def recompute(
         case "add":
             result = np.sum(x, axis=0)
         case "norm":
-            result = _recompute_norm(x[0], operation.eps, operation.rms) * _as_float64(
-                parameter(operation.weight)
-            ) + _operation_bias(operation, parameter)
+            result = _recompute_norm(x[0], operation.eps, operation.rms) * _as_float64(parameter(operation.weight))
+            if operation.bias:
+                result += _as_float64(parameter(operation.bias))
         case "linear":
             result = _recompute_linear(operation, x[0], parameter, shape)
         case "dot":
@@ -243,7 +223,7 @@ def recompute(
             result = ACTIVATIONS[operation.function](x[0])
         case "same":
             result = x[0]
-        case "given":
+        case _:
             raise ValueError("a tensor that is given has no formula to recompute it by")
     return result.reshape(shape)
 
@@ -251,11 +231,6 @@ def recompute(
 def _as_float64(x: np.ndarray) -> np.ndarray:
     """Return the numbers in 64 bits."""
     return np.asarray(x, dtype=np.float64)
-
-
-def _operation_bias(operation: Operation, parameter: Parameter) -> np.ndarray:
-    """Return the bias of an operation, or 0."""
-    return _as_float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
 
 
 def _recompute_norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:

@@ -42,7 +42,7 @@ class Record(Watcher, Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         """Return a recorded value; KeyError, naming the nearest recorded name, for one that was not recorded."""
         if name not in self._values:
-            raise KeyError(f"{name!r} was not recorded{_nearest(name, self._values)}")
+            raise KeyError(f"{name!r} was not recorded{suggest_nearest(name, self._values)}")
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -75,7 +75,8 @@ class Edit(Watcher):
             pattern for pattern in self._edits if not any(fnmatchcase(name, pattern) for name in self._names_seen)
         ]
         problems = [
-            f"{pattern!r} fits nothing that was computed{_nearest(pattern, self._names_seen)}" for pattern in unused
+            f"{pattern!r} fits nothing that was computed{suggest_nearest(pattern, self._names_seen)}"
+            for pattern in unused
         ]
         if problems:
             raise ValueError("; ".join(problems))
@@ -106,6 +107,7 @@ class Chain(Watcher):
         return value
 
 
-def _nearest(name: str, known_names: Iterable[str]) -> str:
+def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
+    """Return the clause that suggests the nearest known name, as the end of a sentence; empty if none is near."""
     near = get_close_matches(name, list(known_names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -55,7 +55,7 @@ def search_translation(
     if len(prefixes) + bool(prefix_ids) > 1:
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
     refuse_unwritable(translator, prefix_ids)
-    limit = translator.torch.limit(SearchRequest(source.ids, 1), config)
+    limit = translator.bounds.max_pieces(SearchRequest(source.ids, 1), config)
     if len(prefix_ids) > limit:
         raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
     engine = translator.torch
@@ -221,7 +221,7 @@ class _EditedEngine(TorchEngine):
     """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
 
     def __init__(self, engine: TorchEngine, watch: Watch):
-        super().__init__(engine.models, engine.forbidden, lambda: engine.word_edges)
+        super().__init__(engine.models, engine.forbidden, engine.tokenizer)
         self.watch = watch
 
     # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.

@@ -1,8 +1,7 @@
 """A trace as data: the facts of one translation and every captured tensor, each an array with named axes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from pellucid.model.glossary import TensorRow, glossary
 from pellucid.store.directory import Bundle
 from pellucid.trace.edits import replaced_tensors
 from pellucid.trace.facts import TraceFacts
+from pellucid.trace.record import suggest_nearest
 
 
 class TraceData(Mapping[str, "Named"]):
@@ -104,7 +104,7 @@ class TraceData(Mapping[str, "Named"]):
             return self._tensors[name]
         if name in self.dims:
             raise ValueError(f"{name!r} was not captured; trace the sentence again with keep={name!r}")
-        raise KeyError(f"{name!r:.60} is no tensor of this model{_suggest_nearest(name, self.dims)}")
+        raise KeyError(f"{name!r:.60} is no tensor of this model{suggest_nearest(name, self.dims)}")
 
     def tensor(self, name: str) -> np.ndarray:
         """Return the numbers in float32, in C order."""
@@ -121,7 +121,7 @@ class TraceData(Mapping[str, "Named"]):
             return self.model.get_parameter(name).detach().cpu().numpy()
         except AttributeError:  # which get_parameter raises for an unknown name
             known_names = [parameter for parameter, _ in self.model.named_parameters()]
-            raise KeyError(f"{name!r:.60} is no parameter of this model{_suggest_nearest(name, known_names)}") from None
+            raise KeyError(f"{name!r:.60} is no parameter of this model{suggest_nearest(name, known_names)}") from None
 
     @property
     def names(self) -> list[str]:
@@ -152,11 +152,6 @@ class TraceData(Mapping[str, "Named"]):
         return Translation(
             *scores, f.target.pieces, f.piece_log_probs, f.source.pieces, notes=tuple(f.translation_notes)
         )
-
-
-def _suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known_names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 @dataclass(frozen=True)

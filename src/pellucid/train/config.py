@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pellucid.config import apply_overrides, build_settings, read_toml
+from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.model.config import Activation, Norm, Positions, Tie, drop_removed_settings
+from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
 from pellucid.train.initial_model import fill_from_initial_model
 
-_REMOVED_SETTINGS = (("data", "bpe_dropout", 0.0), ("train", "average", "last"), ("optim", "r_drop", 0.0))
-"""Section and name of each setting that was removed, and the value that is what every run does now."""
+_REMOVED_SETTINGS = {
+    "data": {"bpe_dropout": 0.0}, "train": {"average": "last"}, "optim": {"r_drop": 0.0}, "model": REMOVED_SETTINGS,
+}  # fmt: skip
+"""Settings that were removed, by section, each with the value that is what every run does now."""
 
 _MOST_WEIGHT = 1000
 """Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
@@ -27,11 +30,13 @@ class CorpusConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    pairs: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    pairs: Annotated[str | None, "instead of source and target: pairs in one file, in any of the formats"] = None
     weight: Annotated[
         float, "how often an epoch shows each pair: 2 means twice; 0.5 half of the pairs, then the other half"
     ] = 1.0
     name: Annotated[str | None, "its name in reports; if left out, that of its first file"] = None
+    source_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
+    target_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
 
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
@@ -49,6 +54,11 @@ class CorpusConfig:
         return first, self.target
 
     @property
+    def sides(self) -> Sides:
+        """Languages or columns of the corpus, for `read_pairs`, which writes into it what it finds."""
+        return Sides(self.source_language, self.target_language)
+
+    @property
     def display_name(self) -> str:
         """Name of the corpus in reports."""
         return self.name or Path(self.files[0]).name
@@ -60,10 +70,19 @@ class DataConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    train: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    train: Annotated[
+        str | None,
+        "instead of source and target: pairs in one file (.tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet)",
+    ] = None
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
     dev: Annotated[str | None, "instead of dev_source and dev_target: held-out pairs in one file"] = None
+    source_language: Annotated[
+        str | None,
+        "language of the sources in a file of pairs that names its languages, or the name or number of their column; "
+        "needed if the file has more than two",
+    ] = None
+    target_language: Annotated[str | None, "language or column of the translations"] = None
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
@@ -98,9 +117,17 @@ class DataConfig:
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
-        """Corpora to train on; a single one has weight 1."""
+        """Corpora to train on, each with its languages; a single one has weight 1."""
         # Readers of the data know several corpora only; a single one is a list of one.
-        return self.corpus or (CorpusConfig(self.source, self.target, self.train),)
+        corpora = self.corpus or (CorpusConfig(self.source, self.target, self.train),)
+        return tuple(
+            replace(
+                corpus,
+                source_language=corpus.source_language or self.source_language,
+                target_language=corpus.target_language or self.target_language,
+            )
+            for corpus in corpora
+        )
 
 
 @dataclass(frozen=True)
@@ -184,7 +211,7 @@ class TrainConfig:
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
     dev_beam: Annotated[int, "beam width of those translations"] = 4
-    keep: Annotated[int, "checkpoints kept, and averaged at the end"] = 5
+    keep: Annotated[int, "checkpoints kept; those from the last quarter of the run are averaged at the end"] = 5
 
     def __post_init__(self) -> None:
         problems = [
@@ -327,8 +354,6 @@ def make_run(
     """Build a run from tables in memory; its files are looked up in `folder`."""
     tables = _without_removed_settings(tables, where)
     # Before the tables are checked, for the initial model fills in some of them.
-    if isinstance(tables.get("model"), dict):
-        tables = {**tables, "model": drop_removed_settings(tables["model"], f"{where}, model")}
     model = tables.get("model")
     if isinstance(model, dict) and isinstance(model.get("start"), str):
         start = _resolve_path(folder, model["start"])
@@ -339,21 +364,19 @@ def make_run(
 
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the tables without settings of 0.1 that were removed; ValueError for one that had another value."""
-    kept, problems = dict(tables), []
-    for section, name, off in _REMOVED_SETTINGS:
-        table = kept.get(section)
-        if not isinstance(table, dict) or name not in table:
-            continue
-        # The run.toml of a run that 0.1 began names every setting, these too, and such a run can still be resumed.
-        if table[name] != off:
-            problems.append(
-                f"{section}.{name} = {table[name]!r}: this setting was removed, version 0.1 was the last that had it; "
-                "leave it out, or train with 0.1"
-            )
-        kept[section] = {key: value for key, value in table.items() if key != name}
+    # The run.toml of a run that 0.1 began names every setting, these too, and such a run can still be resumed.
+    removed = {section: names for section, names in _REMOVED_SETTINGS.items() if isinstance(tables.get(section), dict)}
+    problems = [
+        f"{section}.{name} = {tables[section][name]!r:.60}: this setting was removed, version 0.1 was the last that "
+        "had it; leave it out, or train with 0.1"
+        for section, names in removed.items()
+        for name, unused in names.items()
+        if tables[section].get(name, unused) != unused
+    ]
     if problems:
         raise ValueError(f"{where}: {'; '.join(problems)}")
-    return kept
+    kept = {section: {k: v for k, v in tables[section].items() if k not in names} for section, names in removed.items()}
+    return {**tables, **kept}
 
 
 def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:

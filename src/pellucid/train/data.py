@@ -11,6 +11,7 @@ from typing import Any
 
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
+from pellucid.data.formats.units import Sides
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -101,7 +102,9 @@ class TextCorpus:
 
 def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
     """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
-    train = [read_pairs(*corpus.files, max_characters=data.max_characters) for corpus in data.corpora]
+    train = [
+        read_pairs(*corpus.files, max_characters=data.max_characters, sides=corpus.sides) for corpus in data.corpora
+    ]
     named_dev = read_dev_pairs(data)
     if named_dev is None:
         train[0], dev = split_held_out(train[0], data.held_out, seed)
@@ -111,7 +114,7 @@ def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
         notes = (note_held_out(len(dev)),)
     else:
         dev, notes = named_dev
-    notes = (*(note_left_out(pairs.skipped) for pairs in train if pairs.skipped), *notes)
+    notes = (*(note for pairs in train for note in reading_notes(pairs.skipped)), *notes)
     return TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
 
 
@@ -120,13 +123,16 @@ def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | 
     source = data.dev_source or data.dev
     if source is None:
         return None
-    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters)
+    sides = Sides(data.source_language, data.target_language)
+    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters, sides=sides)
     return dev, (f"left out of the dev data: {dev.skipped}",) if dev.skipped else ()
 
 
-def note_left_out(skipped: SkippedPairs) -> str:
-    """Return the note on training pairs that were not read."""
-    return f"left out of the training data: {skipped}"
+def reading_notes(skipped: SkippedPairs) -> list[str]:
+    """Return the notes on training pairs that were not read, and on those whose lines were joined."""
+    notes = [f"left out of the training data: {skipped}"] if skipped else []
+    joined = f"{skipped.joined:,} pairs had line feeds inside a sentence, which became spaces"
+    return [*notes, joined] if skipped.joined else notes
 
 
 def note_held_out(drawn: int) -> str:
@@ -315,6 +321,8 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
 def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
     """Return the settings that the ids depend on; the weights of corpora are not among them."""
     dev_named = run.data.dev_source is not None or run.data.dev is not None
+    # Shards of version 0.2 do not have this setting, and need none.
+    languages = [[corpus.source_language, corpus.target_language] for corpus in run.data.corpora]
     # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
     initial_tokenizer = {}
     if tokenizer and run.model.start:
@@ -328,6 +336,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
         **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
         "tokenizer sentences": TOKENIZER_SENTENCES,
         "files of each corpus": [len(_corpus_files(corpus)) for corpus in run.data.corpora],
+        **({"languages of each corpus": languages} if any(map(any, languages)) else {}),
         **initial_tokenizer,
     }
 

@@ -186,6 +186,8 @@ def run_settings(
     target: str | Path | None = None,
     dev_source: str | Path | None = None,
     dev_target: str | Path | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
     size: str | None = None,
     start: str | Path | None = None,
     steps: int | None = None,
@@ -200,6 +202,8 @@ def run_settings(
     """
     if run is None:
         data = _data_table(source, target, dev_source, dev_target)
+        languages = {"source_language": source_language, "target_language": target_language}
+        data |= {key: value for key, value in languages.items() if value is not None}
         model = {"size": size, "start": None if start is None else str(start)}
         model = {key: value for key, value in model.items() if value is not None}
         if start is None:
@@ -215,7 +219,14 @@ def run_settings(
         reasons = tuple(choice.reason for choice in chosen.choices if choice.stands(overrides))
         return make_run(override_run(chosen.tables, overrides), began=began), reasons
     tables = {
-        "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
+        "data": {
+            "source": source,
+            "target": target,
+            "dev_source": dev_source,
+            "dev_target": dev_target,
+            "source_language": source_language,
+            "target_language": target_language,
+        },
         "model": {"size": size, "start": start},
     }
     options = {(section, k): v for section, table in tables.items() for k, v in table.items() if v is not None}
@@ -259,7 +270,7 @@ def _data_table(
             [file], [missing] = files.values(), set(names) - files.keys()
             raise ValueError(
                 f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {names[0]} alone, "
-                "one file of pairs, which ends in .tsv or .jsonl"
+                "one file of pairs, which ends in .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet"
             )
         data |= files
     return data

@@ -159,7 +159,7 @@ class RunLog:
     def report_average(self, counts: RunCounts, averaged: Evaluation) -> None:
         """Report the dev scores of the averaged model."""
         self.write(counts, model="average", **averaged.row())
-        self.output.say(f"average of the kept checkpoints: {averaged}")
+        self.output.say(f"average of the last checkpoints: {averaged}")
 
     def require_written(self) -> None:
         """Raise WriteFailed if reports are still unwritten when there will be no more."""

@@ -55,6 +55,9 @@ from pellucid.train.update import (
     make_optimizer,
 )
 
+_AVERAGED_SHARE = 0.25
+"""Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md)."""
+
 _RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
 """Files and directories that a run writes into its directory."""
 
@@ -314,9 +317,7 @@ def _initialise_weights(
     return []
 
 
-def resume_run(
-    run: RunConfig, out: Path, output: ProgressOutput, workers: Workers = ALONE
-) -> tuple[RunSetup, TrainState]:
+def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Workers) -> tuple[RunSetup, TrainState]:
     """Return the setup and state of a run as they were when its newest checkpoint was saved."""
     if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
@@ -355,7 +356,8 @@ def _finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
     )
     save_model(setup, state, "last", last_evaluation)
     # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
-    average_weights(_checkpoints_to_average(setup) or list_checkpoints(out)[-1:], into=state.model)
+    averaged_checkpoints = _checkpoints_to_average(setup, counts.step) or list_checkpoints(out)[-1:]
+    average_weights(averaged_checkpoints, into=state.model)
     averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision)
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
@@ -401,9 +403,15 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
             manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}
             save_state(state, setup.tokenizer, checkpoint, **manifest)
-        prune_checkpoints(setup.out, keep=set(_checkpoints_to_average(setup)))
+        prune_checkpoints(setup.out, keep=set(_checkpoints_to_keep(setup)))
 
 
-def _checkpoints_to_average(setup: RunSetup) -> list[Path]:
-    """Return the checkpoints to average: the newest good ones."""
+def _checkpoints_to_keep(setup: RunSetup) -> list[Path]:
+    """Return the newest good checkpoints, as many as the run keeps."""
     return [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)][-setup.run.train.keep :]
+
+
+def _checkpoints_to_average(setup: RunSetup, steps: int) -> list[Path]:
+    """Return those of the kept checkpoints that were made in the last quarter of a run of so many steps."""
+    earliest = (1 - _AVERAGED_SHARE) * steps
+    return [path for path in _checkpoints_to_keep(setup) if int(path.name.removeprefix("step-")) >= earliest]

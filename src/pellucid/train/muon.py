@@ -126,7 +126,8 @@ def orthogonalize_all(stacks: Sequence[Float[Tensor, "n r c"]], threads: int) ->
     if stacks[0].device.type != "cpu":
         threads = 1
     # A list of shares for each shape.
-    shares = [torch.cat([_lay_flat(stacks[i]) for i in indices]).chunk(threads) for indices in by_shape.values()]
+    flat = [stack if stack.shape[1] <= stack.shape[2] else stack.mT for stack in stacks]  # no more rows than columns
+    shares = [torch.cat([flat[i] for i in indices]).chunk(threads) for indices in by_shape.values()]
     done = thread_pool(threads, 1).map(orthogonalize, chain.from_iterable(shares))
     directions = list(stacks)
     for indices, shares_of_shape in zip(by_shape.values(), shares, strict=True):
@@ -134,11 +135,6 @@ def orthogonalize_all(stacks: Sequence[Float[Tensor, "n r c"]], threads: int) ->
         for i, direction in zip(indices, whole.split([len(stacks[i]) for i in indices]), strict=True):
             directions[i] = direction if direction.shape == stacks[i].shape else direction.mT
     return directions
-
-
-def _lay_flat(stack: Float[Tensor, "n r c"]) -> Tensor:
-    """Transpose matrices that have more rows than columns."""
-    return stack if stack.shape[1] <= stack.shape[2] else stack.mT
 
 
 @torch.no_grad()

@@ -46,11 +46,11 @@ from pellucid.train.data import (
     draw_held_out,
     has_changed,
     note_held_out,
-    note_left_out,
     note_too_long,
     read_dev_pairs,
     read_held_out,
     read_shards_manifest,
+    reading_notes,
     shard_settings,
     training_files,
 )
@@ -98,7 +98,7 @@ def _learn_from_text(
         deque(rows, maxlen=0)  # reads all rows for their facts, and keeps none
         tokenizer = initial
     tokenizer.save(folder)
-    notes = [note_left_out(corpus_facts.skipped) for corpus_facts in facts if corpus_facts.skipped]
+    notes = [note for corpus_facts in facts for note in reading_notes(corpus_facts.skipped)]
     if dev is not None:
         notes.append(note_held_out(len(dev)))
         dev_pairs = zip(dev.sources, dev.targets, strict=True)
@@ -129,10 +129,10 @@ def _draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
         return None
     first = data.corpora[0]
     # Two passes over the file instead of all of its pairs in memory.
-    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs()))
+    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
     indices = draw_held_out(total, data.held_out, seed)
     drawn_indices = set(indices)
-    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs()))
+    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
     drawn = {i: row for i, row in rows if i in drawn_indices}
     # In the order in which they were drawn, as `split_held_out` has them.
     lines, sources, targets = (list(column) for column in zip(*(drawn[i] for i in indices), strict=True))
@@ -146,7 +146,7 @@ def _training_pairs(
 
     Pairs of the first corpus that are themselves in `dev` are not counted there.
     """
-    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped)
+    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides)
     if dev is None:
         return rows
     lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()

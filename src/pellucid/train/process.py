@@ -36,9 +36,11 @@ def hold_run_lock(directory: Path) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                file.seek(0)
+                owner = file.read(20).strip() or "of unknown number"
                 raise ValueError(
-                    f"{directory} is being trained into by process {_lock_owner(file)}; wait until it ends, stop it, "
-                    "or choose another --out"
+                    f"{directory} is being trained into by process {owner}; wait until it ends, stop it, or choose "
+                    "another --out"
                 ) from None
             except OSError:  # a network file system without locks
                 pass
@@ -86,12 +88,6 @@ def _is_file_at(file: TextIO, path: Path) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     return False
-
-
-def _lock_owner(file: TextIO) -> str:
-    """Return the process id that a lock file names."""
-    file.seek(0)
-    return file.read(20).strip() or "of unknown number"
 
 
 def tune_memory() -> None:

@@ -11,6 +11,8 @@ from pellucid.cli.files import write_lines
 from pellucid.cli.inspecting.output import (
     JSON,
     PLOT,
+    SENTENCE,
+    TARGET,
     align_columns,
     require_figure,
     save_figure,
@@ -31,7 +33,6 @@ WHERE = typer.Option(
     metavar="NAME",
     help="attention to look into, by its name in a trace: encoder.0.self, decoder.3.self, decoder.1.cross",
 )
-TARGET = typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
 ROW_SIDE = typer.Option(
     metavar="output|input",
     help="row of a target word in cross-attention: the one that writes it, or the one that reads it, one further",
@@ -51,7 +52,7 @@ LARGEST_ERROR = 1e-4
 
 def show_attention(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
+    sentence: Annotated[str, SENTENCE],
     where: Annotated[str, WHERE] = "encoder.0.self",
     head: Annotated[str, typer.Option(metavar="N|mean", help="one head, counted from 0, or the mean of all")] = "mean",
     stage: Annotated[
@@ -378,7 +379,7 @@ PAIR_EXAMPLES = """\
 
 def show_pair(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
+    sentence: Annotated[str, SENTENCE],
     query: Annotated[
         str, typer.Argument(metavar="WORD", help="word that reads; was:2 is the second was, ▁was a piece")
     ],

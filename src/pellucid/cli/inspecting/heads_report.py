@@ -47,7 +47,6 @@ class HeadReport:
     def figure(self) -> dict[str, Any]:
         """Return the arguments of `plots.heads.draw_head_study`."""
         attentions = list(dict.fromkeys(head.attention for head in self.heads))
-        # Attentions may have lost heads, so the rows of the figure may differ in length.
         rows = {name: [n for n, head in enumerate(self.heads) if head.attention == name] for name in attentions}
         marks = [",".join(badge.mark for badge in self.badges[head]) for head in self.heads]
         cost = [change.value for change in self.importance.ablation]
@@ -67,21 +66,8 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     yield f"{len(report.heads)} heads on {report.pairs:,} pairs, loss {importance.loss:.4f} nats a piece"
     yield from (f"note: {note}" for note in report.notes)
     yield ""
-    header = [
-        "head",
-        "confidence",
-        "entropy",
-        "sink",
-        "piece",
-        "word",
-        "rarest",
-        "two",
-        "silent",
-        "",
-        "gradient",
-        "unit",
-    ]
-    rows = [[*header, "roles"]]
+    columns = ["confidence", "entropy", "sink", "piece", "word", "rarest", "two", "silent"]
+    rows = [["head", *columns, "", "gradient", "unit", "roles"]]
     for n, pattern in enumerate(report.patterns.heads):
         change = importance.ablation[n]
         rows.append(

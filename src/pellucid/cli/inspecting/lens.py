@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, SENTENCE, TARGET, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 from pellucid.cli.terminal import Terminal, escape_controls, format_blocks
 
@@ -20,10 +20,8 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
-    target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
-    ] = None,
+    sentence: Annotated[str, SENTENCE],
+    target: Annotated[str | None, TARGET] = None,
     count: Annotated[int, typer.Option("--count", "-k", help="likeliest pieces that --json lists of each layer")] = 3,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,

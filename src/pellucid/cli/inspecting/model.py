@@ -63,9 +63,8 @@ def show_model(
         # A shared array counts where it stands first, and there is called trained or fixed.
         state = f"is {array.shared_with}" if array.shared_with else "trained" if array.trained else "fixed"
         shape = " × ".join(f"{n:,}" for n in array.shape)
-        rows.append(
-            [array.module, array.kind, _last_name(array), shape, state, f"{array.numbers:,}" if array.numbers else ""]
-        )
+        numbers = f"{array.numbers:,}" if array.numbers else ""
+        rows.append([array.module, array.kind, array.name.rpartition(".")[2], shape, state, numbers])
     # From the last row up, so that each row is still compared with a full one.
     for number in range(len(rows) - 1, 1, -1):
         if rows[number][:2] == rows[number - 1][:2]:
@@ -74,11 +73,6 @@ def show_model(
     repeated = [] if each else list(_describe_equal_layers(arrays))
     totals = f"{count_trained(arrays):,} parameters, trained; {count_fixed(arrays):,} numbers computed and fixed"
     write_lines(["", *repeated, totals])
-
-
-def _last_name(array: "Array") -> str:
-    """Return the name of an array within its module."""
-    return array.name.rpartition(".")[2]
 
 
 def _arrays_by_layer(arrays: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[Array]]]":

@@ -16,6 +16,9 @@ from pellucid.cli.terminal import Terminal, escape_controls, format_table, short
 JSON = typer.Option("--json", help="write one JSON object per line instead of a table")
 PLOT = typer.Option("--plot", metavar="FILE", help="also draw a figure into this file, .png or .svg")
 
+SENTENCE = typer.Argument(metavar="SENTENCE", help="sentence to translate")
+TARGET = typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
+
 FIGURES = (".png", ".svg")
 
 

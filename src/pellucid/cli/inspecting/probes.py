@@ -1,7 +1,6 @@
 """`pellucid inspect probes`: compares what articles wish attention to do with what a model does."""
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -82,11 +81,12 @@ def run(
 
 def _choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
     """Return the probes with these names, or all; raise ValueError for an unknown name."""
+    from pellucid.trace.record import suggest_nearest
+
     by_name = {probe.name: probe for probe in probes}
     for name in names:
         if name not in by_name:
-            near = get_close_matches(name, by_name, n=1)
-            suggestion = f"; did you mean {near[0]!r}?" if near else ""
+            suggestion = suggest_nearest(name, by_name)
             raise ValueError(f"there is no probe {name!r:.60}{suggestion} (there are {', '.join(by_name)})")
     # A probe that is named twice runs once.
     return [by_name[name] for name in dict.fromkeys(names)] if names else list(probes)

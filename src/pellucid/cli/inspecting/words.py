@@ -222,7 +222,7 @@ def _write_analogy(answer: "Analogy") -> None:
 PROJECTION_EXAMPLES = """\
   pellucid inspect project runs/demo/best --html words.html
   pellucid inspect project runs/demo/best red blue green cat dog horse --plot words.png
-  pellucid inspect project runs/demo/best --method umap --dims 3 --html words.html
+  pellucid inspect project runs/demo/best --dims 3 --html words.html
   pellucid inspect project runs/demo/best --tsv words.tsv --vectors vectors.tsv"""
 
 
@@ -238,13 +238,8 @@ def show_projection(
         int,
         typer.Option(metavar="N", help="without words: show the first N whole words of the vocabulary; 0: all pieces"),
     ] = 500,
-    method: Annotated[
-        str,
-        typer.Option(metavar="pca|tsne|umap", help="projection to use; tsne needs scikit-learn, umap needs umap-learn"),
-    ] = "pca",
     dims: Annotated[int, typer.Option(metavar="2|3", help="dimensions of the map")] = 2,
     side: Annotated[str, SIDE] = "source",
-    seed: Annotated[int, typer.Option(help="random seed of tsne and umap")] = 1,
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="write the map as an HTML page in one file, with search")
     ] = None,
@@ -259,13 +254,14 @@ def show_projection(
 ) -> None:
     """Draw embeddings on a map of two or three dimensions.
 
-    Principal components are built in; t-SNE and UMAP must be installed. A map leaves out most of what the vectors hold:
-    words near each other on the map are only a hint; `pellucid inspect neighbours` measures how similar they are.
+    The axes are the directions along which the vectors vary most (principal components); --vectors writes the vectors
+    themselves for other projections. A map leaves out most of what they hold: words near each other on the map are only
+    a hint; `pellucid inspect neighbours` measures how similar they are.
     """
-    from pellucid.inspect.words import embedding_table, project_vectors, require_known
+    from pellucid.inspect.words import embedding_table, project_vectors, require_dimensions
     from pellucid.store.directory import load_bundle
 
-    require_known(method, dims)  # a package that is missing is named before the model is loaded
+    require_dimensions(dims)
     require_figure(plot)
     for path, ending in ((html, ".html"), (tsv, ".tsv"), (vectors, ".tsv")):
         require_figure(path, endings=(ending,))
@@ -277,11 +273,10 @@ def show_projection(
     names, spelled, rows = (
         _vectors_of_words(table, chosen_words) if chosen_words else _vectors_of_first_pieces(table, count)
     )
-    projection = project_vectors(rows, method, dims, seed)
-    # Only principal components have shares of the variance; the axes of other maps mean nothing and stay unnamed.
-    axes = [f"component {n + 1}, {share:.1%}" for n, share in enumerate(projection.shares)] or [""] * dims
-    caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by {method}"
-    caption += f", which keeps {sum(projection.shares):.1%} of their variance" if projection.shares else ""
+    projection = project_vectors(rows, dims)
+    axes = [f"component {n + 1}, {share:.1%}" for n, share in enumerate(projection.shares)]
+    caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca"
+    caption += f", which keeps {sum(projection.shares):.1%} of their variance"
     if plot:
         from pellucid.plots.charts import draw_scatter
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from weakref import WeakSet
 
-from pellucid.data.corpus import read_lines
+from pellucid.data.lines import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import Spelling, Term
 from pellucid.decode.terms.word_edges import EDGE, edge_positions, joins_word

@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import (
-    link_words,
-    piece_alignments,
-    strip_eos,
-    word_piece_ranges,
-    words_without_punctuation,
-)
+from pellucid.decode.alignment import link_words, piece_alignments, strip_eos
 from pellucid.decode.lines import Segment
 from pellucid.decode.request import Hypothesis, SearchRequest
 from pellucid.decode.terms.glossary import normalize_text
@@ -26,6 +20,7 @@ from pellucid.decode.terms.required import (
 )
 from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.model import Transformer
+from pellucid.text.word_pieces import word_piece_ranges, words_without_punctuation
 
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignment]"]

@@ -1,0 +1,208 @@
+"""`pellucid distill`: makes a small, fast student of a model."""
+
+import shlex
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pellucid.cli.files import read_file_pair, require_file, show_progress, write_lines
+from pellucid.cli.options import ENGINE, SETTINGS, search_default, search_option
+
+if TYPE_CHECKING:
+    from pellucid.api import Model
+    from pellucid.distill import Translate
+
+EXAMPLES = """\
+  pellucid distill runs/mine/best --source train.en --source news.en --dev-source dev.en --dev-target dev.es \
+--out runs/student
+  pellucid distill runs/a/best runs/b/best --source train.en --dev-source dev.en --dev-target dev.es --out runs/student
+  pellucid distill runs/es-en/best --backward --source news.es --pairs-source train.en --pairs-target train.es \
+--dev-source dev.en --dev-target dev.es --out runs/en-es"""
+
+
+def run(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="directory of the student's run; go on with the same command")
+    ],
+    source: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="sentences for the teacher to translate, one per line, plain or .gz; can be repeated: the text it was "
+            "trained on, and any further text of its source language",
+        ),
+    ],
+    dev_source: Annotated[str, typer.Option(metavar="FILE", help="sentences to evaluate the student on")],
+    dev_target: Annotated[str, typer.Option(metavar="FILE", help="their translations by people")],
+    teachers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEACHER...", help="a model directory, or several with the same tokenizer, as one"),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="a program as the teacher: it reads a sentence a line, and writes its translation a line"),
+    ] = None,
+    backward: Annotated[
+        bool,
+        typer.Option(
+            "--backward",
+            help="the teacher translates the other way round: the student learns to write the text it is given",
+        ),
+    ] = False,
+    pairs_source: Annotated[
+        str | None, typer.Option(metavar="FILE", help="sentences that people translated, to learn from as well")
+    ] = None,
+    pairs_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    weight: Annotated[float, typer.Option(help="how often an epoch shows each pair of people")] = 1.0,
+    size: Annotated[str | None, typer.Option(metavar="tiny|small|base|big", help="size of the student")] = None,
+    steps: Annotated[int | None, typer.Option(help="number of updates to train for")] = None,
+    minutes: Annotated[float | None, typer.Option(help="train for so many minutes instead")] = None,
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    engine: Annotated[str, ENGINE] = "auto",
+    no_export: Annotated[bool, typer.Option("--no-export", help="do not export the student in int8")] = False,
+    change: Annotated[list[str] | None, SETTINGS] = None,
+) -> None:
+    """Make a small, fast student of a model.
+
+    The teacher translates the text, a student with a deep encoder and one decoder layer learns from its translations,
+    and is exported to CTranslate2 in int8 with a shortlist, if the export passes on the dev sentences. At the end a
+    table compares teacher and student. Translations that were cut off, run in a loop or are missing are left out, and
+    listed in DIR/data/left_out.tsv.
+
+    A command that was interrupted continues where it stopped.
+    """
+    if (command is None) == (not teachers):
+        raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
+    _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
+    dev = read_file_pair(dev_source, dev_target)
+    from pellucid.distill import (
+        choose_student_settings,
+        fingerprint_text,
+        translate_with_command,
+        write_pairs,
+        write_translations,
+    )
+
+    directory, data = Path(out), Path(out) / "data"
+    teacher = _load_teacher(teachers, engine) if teachers else None
+    identity: dict[str, Any] = {"text": fingerprint_text(source)}
+    if teacher is None:
+        identity["command"], translate = command, translate_with_command(shlex.split(str(command)))
+    else:
+        assert teacher.load_request
+        identity |= {"models": teacher.load_request.models, "beam": beam}
+        translate = _translate_with_model(teacher, beam)
+    for _ in show_progress(write_translations(source, translate, data, identity)):
+        pass
+    text = write_pairs(source, data, backward)
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(text.left_out.items()))
+    typer.echo(f"{text.pairs:,} pairs of the teacher" + (f"; left out: {left_out}" if left_out else ""), err=True)
+    from pellucid.cli.train import train_and_plot
+    from pellucid.train.config import read_run
+
+    if (directory / "run.toml").is_file():
+        # As in `pellucid demo`: a run that was begun keeps its settings.
+        settings, reasons, resume = read_run(directory / "run.toml"), (), True
+    else:
+        settings, reasons = choose_student_settings(
+            text,
+            (dev_source, dev_target),
+            people=(pairs_source, pairs_target) if pairs_source and pairs_target else None,
+            weight=weight,
+            size=size,
+            steps=steps,
+            minutes=minutes,
+            overrides=change or (),
+        )
+        resume = False
+    if not (directory / "average").is_dir():  # written only when training is over
+        train_and_plot(settings, directory, resume, reasons)
+    student = directory / "best"
+    exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
+    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, beam, engine))
+
+
+def _check_files(files: list[str], pairs_source: str | None, pairs_target: str | None) -> None:
+    """Raise ValueError or OSError, before a model is loaded, for files that cannot be used."""
+    if (pairs_source is None) != (pairs_target is None):
+        raise ValueError("--pairs-source and --pairs-target belong together: line n of each is a pair")
+    for path in (*files, pairs_source, pairs_target):
+        if path == "-":
+            raise ValueError("the text is read more than once, so it cannot be standard input; name a file")
+        if path is not None:
+            require_file(path)
+
+
+def _load_teacher(teachers: list[str], engine: str) -> "Model":
+    from pellucid.api import load
+
+    first, *others = teachers
+    return load(first, engine=engine, others=others)
+
+
+def _translate_with_model(teacher: "Model", beam: int) -> "Translate":
+    """Return a function that translates with a model; only the text counts, so scores are not asked for."""
+
+    def translate(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+        for translation in teacher.translate_stream(lines, beam=beam, scores=False):
+            yield translation.text, translation.stop
+
+    return translate
+
+
+def _export(student: Path, out: Path, dev: tuple[list[str], list[str]], source: Path, target: Path) -> Path | None:
+    """Export the student in int8 with a shortlist; return where it is, or None where the gate refuses it."""
+    from pellucid.cli.export import export_ctranslate2
+    from pellucid.store.directory import load_bundle
+
+    pairs = read_file_pair(str(source), str(target))
+    try:
+        report = export_ctranslate2(load_bundle(student), out, "int8", dev, pairs)
+    except ValueError as error:
+        typer.echo(f"pellucid: no export in int8: {error}", err=True)
+        return None
+    for line in report:
+        typer.echo(line, err=True)
+    return out
+
+
+def _comparison_lines(
+    teacher: "Model | None",
+    student: Path,
+    exported: Path | None,
+    dev: tuple[list[str], list[str]],
+    beam: int,
+    engine: str,
+) -> Iterator[str]:
+    """Yield a table of scores, speed and size of teacher and student, and which scores differ by more than luck."""
+    from pellucid.api import load
+    from pellucid.evaluate.compare import compare_translations
+    from pellucid.evaluate.report import headline
+    from pellucid.evaluate.scores import corpus_scores
+
+    sources, references = dev
+    forms: dict[str, tuple[Model, int, Path]] = {}
+    if teacher is not None:
+        forms[f"teacher, beam {beam}"] = teacher, beam, teacher.directory
+    forms[f"student, beam {beam}"] = load(student, engine=engine), beam, student
+    if exported is not None:
+        small = load(student, engine="ctranslate2", exported=exported)
+        forms["student, int8, greedy"] = small, 1, exported
+    yield f"{'':24} {'BLEU':>6} {'chrF':>6} {'sentences/s':>12} {'MB':>7}"
+    texts = {}
+    for name, (model, width, directory) in forms.items():
+        model.translate(sources[:1], beam=width)  # what is loaded at the first sentence is not part of the speed
+        began = time.perf_counter()
+        texts[name] = [result.text for result in model.translate(sources, beam=width, scores=False)]
+        speed = len(sources) / (time.perf_counter() - began)
+        scores = corpus_scores(texts[name], references, metrics=["bleu", "chrf"], lowercase=model.lowercase)
+        size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
+        yield f"{name:24} {scores['bleu']['score']:6.2f} {scores['chrf']['score']:6.2f} {speed:12.1f} {size:7.1f}"
+    if teacher is not None:
+        first, *_, last = texts
+        comparison = compare_translations(texts[first], texts[last], references, lowercase=teacher.lowercase)
+        yield f"A is the {first}; B is the {last}: {headline(comparison)}"
+    yield str(exported or student)

@@ -1,0 +1,101 @@
+"""Reads and writes Parquet with two columns of text, or with "translation", a field for each language."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pellucid.data.formats.tables import choose_names
+from pellucid.data.formats.units import Sides, Skip, Unit, find_column, is_header
+
+_ROWS_READ, _ROWS_WRITTEN = 1000, 20_000
+"""Rows that are in memory at a time."""
+
+
+def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of a Parquet file, row by row.
+
+    Raises ValueError for a file without two columns of text, and for one that is damaged.
+    """
+    pyarrow, parquet = _import_pyarrow(path)
+    try:
+        with Path(path).open("rb") as stream, parquet.ParquetFile(stream) as file:
+            fields = {field.name: field.type for field in file.schema_arrow}
+            nested = "translation" in fields and pyarrow.types.is_struct(fields["translation"])
+            if nested:
+                fields = {field.name: field.type for field in fields["translation"]}
+            texts = [name for name, kind in fields.items() if kind in (pyarrow.string(), pyarrow.large_string())]
+            wished = [find_column(wish, texts) for wish in (sides.source, sides.target) if wish is not None]
+            names = [name for i, name in enumerate(texts) if nested or is_header(name) or i in wished]
+            if len(names) < 2:
+                listed = f"the columns of text {', '.join(texts)}" if texts else "no column of text"
+                raise ValueError(f"{path} has {listed}; pairs need two, chosen by --from COLUMN --to COLUMN")
+            chosen = choose_names(path, names, sides)
+            columns = [f"translation.{name}" if nested else name for name in chosen]
+            number = 0
+            for batch in file.iter_batches(_ROWS_READ, columns=columns):
+                for row in batch.to_pylist():
+                    number += 1
+                    row = (row["translation"] or {}) if nested else row
+                    source, target = (row.get(name) or "" for name in chosen)
+                    problem = "a NUL character" if "\0" in source or "\0" in target else None
+                    yield Unit(number, source, target, problem=problem)
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+        # A file that cannot be opened has a number of its error, one that Arrow cannot read has none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is no Parquet file, or a damaged one: {reason}") from None
+
+
+def _import_pyarrow(path: str) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise ValueError(f"{path}: Parquet needs the package pyarrow: pip install 'pellucid[hub]'") from None
+    return pyarrow, parquet
+
+
+class _ChunkSink:
+    """A file to write to, whose content is taken piece by piece."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.position = 0
+
+    def write(self, content: bytes) -> int:
+        self.chunks.append(bytes(content))
+        self.position += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self.position
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def take(self) -> bytes:
+        content, self.chunks = b"".join(self.chunks), []
+        return content
+
+
+def encode_parquet(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of a Parquet file with these pairs: as Hugging Face has it if the languages are known."""
+    pyarrow, parquet = _import_pyarrow("the result")
+    languages = sides.languages
+    names = languages or ("source", "target")
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
+    if languages:
+        schema = pyarrow.schema([("translation", pyarrow.struct(list(schema)))])
+    sink, rows = _ChunkSink(), iter(units)
+    with parquet.ParquetWriter(pyarrow.PythonFile(sink, mode="w"), schema) as writer:
+        while block := list(islice(rows, _ROWS_WRITTEN)):
+            pairs = [dict(zip(names, (unit.source, unit.target), strict=True)) for unit in block]
+            objects = [{"translation": pair} for pair in pairs] if languages else pairs
+            writer.write_table(pyarrow.Table.from_pylist(objects, schema))
+            yield sink.take()
+    yield sink.take()

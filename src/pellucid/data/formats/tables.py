@@ -1,0 +1,225 @@
+"""Reads and writes pairs in lines: TSV, CSV and JSONL, with columns or keys that are chosen or found by their names."""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from itertools import chain, islice
+from typing import Any
+
+from pellucid.data.formats.units import (
+    LANGUAGES_BY_NAME,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    Sides,
+    Skip,
+    Unit,
+    choose_sides,
+    find_column,
+    is_header,
+    names_side,
+)
+from pellucid.data.lines import read_lines
+
+_DELIMITERS = ",;\t|"
+
+_LINES_SEEN = 50
+"""Lines by which the delimiter of a CSV file is found."""
+
+
+def read_tsv(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of a file with one tab between the columns, in which quotes are text.
+
+    The columns are named by a header or chosen by their numbers; without either there are two. Sentence pairs exported
+    by Tatoeba (number, sentence, number, sentence) and those of manythings.org (a third column with the source) are
+    recognised by their first line.
+    """
+    # Quotes are text, so not the csv module: a sentence may begin or end inside a quotation.
+    rows = enumerate((line.split("\t") for line in read_lines(path)), start=1)
+    yield from _read_table(path, rows, sides)
+
+
+def read_csv(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of a table with a comma, semicolon, tab or bar between its columns, and with quotes around text.
+
+    The columns are named by a header or chosen by their numbers; without either there are two. Raises ValueError for
+    quotes that do not fit.
+    """
+    lines = read_lines(path)
+    first = list(islice(lines, _LINES_SEEN))
+    delimiter = _find_delimiter(first)
+    # Excel's own mark, which is no row.
+    marked = bool(first) and re.fullmatch("sep=.", first[0]) is not None
+    reader = csv.reader((f"{line}\n" for line in chain(first[marked:], lines)), delimiter=delimiter, strict=True)
+    yield from _read_table(path, _number_rows(path, reader, marked), sides)
+
+
+def _number_rows(path: str, reader: Any, before: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file with the numbers of their first lines."""
+    while True:
+        line = reader.line_num + 1 + before
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}:{line}: the quotes of this row do not fit ({error}); a quote inside of quotes is doubled"
+            ) from None
+        if row:  # an empty line is no row
+            yield line, row
+
+
+def _find_delimiter(lines: Sequence[str]) -> str:
+    """Return the character that most likely separates the columns, by the first lines of a file."""
+    if lines and (mark := re.fullmatch("sep=(.)", lines[0])):
+        return mark[1]
+
+    def judge(delimiter: str) -> tuple[bool, bool, int]:
+        # The last line may be in the middle of a row; without `strict` that is no error.
+        try:
+            rows = [row for row in csv.reader((f"{line}\n" for line in lines), delimiter=delimiter) if row]
+        except csv.Error:
+            return False, False, 0
+        header = bool(rows) and sum(map(is_header, rows[0])) > 1
+        widths = {len(row) for row in rows}
+        fewest = min(widths, default=1)
+        return header, len(widths) == 1 and fewest > 1, -fewest if fewest > 1 else -99
+
+    return max(_DELIMITERS, key=judge)  # of equals the first: a comma
+
+
+def _read_table(path: str, rows: Iterator[tuple[int, list[str]]], sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of rows, from the columns that the first row or `sides` names."""
+    for line, row in islice(rows, 1):
+        columns, header = _choose_columns(path, line, row, sides)
+        for number, cells in rows if header else chain([(line, row)], rows):
+            if len(cells) != len(row):
+                raise ValueError(
+                    f"{path}:{number}: {len(cells)} columns, expected {len(row)}, as many as in the first line"
+                )
+            yield Unit(number, cells[columns[0]], cells[columns[1]])
+
+
+def _choose_columns(path: str, line: int, row: list[str], sides: Sides) -> tuple[tuple[int, int], bool]:
+    """Return the indices of the two columns, and whether the first row is a header."""
+    wishes = [wish for wish in (sides.source, sides.target) if wish is not None]
+    if len(wishes) == 2 and all(wish.isdecimal() for wish in wishes):
+        columns = int(wishes[0]) - 1, int(wishes[1]) - 1
+        if not all(0 <= column < len(row) for column in columns):
+            raise ValueError(f"{path}:{line}: {len(row)} columns, so there is no column {max(wishes, key=int)}")
+        return columns, all(is_header(row[column]) for column in columns)
+    wished = [find_column(wish, row) for wish in wishes]
+    names = [cell for i, cell in enumerate(row) if is_header(cell) or i in wished]
+    # Two equal cells are a name that is its own translation.
+    if len(set(names)) < 2 or _is_from_tatoeba(row):
+        return _guess_columns(path, line, row), False
+    source, target = choose_names(path, names, sides)
+    return (row.index(source), row.index(target)), True
+
+
+def choose_names(path: str, names: Sequence[str], sides: Sides, what: str = "columns") -> tuple[str, str]:
+    """Return the names of the two columns or keys that make pairs; `sides` gets their languages.
+
+    Raises ValueError, with all names, if the choice is not clear.
+    """
+    plain = [name.strip().lower() for name in names]
+    wishes = [wish for wish in (sides.source, sides.target) if wish is not None]
+    if all(find_column(wish, names) is None for wish in wishes):
+        # "source" and "target" fit whatever languages were asked for.
+        named = [[i for i, name in enumerate(plain) if names_side(name, side)] for side in (SOURCE_NAMES, TARGET_NAMES)]
+        if all(len(columns) == 1 for columns in named):
+            return names[named[0][0]], names[named[1][0]]
+    choose_sides(sides, names, path, what)
+    chosen = [names[find_column(side or "", names) or 0] for side in (sides.source, sides.target)]
+    sides.source, sides.target = (LANGUAGES_BY_NAME.get(name.strip().lower(), name) for name in chosen)
+    return chosen[0], chosen[1]
+
+
+def _guess_columns(path: str, line: int, row: list[str]) -> tuple[int, int]:
+    """Return the indices of the two columns of a table without a header."""
+    if len(row) == 2:
+        return 0, 1
+    if _is_from_tatoeba(row):
+        return 1, 3
+    if len(row) == 3 and row[2].startswith("CC-BY"):
+        return 0, 1
+    message = f"{path}:{line}: {len(row)} columns, expected 2: source, target"
+    if len(row) > 2:
+        # The first two that are not numbers.
+        texts = [number for number, cell in enumerate(row, start=1) if not cell.strip().isdigit()]
+        first, second, *_ = [*texts, *(number for number in (1, 2, 3) if number not in texts)]
+        message += f"; choose two by their numbers or by a header, for example columns {first} and {second}: "
+        message += f"--from {first} --to {second}"
+    raise ValueError(message)
+
+
+def _is_from_tatoeba(row: Sequence[str]) -> bool:
+    return len(row) == 4 and row[0].isdecimal() and row[2].isdecimal()
+
+
+def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of a file with one JSON object on each line, which has the two texts under its keys.
+
+    The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
+    it; the first object decides.
+    """
+    keys = None
+    for line, text in enumerate(read_lines(path), start=1):
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}:{line}: not JSON: {error}") from None
+        row = row if isinstance(row, dict) else {}
+        nested = row.get("translation")
+        table = nested if isinstance(nested, dict) else row
+        if keys is None:
+            wishes = [find_column(wish, list(table)) for wish in (sides.source, sides.target) if wish is not None]
+            names = [key for i, key in enumerate(table) if table is nested or is_header(key) or i in wishes]
+            if len(names) > 1:
+                keys = choose_names(path, names, sides, "languages" if table is nested else "keys")
+        left, right = (table.get(key) for key in keys or ("", ""))
+        if not isinstance(left, str) or not isinstance(right, str):
+            raise ValueError(f"{path}:{line}: expected an object with texts, {_describe_object(keys)}")
+        # JSON can spell what no line of text can hold: NUL, half of a surrogate pair.
+        if bad := re.search("[\0\ud800-\udfff]", left + right):
+            raise ValueError(f"{path}:{line}: U+{ord(bad[0]):04X} inside a sentence, which no text contains")
+        yield Unit(line, left, right)
+
+
+def _describe_object(keys: tuple[str, str] | None) -> str:
+    names = keys or ("source", "target")
+    shape = json.dumps(dict.fromkeys(names, "..."), ensure_ascii=False)
+    return shape if keys else f'{shape} or {{"translation": {{"en": "...", "de": "..."}}}}'
+
+
+def encode_tsv(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of a file with one tab between source and target; a text with a tab is skipped."""
+    first = True
+    for unit in units:
+        if "\t" in unit.source or "\t" in unit.target:
+            skip(unit, "a tab, which separates the columns of .tsv")
+            continue
+        if first and ((is_header(unit.source) and is_header(unit.target)) or unit.source.startswith("\ufeff")):
+            # Otherwise the pair would be read as a header, or its first character as a byte order mark.
+            yield b"source\ttarget\n"
+        first = False
+        yield f"{unit.source}\t{unit.target}\n".encode()
+
+
+def encode_csv(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of a table with commas, quotes around every text, and a header."""
+    rows = chain([sides.languages or ("source", "target")], ((unit.source, unit.target) for unit in units))
+    for row in rows:
+        text = StringIO(newline="")
+        csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(row)
+        yield text.getvalue().encode()
+
+
+def encode_jsonl(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of a file with one object on each line: as Hugging Face has it if the languages are known."""
+    languages = sides.languages
+    for unit in units:
+        row = dict(zip(languages or ("source", "target"), (unit.source, unit.target), strict=True))
+        yield f"{json.dumps({'translation': row} if languages else row, ensure_ascii=False)}\n".encode()

@@ -1,0 +1,94 @@
+"""Reads and writes translation memories (TMX 1.1 to 1.4): a unit has variants, one for each of its languages."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
+from pellucid.data.formats.xml import escape_xml, inline_text, local_name, parse_units, without_unfit_for_xml
+
+_NATIVE_CODE = frozenset({"bpt", "ept", "ph", "it", "ut", "sub"})
+"""Inline elements whose content is code of another program and no text of the sentence; `hi` is text."""
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the units of a translation memory; without both languages in `sides`, the whole file is searched for them.
+
+    Of several variants in one language the first counts, and each further one is a unit with a problem.
+    """
+    if sides.source is None or sides.target is None:
+        languages = _list_languages(path)
+        if not languages:
+            return
+        choose_sides(sides, languages, path)
+    assert sides.source is not None
+    assert sides.target is not None
+    number, kept, all_languages = 0, 0, dict[str, None]()
+    for event, element in parse_units(path, "tmx", ("tu",)):
+        if event == "start":
+            continue
+        number, line = number + 1, element.sourceline
+        variants = [child for child in element if local_name(child) == "tuv"]
+        languages = [_variant_language(variant) for variant in variants]
+        all_languages |= dict.fromkeys(languages)
+        target = find_language(sides.target, languages)
+        # "en" to "en-GB": the variant of the target is not one of the source, too.
+        others = [language if i != target else "" for i, language in enumerate(languages)]
+        source = find_language(sides.source, others)
+        if source is None or target is None:
+            missing = sides.source if source is None else sides.target
+            yield Unit(number, line=line, problem=f"no {missing}")
+            continue
+        kept += 1
+        yield Unit(number, _variant_text(variants[source]), _variant_text(variants[target]), line)
+        for i, language in enumerate(languages):
+            if i not in (source, target) and language.lower() in (languages[source].lower(), languages[target].lower()):
+                number += 1
+                yield Unit(number, line=variants[i].sourceline, problem=f"a further variant in {language}")
+    if all_languages and not kept:
+        names = ", ".join(all_languages)
+        raise ValueError(f"{path} has no unit in both {sides.source} and {sides.target}; its languages are {names}")
+
+
+def _list_languages(path: str) -> list[str]:
+    """Return the languages of a file, that of the sources first."""
+    languages: dict[str, None] = {}
+    source_language = ""
+    for event, element in parse_units(path, "tmx", ("tu",), ("header",)):
+        if event == "end":
+            for variant in element:
+                if local_name(variant) == "tuv":
+                    languages[_variant_language(variant)] = None
+        elif local_name(element) == "header":
+            source_language = element.get("srclang", "")
+    languages.pop("", None)
+    names = list(languages)
+    first = find_language(source_language, names) if source_language else None
+    return names if first is None else [names[first], *names[:first], *names[first + 1 :]]
+
+
+def _variant_language(variant: Any) -> str:
+    return (variant.get(_LANGUAGE) or variant.get("lang") or "").strip()  # `lang` before TMX 1.4
+
+
+def _variant_text(variant: Any) -> str:
+    segment = next((child for child in variant if local_name(child) == "seg"), None)
+    return "" if segment is None else inline_text(segment, _NATIVE_CODE)
+
+
+def encode_tmx(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of a translation memory (TMX 1.4) with these pairs."""
+    assert sides.languages is not None
+    source, target = map(escape_xml, sides.languages)
+    header = 'creationtool="pellucid" creationtoolversion="1" segtype="sentence" o-tmf="text" adminlang="en" '
+    yield (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
+        f'<header {header}srclang="{source}" datatype="plaintext"/>\n<body>\n'
+    ).encode()
+    for unit in without_unfit_for_xml(units, skip):
+        yield (
+            f'<tu><tuv xml:lang="{source}"><seg>{escape_xml(unit.source)}</seg></tuv>'
+            f'<tuv xml:lang="{target}"><seg>{escape_xml(unit.target)}</seg></tuv></tu>\n'
+        ).encode()
+    yield b"</body>\n</tmx>\n"

@@ -1,0 +1,132 @@
+"""Reads the units of an XML file one after another, in bounded memory, and fetches or expands nothing."""
+
+import html
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
+
+from pellucid.data.formats.units import Skip, Unit
+from pellucid.data.lines import DAMAGES, open_decompressed
+
+LARGEST_UNIT = 16 * 2**20
+"""The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory."""
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that an XML file cannot hold in any spelling."""
+
+
+class _MeteredStream:
+    """A stream for the parser, which refuses to read too far without a unit, and says that gzip is damaged."""
+
+    def __init__(self, stream: Any, path: str) -> None:
+        self.stream, self.path, self.since_unit = stream, path, 0
+
+    def read(self, size: int) -> bytes:
+        try:
+            content = self.stream.read(size)
+        except DAMAGES as error:
+            raise ValueError(f"{self.path}: the gzip file is damaged or cut short ({error}); fetch it again") from None
+        self.since_unit += len(content)
+        if self.since_unit > LARGEST_UNIT:
+            raise ValueError(f"{self.path}: no unit ends within {LARGEST_UNIT:,} bytes; does it hold sentence pairs?")
+        return content
+
+
+def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield ("end", element) for each unit of an XML file, and ("start", element) for it, the root and the others.
+
+    A unit is complete when it ends, and is removed from memory after that. Names are without namespace. Raises
+    ValueError for XML that is not well-formed or declares entities, for another root, and for a unit of extreme size.
+    """
+    with open_decompressed(path) as file:
+        stream = _MeteredStream(file, path)
+        # The first start is that of the root, whatever it is called; later ones only of elements that are asked for.
+        names = {root, *units, *others}
+        # Nothing of the file is expanded or fetched; the limits of libxml2 on depth and on expansion stay on.
+        events = etree.iterparse(
+            stream,  # pyright: ignore[reportArgumentType]
+            events=("start", "end"),
+            tag=tuple(f"{{*}}{name}" for name in names),
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+            huge_tree=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
+        checked = False
+        try:
+            for event, element in events:
+                if not checked:
+                    _refuse_foreign_root(path, root, element)
+                    checked = True
+                name = local_name(element)
+                if event == "start" or name in units:
+                    yield event, element
+                if event == "end" and name in units:
+                    stream.since_unit = 0
+                    element.clear()
+                    for node in (element, *element.iterancestors()):
+                        while node.getprevious() is not None:
+                            del node.getparent()[0]
+        except etree.XMLSyntaxError as error:
+            reason = re.sub(r"(, line \d+, column \d+)?( \(.*, line \d+\))?$", "", str(error.msg))
+            raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {' '.join(reason.split())}") from None
+        if not checked:
+            _refuse_foreign_root(path, root, events.root)
+
+
+def _refuse_foreign_root(path: str, root: str, element: Any) -> None:
+    """Raise ValueError if the file of an element declares entities, or has a root of another name."""
+    tree = element.getroottree()
+    dtd = tree.docinfo.internalDTD
+    if dtd is not None and any(True for _ in dtd.iterentities()):
+        raise ValueError(
+            f"{path} declares entities of its own (<!ENTITY ...>), which can blow up a file or reach for others; "
+            "remove them"
+        )
+    if local_name(tree.getroot()) != root:
+        raise ValueError(f"{path} begins with <{local_name(tree.getroot())}>, expected <{root}>")
+
+
+def local_name(element: Any) -> str:
+    """Return the name of an element without its namespace; "" for what is no element."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def inline_text(element: Any, codes: Collection[str]) -> str:
+    """Return the text of an element without the content of inline elements called in `codes`, which is no language."""
+    parts = [element.text or ""]
+    for child in element:
+        if child.tag is etree.Entity:
+            # Not declared in the file, so from a DTD that is not read: almost always one of HTML's.
+            parts.append(html.unescape(child.text))
+        elif local_name(child) not in codes:
+            parts.append(inline_text(child, codes))
+        parts.append(child.tail or "")
+    return "".join(parts)
+
+
+def escape_xml(text: str) -> str:
+    """Escape text for the content of an element or an attribute in double quotes."""
+    # A carriage return as it is would be read as a line feed.
+    for character, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\r", "&#13;")):
+        text = text.replace(character, escape)
+    return text
+
+
+def without_unfit_for_xml(units: Iterable[Unit], skip: Skip) -> Iterator[Unit]:
+    """Yield the units that XML can hold; the others are skipped."""
+    for unit in units:
+        if bad := _NOT_XML.search(unit.source) or _NOT_XML.search(unit.target):
+            skip(unit, f"U+{ord(bad[0]):04X}, which XML cannot hold")
+        else:
+            yield unit
+
+
+def file_stem(path: str | Path) -> str:
+    """Return the name of a file without its ending, escaped for XML."""
+    return escape_xml(Path(path).name.partition(".")[0])

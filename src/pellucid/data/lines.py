@@ -1,0 +1,102 @@
+"""Reads lines of UTF-8 text from plain and gzip-compressed files; a line ends at "\\n" or "\\r\\n" and nowhere else."""
+
+import codecs
+import gzip
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, cast
+
+LONGEST_LINE = 64 * 2**20
+"""The most bytes of a line, so that a file without line ends cannot fill the memory."""
+
+_BLOCK = 2**16
+"""The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size."""
+
+
+@contextmanager
+def open_decompressed(path: str | Path) -> Iterator[BufferedReader | gzip.GzipFile]:
+    """Open a file for reading its bytes, decompressed if it is gzip by its first bytes; "-" is standard input."""
+    with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as stream:
+        # peek and not read: standard input cannot be rewound.
+        start = cast(BufferedReader, stream).peek(2)
+        yield gzip.GzipFile(fileobj=stream) if start.startswith(b"\x1f\x8b") else cast(BufferedReader, stream)
+
+
+DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+"""Errors of reading compressed bytes that are damaged or cut short."""
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of one UTF-8 file, plain or gzip (recognised by its first bytes); "-" is standard input.
+
+    A byte order mark at the start is dropped. Raises ValueError naming file and line for bytes that are not UTF-8,
+    for NUL, for a line of more than 64 MiB and for a damaged gzip file; OSError for a file that cannot be opened.
+    """
+    with open_decompressed(path) as stream:
+        yield from split_stream(stream, str(path))
+
+
+def split_stream(stream: Any, name: str, archive: str = "gzip file") -> Iterator[str]:
+    """Yield the lines of a stream of bytes, which messages call `name`; it refuses what `read_lines` refuses."""
+    number = 1
+    while True:
+        try:
+            raw = stream.read1(_BLOCK)
+            # A block of whole lines; one byte more than allowed is enough to see that a line is too long.
+            if raw and not raw.endswith(b"\n"):
+                raw += stream.readline(LONGEST_LINE + 1)
+        except DAMAGES as error:
+            raise ValueError(
+                f"{name}:{number}: the {archive} is damaged or cut short ({error}); fetch it again"
+            ) from None
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if not raw:
+            return
+        for line in _split_block(raw, name, number):
+            yield line
+            number += 1
+
+
+def _split_block(raw: bytes, file: str, first: int) -> Iterable[str]:
+    """Return the lines of a block that ends where a line ends."""
+    # Nothing odd in the whole block: decode it at once, which is fastest.
+    if len(raw) <= LONGEST_LINE and b"\0" not in raw and b"\r" not in raw:
+        with suppress(UnicodeDecodeError):
+            return raw.decode().removesuffix("\n").split("\n")
+    # Otherwise line by line, so that an error names the line.
+    *lines, last = raw.split(b"\n")
+    ended = [line + b"\n" for line in lines] + ([last] if last else [])
+    return (_decode_line(line, file, number) for number, line in enumerate(ended, start=first))
+
+
+def _decode_line(raw: bytes, file: str, line: int) -> str:
+    if len(raw) > LONGEST_LINE:
+        raise ValueError(f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?")
+    # UTF-16 and archives have NUL bytes, too, but there is better advice for them.
+    if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # The mark of UTF-32 begins with that of UTF-16.
+        kind = "UTF-32" if raw.startswith(codecs.BOM_UTF32_LE) else "UTF-16"
+        raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
+    if line == 1 and raw.startswith(b"PK\x03\x04"):
+        raise ValueError(f"{file} is an archive or an office document (ZIP); unpack it, or save it as plain text")
+    if b"\0" in raw:
+        raise ValueError(f"{file}:{line}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
+    if raw.endswith(b"\n"):
+        raw = raw[:-1].removesuffix(b"\r")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        # Up to the bad byte the line is valid, so the column can be counted in characters.
+        column = len(raw[: error.start].decode()) + 1
+        byte = raw[error.start : error.start + 1]
+        guess = byte.decode("cp1252", "replace")
+        raise ValueError(
+            f"{file}:{line}:{column}: byte 0x{byte.hex().upper()} is not UTF-8 (Windows-1252 would read {guess!r}); "
+            "if that is what it is, convert the file: iconv -f WINDOWS-1252 -t UTF-8"
+        ) from None

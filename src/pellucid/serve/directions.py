@@ -1,0 +1,165 @@
+"""Models of a server by their languages: loaded when they are needed, and anew when they were replaced on disk."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from pellucid.api import Model
+from pellucid.data.tokenizer import UNK, Tokenizer
+from pellucid.decode.terms.word_edges import joins_word
+from pellucid.serve.settings import Languages
+from pellucid.store.atomic import directory_identity
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A model that a server offers: between which languages it translates, and how it is loaded.
+
+    `tokenizer` tells which words the model knows while the model itself is not loaded.
+    """
+
+    languages: Languages
+    tokenizer: Tokenizer
+    load: Callable[[], Model]
+    directory: Path | None = None
+    """Where it lies, to notice that it was replaced; None for a model that is only in memory."""
+
+
+class Directions:
+    """The models of one server, of which at most `most` are in memory (at least two): the first, and those used last.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(self, directions: Sequence[Direction], first_model: Model, most: int):
+        self.all = tuple(directions)
+        self.first = self.all[0]
+        self._most = most
+        self._lock, self._loading = Lock(), Lock()
+        self._loaded = OrderedDict({self.first: (first_model, self._identity(self.first))})
+        self.failed_reloads = 0
+        self._refuse_twins()
+
+    def _refuse_twins(self) -> None:
+        """Raise ValueError for several models of which two are for the same languages, or one does not say them."""
+        if len(self.all) == 1:
+            return
+        for number, direction in enumerate(self.all):
+            if not direction.languages.are_named:
+                raise ValueError(
+                    f"{direction.directory} does not say its languages; name them: serve en:es={direction.directory}"
+                )
+            for other in self.all[:number]:
+                if other.languages == direction.languages:
+                    raise ValueError(f"{other.directory} and {direction.directory} both translate {other.languages}")
+
+    @property
+    def loaded(self) -> int:
+        """Number of models in memory."""
+        with self._lock:
+            return len(self._loaded)
+
+    @property
+    def first_model(self) -> Model:
+        """The model of the first direction as it is in memory, which is always there."""
+        with self._lock:
+            return self._loaded[self.first][0]
+
+    def model(self, direction: Direction) -> Model:
+        """Return the model of a direction, which is loaded if it is not in memory or lies on disk in a newer form.
+
+        That may take seconds. Raises ValueError or OSError if a model that is not in memory cannot be loaded. If a
+        newer form cannot be loaded, the one in memory goes on.
+        """
+        if model := self._current(direction):
+            return model
+        with self._loading:  # one at a time; meanwhile models in memory are given out as before
+            if model := self._current(direction):  # loaded while this thread waited
+                return model
+            identity = self._identity(direction)
+            try:
+                model = direction.load()
+            except (ValueError, OSError):
+                with self._lock:
+                    if direction not in self._loaded:
+                        raise
+                    model, _ = self._loaded[direction]
+                # Not tried again until the directory changes once more.
+                self.failed_reloads += 1
+            with self._lock:
+                self._loaded[direction] = model, identity
+                self._loaded.move_to_end(direction)
+                # The page looks into the first model, so that one stays.
+                while len(self._loaded) > max(self._most, 2):
+                    del self._loaded[next(one for one in self._loaded if one is not self.first)]
+            return model
+
+    def _current(self, direction: Direction) -> Model | None:
+        """Return the model of a direction if it is in memory in its newest form."""
+        identity = self._identity(direction)
+        with self._lock:
+            model, loaded_identity = self._loaded.get(direction, (None, None))
+            # A directory that is gone at this moment may be about to be replaced.
+            if model is None or identity not in (None, loaded_identity):
+                return None
+            self._loaded.move_to_end(direction)
+            return model
+
+    def _identity(self, direction: Direction) -> tuple[int, ...] | None:
+        return None if direction.directory is None else directory_identity(direction.directory)
+
+    def find(self, source: str, target: str, texts: Sequence[str] = ()) -> Direction | None:
+        """Return the direction between two languages; with "auto", the one that knows most words of the texts."""
+        fitting = [direction for direction in self.all if direction.languages.problem(source, target) is None]
+        if len(fitting) < 2:
+            return fitting[0] if fitting else None
+        return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))
+
+    def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the languages that the models read, each with the percentage of words known, the best known first."""
+        sources: dict[str, float] = {}
+        for direction in self.all:
+            code = direction.languages.source
+            sources[code] = max(sources.get(code, 0.0), measure_known_words(direction.tokenizer, texts))
+        return sorted(sources.items(), key=lambda item: -item[1])
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        """Codes of all languages, each with those into which it is translated here."""
+        targets: dict[str, list[str]] = {}
+        for direction in self.all:
+            targets.setdefault(direction.languages.source, []).append(direction.languages.target)
+        for direction in self.all:
+            targets.setdefault(direction.languages.target, [])
+        return targets
+
+    def problem(self, source: str, target: str) -> str:
+        """Return the sentence that refuses two languages."""
+        offered = "; ".join(f"from {code} to {', '.join(into)}" for code, into in self.targets.items() if into)
+        who = "this model translates" if len(self.all) == 1 else "this server translates"
+        return f"{who} {offered}, not from {source!r:.40} to {target!r:.40}"
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def measure_known_words(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
+    """Return how many percent of the words of these texts the source vocabulary knows; 0 for texts without a word.
+
+    A word is known that is a single piece, for only words of the training text become one. Where words have no pieces
+    of their own, in vocabularies of single characters and in scripts without spaces, it is enough that all of its
+    characters have one.
+    """
+    words = [word for text in texts for word in _WORD.findall(text)]
+    known = 0
+    for word, ids in zip(words, tokenizer.encode_source(words), strict=True):
+        # Without EOS, and without the mark of a word's beginning where it is a piece of its own.
+        names = [name for name in tokenizer.source_pieces(ids[:-1]) if name != "▁"]
+        if tokenizer.config.kind == "char" or not all(map(joins_word, word)):
+            known += UNK not in ids and not any(re.fullmatch("<0x[0-9A-F]{2}>", name) for name in names)
+        else:
+            known += len(names) == 1 and UNK not in ids
+    return round(100 * known / len(words), 1) if words else 0.0

@@ -1,0 +1,145 @@
+"""Several models in one server: chosen by language, loaded when needed, loaded anew when replaced, let go in turn."""
+
+import gc
+import shutil
+import weakref
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from pellucid.api import Model, load
+from pellucid.serve.directions import Direction, Directions
+from pellucid.serve.settings import Languages
+from pellucid.store.directory import save_bundle
+from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.serve.servers import EN_ES, client, request_body, small_model
+
+SIZES = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
+
+
+def save_model(directory: Path, seed: int) -> Path:
+    vocabulary = small_tokenizer().source_vocabulary
+    save_bundle(directory, random_model(seed, vocabulary, vocabulary, **SIZES), small_tokenizer(), step=seed)
+    return directory
+
+
+def saved_direction(directory: Path, source: str, target: str, seed: int, loads: list[str]) -> Direction:
+    """Save a model; return its direction, which appends its source language to `loads` whenever it is loaded."""
+    save_model(directory, seed)
+
+    def load_and_count() -> Model:
+        loads.append(source)
+        return load(directory)
+
+    return Direction(Languages(source, target), small_tokenizer(), load_and_count, directory)
+
+
+@pytest.fixture
+def loads() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def others(tmp_path, loads) -> list[Direction]:
+    return [
+        saved_direction(tmp_path / code, code, "en", seed, loads) for seed, code in enumerate(("de", "fr", "it"), 11)
+    ]
+
+
+def test_a_request_is_answered_by_the_model_for_its_languages_which_is_loaded_once(others, loads, tmp_path):
+    with client(others=others) as server:
+        assert loads == []
+        for code in ("de", "fr", "de"):
+            answer = server.post("/translate", json=request_body(LINES[0], source=code, target="en")).json()
+            assert answer["translatedText"] == load(tmp_path / code).translate(LINES[0]).text
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == (
+            small_model().translate(LINES[0]).text
+        )
+        assert loads == ["de", "fr"]
+        refusal = server.post("/translate", json=request_body("Yes.", source="es", target="en"))
+        assert refusal.status_code == 422
+        assert "from en to es; from de to en; from fr to en" in refusal.json()["error"]
+
+
+def test_all_languages_are_listed_and_detected(others):
+    with client(others=others) as server:
+        listed = {language["code"]: language["targets"] for language in server.get("/languages").json()}
+        assert listed == {"en": ["es"], "es": [], "de": ["en"], "fr": ["en"], "it": ["en"]}
+        detected = server.post("/detect", json={"q": "The ball"}).json()
+        assert {item["language"] for item in detected} == {"en", "de", "fr", "it"}
+        fields = server.get("/openapi.json").json()["paths"]["/translate"]["post"]["requestBody"]["content"]
+        properties = fields["application/json"]["schema"]["properties"]
+        assert properties["source"]["enum"] == ["en", "de", "fr", "it", "auto"]
+        assert properties["target"]["enum"] == ["es", "en"]
+
+
+def test_ten_directions_are_loaded_and_let_go_in_turn(tmp_path, loads):
+    codes = [f"{letter}{letter}" for letter in "abcdefghij"]
+    others = [saved_direction(tmp_path / code, code, "en", 1, loads) for code in codes]
+    first = small_model()
+    directions = Directions([Direction(EN_ES, small_tokenizer(), lambda: first), *others], first, most=3)
+    alive = []
+    for direction in [*others, *others]:
+        alive.append(weakref.ref(directions.model(direction).translator.models_or_bundles[0]))
+        assert directions.loaded <= 3
+        assert directions.first_model is first
+    gc.collect()
+    assert sum(reference() is not None for reference in alive) <= 2
+    assert loads == [*codes, *codes]
+
+
+def test_with_auto_the_model_that_knows_the_words_is_asked(tmp_path, loads):
+    spanish_reader = saved_direction(tmp_path / "m", "xx", "es", 3, loads)
+    directions = Directions([Direction(EN_ES, small_tokenizer(), small_model), spanish_reader], small_model(), 2)
+    # Two models with one tokenizer know the same words: the first is asked. With one that knows none, the other is.
+    assert directions.find("auto", "es", ["The ball"]) is directions.first
+    assert directions.find("xx", "es") is spanish_reader
+    assert directions.find("auto", "fr") is None
+
+
+@pytest.mark.parametrize(
+    ("languages", "problem"),
+    [(Languages("en", "es"), "both translate en to es"), (Languages(), "does not say its languages")],
+)
+def test_models_that_cannot_be_told_apart_are_refused(languages, problem):
+    directions = [Direction(codes, small_tokenizer(), small_model, Path("a")) for codes in (EN_ES, languages)]
+    with pytest.raises(ValueError, match=problem):
+        Directions(directions, small_model(), 4)
+
+
+def test_a_model_that_is_replaced_is_loaded_anew_and_no_request_is_lost(tmp_path):
+    directory = save_model(tmp_path / "best", 1)
+    texts = {}
+    for seed in (1, 2):
+        texts[seed] = load(save_model(tmp_path / f"copy{seed}", seed)).translate(LINES[0]).text
+    assert texts[1] != texts[2]
+    with client(load(directory), reload=lambda: load(directory)) as server:
+        answers = []
+
+        def ask() -> None:
+            for _ in range(30):
+                answers.append(server.post("/translate", json=request_body(LINES[0])))
+
+        asking = Thread(target=ask)
+        asking.start()
+        save_model(directory, 2)
+        asking.join()
+        assert {answer.status_code for answer in answers} == {200}
+        assert {answer.json()["translatedText"] for answer in answers} <= set(texts.values())
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == texts[2]
+
+
+def test_a_damaged_replacement_leaves_the_model_in_memory_at_work(tmp_path):
+    directory = save_model(tmp_path / "best", 1)
+    text = load(directory).translate(LINES[0]).text
+    with client(load(directory), reload=lambda: load(directory)) as server:
+        shutil.rmtree(directory)
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == text
+        directory.mkdir()
+        (directory / "manifest.json").write_text("{}", encoding="utf-8")
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == text
+        assert "pellucid_failed_reloads 1.0" in server.get("/metrics").text
+        shutil.rmtree(directory)
+        save_model(directory, 1)
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == text
