@@ -70,7 +70,9 @@ def main() -> None:
 
 def print_row(name: str, seconds: list[float]) -> None:
     """Print median and worst of some times."""
-    print(f"| {name} | {statistics.median(seconds):.4f} s (slowest of {len(seconds)}: {max(seconds):.4f}) |", flush=True)
+    print(
+        f"| {name} | {statistics.median(seconds):.4f} s (slowest of {len(seconds)}: {max(seconds):.4f}) |", flush=True
+    )
 
 
 @contextmanager
@@ -92,7 +94,9 @@ def open_page(address: str) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(address)
         page.wait_for_selector(".centre .view")

@@ -46,7 +46,13 @@ def write_run(folder: Path, names: dict[str, str]) -> None:
 
 def test_the_examples_begin_with_the_first_dev_sentence_and_are_of_several_kinds(run):
     examples = TrainingText.find_beside(run, MANIFEST).choose_examples()
-    assert list(examples) == ["The red ball is here.", "Go on.", "Is it, or is it not?", "One, two, three.", "A dog ran."]
+    assert list(examples) == [
+        "The red ball is here.",
+        "Go on.",
+        "Is it, or is it not?",
+        "One, two, three.",
+        "A dog ran.",
+    ]
     assert len(examples) <= MOST_EXAMPLES
     assert set(examples.values()) == {""}
 
@@ -77,7 +83,12 @@ def test_the_mistake_is_the_translation_least_like_its_reference():
 
 
 def test_examples_with_a_pronoun_and_a_mistake_say_what_is_special_about_them(tmp_path):
-    lines = ["A dog ran.", "The dog saw a cat when it barked.", *(f"Number {i} ran far." for i in range(9)), "Blue he is."]
+    lines = [
+        "A dog ran.",
+        "The dog saw a cat when it barked.",
+        *(f"Number {i} ran far." for i in range(9)),
+        "Blue he is.",
+    ]
     (tmp_path / "dev.en").write_text("\n".join(lines), encoding="utf-8")
     text = TrainingText(dev_file=tmp_path / "dev.en")
     examples = text.choose_examples("en", Mistake("Blue he is.", "Azul.", "Es azul."))

@@ -93,9 +93,7 @@ class Service:
             return {} if self._has_badges() else study_heads(self.model, sources, targets, on_progress)
 
         self.is_mistake_sought = True
-        return BackgroundStudy(
-            study, lambda: self.translation_worker.is_busy or self.trace_worker.is_busy, len(pairs)
-        )
+        return BackgroundStudy(study, lambda: self.translation_worker.is_busy or self.trace_worker.is_busy, len(pairs))
 
     def _has_badges(self) -> bool:
         """Whether a study of the heads stands beside the model."""

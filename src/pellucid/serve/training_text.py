@@ -96,9 +96,7 @@ class TrainingText:
         except (OSError, ValueError):
             return []
 
-    def choose_examples(
-        self, source_language: str | None = None, mistake: "Mistake | None" = None
-    ) -> dict[str, str]:
+    def choose_examples(self, source_language: str | None = None, mistake: "Mistake | None" = None) -> dict[str, str]:
         """Choose sentences to try from the first lines of the dev text, each with what is special about it, or "".
 
         They are its first, a short one, a question, one whose pronoun may stand for two nouns, a long one, the
