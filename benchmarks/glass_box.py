@@ -28,7 +28,8 @@ PLAYED_SECONDS = 4
 
 ENTER = """() => {
     window.entered = undefined
-    document.querySelector('.ask').addEventListener('submit', () => { window.entered = performance.now() }, { once: true })
+    const note = () => { window.entered = performance.now() }
+    document.querySelector('.ask').addEventListener('submit', note, { once: true })
 }"""
 DRAWN = """sentence => new Promise(resolve => {
     const look = () => {
@@ -60,12 +61,15 @@ def main() -> None:
         print_row("a translation afterwards", time_translations(address))
         with open_page(address) as page:
             print_row("Enter to everything drawn, the demo", time_enter(page))
-    with tempfile.TemporaryDirectory() as folder, serve(save_large_model(model, Path(folder))) as address:
-        with open_page(f"{address}#s=The+ball+is+blue.&v=map") as page:
-            page.keyboard.press("k")
-            intervals = [interval / 1000 for interval in page.evaluate(FRAMES, PLAYED_SECONDS)]
-            print_row("a frame of the play on the map, 6+6 layers, d_model 512", intervals)
-            print(f"{len(intervals) / sum(intervals):.1f} frames per second")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve(save_large_model(model, Path(folder))) as address,
+        open_page(f"{address}#s=The+ball+is+blue.&v=map") as page,
+    ):
+        page.keyboard.press("k")
+        intervals = [interval / 1000 for interval in page.evaluate(FRAMES, PLAYED_SECONDS)]
+        print_row("a frame of the play on the map, 6+6 layers, d_model 512", intervals)
+        print(f"{len(intervals) / sum(intervals):.1f} frames per second")
 
 
 def print_row(name: str, seconds: list[float]) -> None:
