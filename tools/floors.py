@@ -43,8 +43,9 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
+    "check": Floor(ours="check store.atomic text evaluate", others="numpy"),
     "train": Floor(
-        ours="train processor config data model store decode evaluate",
+        ours="train check processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
@@ -58,7 +59,6 @@ FLOORS = {  # in the order of reading, from the ground up
     "inspect": Floor(
         ours="inspect trace decode store model data.batching data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
-        others_inside="sklearn umap",  # where the user has them
     ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
     "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),

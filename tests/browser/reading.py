@@ -108,9 +108,15 @@ class Sheet:
         )
         return above, before
 
+    def locate(self, row: int, col: int) -> tuple[float, float]:
+        """The middle of a cell in the window."""
+        x, y = self.figure.evaluate(LOCATE, [row, col])
+        return x, y
+
     def point_at(self, row: int, col: int, names: list[str]) -> str:
         """Move the pointer over a cell, and return the readout once it names these ends of row and column."""
-        x, y = self.figure.evaluate(POINT_OF, [row, col])
+        self.figure.evaluate("figure => figure.scrollIntoView({block: 'center'})")
+        x, y = self.locate(row, col)
         self.tab.mouse.move(x, y)
         self.tab.wait_for_function(READOUT_NAMES, arg=[self.figure.element_handle(), names])
         return self.figure.locator(".sheet-readout").inner_text()
@@ -158,9 +164,8 @@ READ_BORDERS = f"""async (figure, [away, rows, cols]) => {{
         Array.from({{length: cols}}, (_, c) => coloursAt(left + c * width, top + (away + 0.5) * height)),
     ];
 }}"""
-POINT_OF = f"""async (figure, cell) => {{
+LOCATE = f"""async (figure, cell) => {{
     {SCROLL_TO_CELL}
-    figure.scrollIntoView({{block: "center"}});
     const [x, y] = await locate(cell);
     const box = canvas.getBoundingClientRect();
     return [box.left + x, box.top + y];

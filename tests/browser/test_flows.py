@@ -109,16 +109,31 @@ def test_a_followed_piece_is_outlined_in_every_matrix(page: Page, trace):
     page.settle()
     assert page.link["f"] == "S2"
     map_labels = ("products", "scores", "pattern")
-    for label in ("q", "k", "v", "head output", *map_labels):
+    for label in ("q", "kᵀ", "v", "head output", *map_labels):
         rows, cols = page.sheet(label).find_outlines(FOLLOW, away=5)
-        assert rows == {2, 3}, label  # the lines above row 2 and above row 3
-        assert cols == ({2, 3} if label in map_labels else set()), label
+        assert rows == (set() if label == "kᵀ" else {2, 3}), label  # the lines above row 2 and above row 3
+        assert cols == ({2, 3} if label in ("kᵀ", *map_labels) else set()), label
     page.watched_tab.save_picture("followed")
     page.go(v="map", f="S2").settle()
     assert page.tab.locator(".piece-chip[aria-pressed=true]").count() == 1
     page.press("Escape").settle()
     assert "f" not in page.link
     assert page.tab.locator(".piece-chip[aria-pressed=true]").count() == 0
+
+
+def test_the_row_of_q_and_the_column_of_k_meet_at_their_product(page: Page, trace):
+    page.open(s=SENTENCE, v="head", a="encoder.0.self", h=0, r=3, c=1).settle()
+    centres = {
+        label: page.sheet(label).locate(*cell)
+        for label, cell in {"q": (3, 0), "kᵀ": (0, 1), "products": (3, 1), "v": (0, 2), "head output": (3, 2)}.items()
+    }
+    assert centres["q"][1] == pytest.approx(centres["products"][1], abs=0.6)
+    assert centres["kᵀ"][0] == pytest.approx(centres["products"][0], abs=0.6)
+    assert centres["v"][0] == pytest.approx(centres["head output"][0], abs=0.6)
+    for label, figure in (("q", "kᵀ"), ("pattern", "v")):
+        left, above = (page.sheet(name).figure.bounding_box() for name in (label, figure))
+        assert left["x"] + left["width"] <= above["x"] + 1
+        assert above["y"] + above["height"] <= left["y"] + 1
 
 
 def test_the_step_scrubber_shows_each_step_with_its_pieces(page: Page, trace):

@@ -28,7 +28,7 @@ FILLED = """figure => {
     const pen = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
     pen.drawImage(canvas, 0, 0);
     const isEmpty = (row, col) => pen.getImageData(Math.round((left + (col + 0.2) * width) * ratio),
-        Math.round((top + (row - row0 + 0.75) * height) * ratio), 1, 1).data.slice(0, 3).every(part => part === 255);
+        Math.round((top + (row - row0 + 0.9) * height) * ratio), 1, 1).data.slice(0, 3).every(part => part === 255);
     return Array.from({ length: rows }, (_, row) => Array.from({ length: cols }, (_, col) => isEmpty(row, col) ? 0 : 1)
         .reduce((sum, filled) => sum + filled));
 }"""

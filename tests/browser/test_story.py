@@ -55,7 +55,6 @@ def test_the_row_spoken_of_is_framed_in_every_matrix_and_explained_below(page: P
     page.settle()
     for label, row in {
         "q": 1,
-        "k": best,
         "v": best,
         "products": 1,
         "scores": 1,
@@ -65,6 +64,9 @@ def test_the_row_spoken_of_is_framed_in_every_matrix_and_explained_below(page: P
         rows, _ = page.sheet(label).find_outlines(ACCENT, away=5)
         assert row in rows, label
         assert rows <= {row, row + 1}, label
+    for label in ("kᵀ", "products"):  # the column of the key meets the row of the query in their product
+        _, cols = page.sheet(label).find_outlines(ACCENT, away=0)
+        assert cols >= {best, best + 1}, label
     piece = trace.source.pieces[1].replace("▁", "")
     assert f"“{piece}” (row 1) reads" in page.text(".head-body")
     assert piece in page.text(".story-text")
@@ -85,8 +87,8 @@ def test_in_the_decoder_the_framed_row_is_the_step_and_moves_with_it(page: Page)
 def test_row_and_column_of_a_link_are_honoured_and_a_picked_cell_changes_them_without_a_new_entry(page: Page, trace):
     page.open(s=SENTENCE, v="head", a="encoder.1.self", h=2, r=3, c=2).settle()
     assert "(row 3) reads" in page.text(".head-body")
-    rows, _ = page.sheet("k").find_outlines(ACCENT, away=5)
-    assert rows == {2, 3}
+    _, cols = page.sheet("kᵀ").find_outlines(ACCENT, away=5)
+    assert cols == {2, 3}
     entries = page.tab.evaluate("history.length")
     page.sheet("pattern").cell.focus()
     page.press("ArrowDown")

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.terms.glossary import Terms
-from pellucid.decode.terms.word_edges import measure_known_words
-from pellucid.serve.libretranslate import STOP_ORDER
+from pellucid.serve.libretranslate import STOP_ORDER, measure_known_words
 from tests.decode.models import LINES, small_tokenizer
 from tests.serve.servers import client, request_body, small_model
 

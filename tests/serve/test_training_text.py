@@ -1,11 +1,19 @@
 """Tests of what the page is told of the training text: sentences to try, languages, pairs and rare words."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from pellucid.serve.training_text import MOST_EXAMPLES, RARE, TrainingText
+from pellucid.serve.training_text import (
+    MOST_EXAMPLES,
+    RARE,
+    Mistake,
+    TrainingText,
+    find_ambiguous_pronoun,
+    find_mistake,
+)
 from tests.serve.servers import client
 
 DEV = [
@@ -38,8 +46,68 @@ def write_run(folder: Path, names: dict[str, str]) -> None:
 
 def test_the_examples_begin_with_the_first_dev_sentence_and_are_of_several_kinds(run):
     examples = TrainingText.find_beside(run, MANIFEST).choose_examples()
-    assert examples == ["The red ball is here.", "Go on.", "Is it, or is it not?", "One, two, three.", "A dog ran."]
+    assert list(examples) == [
+        "The red ball is here.",
+        "Go on.",
+        "Is it, or is it not?",
+        "One, two, three.",
+        "A dog ran.",
+    ]
     assert len(examples) <= MOST_EXAMPLES
+    assert set(examples.values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "language", "pronoun"),
+    [
+        ("The dog saw a cat when it barked.", "en", "it"),
+        ("He bought the cheese and the tomato. They were strange.", "en-GB", "They"),
+        ("The dog barked because it was cold.", "en", None),
+        ("It saw the dog and the cat.", "en", None),
+        ("The dog saw a cat when it barked.", "xx", None),
+        ("The dog saw a cat when it barked.", None, None),
+    ],
+)
+def test_a_pronoun_is_ambiguous_after_two_nouns(sentence, language, pronoun):
+    assert find_ambiguous_pronoun(sentence, language) == pronoun
+
+
+def test_the_mistake_is_the_translation_least_like_its_reference():
+    pairs = [("A dog.", "Un perro."), ("A cat.", "Un gato."), ("One house.", "Una casa."), ("word", "palabra")]
+    given = {"A dog.": "Un perro.", "A cat.": "Una gata.", "One house.": "El perro"}
+    steps: list[int] = []
+    mistake = find_mistake(given.__getitem__, pairs, lambda: steps.append(1))
+    assert mistake == Mistake("One house.", "El perro", "Una casa.")
+    assert len(steps) == 3  # not for a word alone
+    assert find_mistake(dict(pairs).__getitem__, pairs, lambda: None) is None
+
+
+def test_examples_with_a_pronoun_and_a_mistake_say_what_is_special_about_them(tmp_path):
+    lines = [
+        "A dog ran.",
+        "The dog saw a cat when it barked.",
+        *(f"Number {i} ran far." for i in range(9)),
+        "Blue he is.",
+    ]
+    (tmp_path / "dev.en").write_text("\n".join(lines), encoding="utf-8")
+    text = TrainingText(dev_file=tmp_path / "dev.en")
+    examples = text.choose_examples("en", Mistake("Blue he is.", "Azul.", "Es azul."))
+    assert len(examples) == MOST_EXAMPLES
+    assert {note for note in examples.values() if note} == {
+        "which noun is “it”?",
+        "a likely mistake: “Azul.” instead of “Es azul.”",
+    }
+
+
+def test_the_server_finds_a_mistake_of_its_model_in_the_background(tmp_path):
+    (tmp_path / "dev.en").write_text("The ball is blue.\n", encoding="utf-8")
+    (tmp_path / "dev.es").write_text("La bola es azul.\n", encoding="utf-8")
+    text = TrainingText(dev_file=tmp_path / "dev.en", dev_target=tmp_path / "dev.es")
+    with client(training_text=text) as server:  # its model was never trained
+        deadline = time.monotonic() + 60
+        while (answer := server.get("/examples").json())["pending"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert answer["notes"]["The ball is blue."].startswith("a likely mistake: ")
 
 
 def test_a_word_is_rare_below_the_limit_whatever_its_capitals_and_unseen_at_zero(run):
@@ -55,14 +123,14 @@ def test_a_run_whose_text_cannot_be_read_offers_nothing_and_harms_nothing(tmp_pa
     if broken is not None:
         write_run(tmp_path, broken)
     text = TrainingText.find_beside(tmp_path / "best", {})
-    assert (text.choose_examples(), text.find_rare_words("the cat"), text.pairs) == ([], None, None)
+    assert (text.choose_examples(), text.find_rare_words("the cat"), text.pairs) == ({}, None, None)
 
 
 def test_pairs_in_one_file_give_examples_and_counts_too(tmp_path):
     (tmp_path / "pairs.tsv").write_text("the cat\tel gato\nthe dog\tel perro\n", encoding="utf-8")
     write_run(tmp_path, {"train": "pairs.tsv"})
     text = TrainingText.find_beside(tmp_path / "best", {})
-    assert text.choose_examples() == ["the cat", "the dog"]
+    assert list(text.choose_examples()) == ["the cat", "the dog"]
     assert text.find_rare_words("the gato") == {"the": 2, "gato": 0}
 
 
@@ -73,5 +141,6 @@ def test_the_routes_answer_from_the_text_and_say_nothing_without_one(run):
         assert server.post("/rare-words", json={"text": "the owl"}).json() == {"words": {"owl": 0}}
         assert server.post("/rare-words", json={"text": "a" * 100_000}).status_code == 413
     with client() as server:
-        assert server.get("/examples").json() == {"sentences": [], "languages": ["en", "es"], "pairs": None}
+        answer = {"sentences": [], "notes": {}, "languages": ["en", "es"], "pairs": None, "pending": False}
+        assert server.get("/examples").json() == answer
         assert server.post("/rare-words", json={"text": "the owl"}).json() == {"words": None}

@@ -6,9 +6,10 @@ import { useApp, useDark, useLoaded, useTensor } from "./hooks";
 import { findTensorRow } from "./network";
 import { type FramedCells, findMask, makePicture, type SheetPlay } from "./picture";
 import { Sheet } from "./sheet";
+import type { SheetLayout } from "./sheet_painting";
 import type { App } from "./state";
 
-interface MatrixProps {
+export interface MatrixProps {
   tensor: string;
   /** Fixed dimensions, by letter: {H: 2}. The last two of the others are drawn, or the only one. */
   fixed?: Record<string, number>;
@@ -17,6 +18,7 @@ interface MatrixProps {
   /** Title of the picture; by default the tensor's name. */
   label?: string;
   cell?: number;
+  layout?: SheetLayout;
   maxHeight?: number;
   /** Draws a thumbnail without words and keys. */
   bare?: boolean;
@@ -25,6 +27,8 @@ interface MatrixProps {
   play?: SheetPlay;
   /** Called with the row and the column of a cell that is picked. */
   onPin?: (row: number, col: number) => void;
+  /** Called with the cell under the pointer; null when it has gone. */
+  onHover?: (cell: readonly [number, number] | null) => void;
   /** Called with the whole index of a cell, instead of opening the cell view. */
   onOpen?: (index: number[]) => void;
 }
@@ -70,12 +74,14 @@ export function Matrix(props: MatrixProps) {
       label={label}
       note={[sizes.join(" × "), ...(row.edited ? ["replaced by an edit"] : [])].join(" · ")}
       cell={props.cell}
+      layout={props.layout}
       maxHeight={props.maxHeight}
       bare={props.bare}
       subject={props.tensor}
       framed={props.framed}
       play={props.play}
       onPin={props.onPin}
+      onHover={props.onHover}
       onOpen={openCell}
     />
   );

@@ -2,6 +2,7 @@
 import type { Scale } from "./colour";
 import { formatExact } from "./format";
 import type { PlaySpan } from "./play";
+import type { SheetLayout } from "./sheet_painting";
 import type { Manifest, TensorRow } from "./types";
 
 export interface SheetAxis {
@@ -20,6 +21,8 @@ export interface FramedCells {
 export interface SheetPlay {
   /** When the row that is computed fills, cell by cell. */
   fills?: PlaySpan;
+  /** Fills columns instead of rows: the sheet draws a transpose. */
+  isTransposed?: boolean;
   /** Writes how a cell is computed from the numbers before it. */
   writeSum?: (row: number, col: number) => string;
   /** When a frame goes through the rows or the columns from which the cells of another sheet are computed. */
@@ -35,6 +38,7 @@ export interface SheetProps {
   label: string;
   masked?: (row: number, col: number) => boolean;
   cell?: number; // CSS pixels of a side; by default chosen to fit
+  layout?: SheetLayout; // chosen by what this sheet stands beside
   maxHeight?: number;
   bare?: boolean; // a thumbnail: no words, no keys
   onOpen?: (row: number, col: number) => void;
@@ -43,6 +47,7 @@ export interface SheetProps {
   framed?: FramedCells;
   play?: SheetPlay;
   onPin?: (row: number, col: number) => void;
+  onHover?: (cell: readonly [number, number] | null) => void;
   /** Text beside the label: the shape, a fixed dimension. */
   note?: string;
 }

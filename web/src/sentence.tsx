@@ -189,11 +189,12 @@ export function ExampleRow() {
               <button
                 type="button"
                 class="chip example"
-                title={sentence}
+                title={[sentence, examples.notes[sentence]].filter(Boolean).join(" — ")}
                 aria-current={sentence === current ? "true" : undefined}
                 disabled={app.busy.value !== null}
                 onClick={() => void app.askSource("trace", { sentence })}
               >
+                {examples.notes[sentence] ? <span class="example-note">{examples.notes[sentence].split(":")[0]} · </span> : null}
                 {sentence}
               </button>
             </li>

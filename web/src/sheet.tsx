@@ -37,8 +37,8 @@ function FullSheet(props: SheetProps) {
   const [hover, setHover] = useState<Cell | null>(null);
   const numbers = app.numbers.value;
   const layout = useMemo(
-    () => layOutSheet(props, room, font, makeTextMeasurer(font), { cell: props.cell, maxHeight: props.maxHeight, numbers }),
-    [room, font, numbers, props.rows, props.cols, props.cell, props.maxHeight],
+    () => props.layout ?? layOutSheet(props, room, font, makeTextMeasurer(font), { cell: props.cell, maxHeight: props.maxHeight, numbers }),
+    [room, font, numbers, props.rows, props.cols, props.cell, props.maxHeight, JSON.stringify(props.layout)],
   );
   const [wholeSize, visibleSize] = computeSizes(props, layout, room, props.maxHeight ?? 520);
   const view = (): SheetView => ({
@@ -104,6 +104,10 @@ function FullSheet(props: SheetProps) {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
+  const showHover = (cell: Cell | null) => {
+    setHover(cell);
+    props.onHover?.(cell);
+  };
   const onClick = (event: MouseEvent) => {
     const cell = findCell(props, view(), ...locatePointer(event));
     if (cell) return pin(cell);
@@ -144,8 +148,8 @@ function FullSheet(props: SheetProps) {
               const cell = findCell(props, view(), ...locatePointer(event));
               if (cell) props.onOpen?.(...cell);
             }}
-            onMouseMove={(event) => setHover(findCell(props, view(), ...locatePointer(event)))}
-            onMouseLeave={() => setHover(null)}
+            onMouseMove={(event) => showHover(findCell(props, view(), ...locatePointer(event)))}
+            onMouseLeave={() => showHover(null)}
           />
           <div role="grid" aria-label={props.label} aria-rowcount={props.rows.size} aria-colcount={props.cols.size}>
             <div role="row" aria-rowindex={cursor[0] + 1}>
@@ -223,7 +227,7 @@ function computeSizes(props: SheetProps, layout: SheetLayout, room: number, maxH
   ] as const;
 }
 
-const SCROLL_BAR = 15; // pixels at most, beside the last whole row
+export const SCROLL_BAR = 15; // pixels at most, beside the last whole row
 
 /** Fits a length into the room: whole if it can be, else with as many whole cells behind its header as there is room for. */
 export function fitWhole(length: number, room: number, header: number, cell: number): number {
@@ -240,7 +244,7 @@ function scrollToCell(frame: HTMLDivElement | null, layout: SheetLayout, visible
 
 let pen: CanvasRenderingContext2D | null = null;
 
-function makeTextMeasurer(font: number): (text: string) => number {
+export function makeTextMeasurer(font: number): (text: string) => number {
   pen ??= document.createElement("canvas").getContext("2d");
   return (text) => {
     if (!pen) return text.length * font * 0.6;

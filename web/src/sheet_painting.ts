@@ -63,18 +63,62 @@ export function layOutSheet(
   options: { cell?: number; maxHeight?: number; numbers: boolean },
 ): SheetLayout {
   const { rows, cols } = cells;
-  const isVector = rows.size === 1 && !rows.labels;
-  const left = isVector ? 0 : rows.labels ? Math.min(150, measureWidest(rows.labels, measure)) + 18 : measure("0000") + 10;
-  const widestColumn = cols.labels ? Math.min(120, measureWidest(cols.labels, measure)) : 0;
+  const left = measureRowHeader(rows, measure);
   const minWidth = options.numbers ? font * 3.4 : cols.labels ? font * 1.5 : 2;
   const maxWidth = Math.max(minWidth, cols.labels ? font * 3.2 : font * 1.4);
-  const slack = cols.labels ? widestColumn * Math.cos(SLANT) + 8 : 2;
-  const fitting = Math.floor((room - left - slack) / cols.size);
+  const fitting = Math.floor((room - left - layOutColumnHeader(cols, 0, font, measure).right) / cols.size);
   const width = options.cell ?? Math.max(minWidth, Math.min(maxWidth, fitting));
-  const slanted = cols.labels !== undefined && widestColumn + 8 > width;
-  const top = cols.labels ? (slanted ? widestColumn * Math.sin(SLANT) + font + 6 : font + 12) : font + 8;
-  const height = options.cell ?? chooseRowHeight(cells, width, font, options.numbers, (options.maxHeight ?? Number.POSITIVE_INFINITY) - top - 2);
-  return { left, top, right: slanted ? slack : 2, width, height, slanted, font };
+  const header = layOutColumnHeader(cols, width, font, measure);
+  const height = options.cell ?? chooseRowHeight(cells, width, font, options.numbers, (options.maxHeight ?? Number.POSITIVE_INFINITY) - header.top - 2);
+  return { left, ...header, width, height, font };
+}
+
+/** Measures the room for the headers of rows. */
+function measureRowHeader(rows: SheetAxis, measure: (text: string) => number): number {
+  if (rows.size === 1 && !rows.labels) return 0;
+  return rows.labels ? Math.min(150, measureWidest(rows.labels, measure)) + 18 : measure("0000") + 10;
+}
+
+/** Lays out the headers of columns of some width: slanted where a piece is wider than its column. */
+function layOutColumnHeader(cols: SheetAxis, width: number, font: number, measure: (text: string) => number): Pick<SheetLayout, "top" | "right" | "slanted"> {
+  if (!cols.labels) return { top: font + 8, right: 2, slanted: false };
+  const widest = Math.min(120, measureWidest(cols.labels, measure));
+  if (widest + 8 <= width) return { top: font + 12, right: 2, slanted: false };
+  return { top: widest * Math.sin(SLANT) + font + 6, right: widest * Math.cos(SLANT) + 8, slanted: true };
+}
+
+const [VECTOR_WIDTH, VECTOR_HEIGHT] = [230, 150]; // CSS pixels of a vector that runs across or down
+
+/**
+ * Lays out a product of two matrices so that they meet: the rows of the left factor are as high as those of the product beside
+ * it, and the columns of the right factor as wide as those of the product below it. The product itself needs no headers.
+ */
+export function layOutProduct(
+  { rows, cols, inner }: { rows: SheetAxis; cols: SheetAxis; inner: SheetAxis },
+  room: number,
+  font: number,
+  measure: (text: string) => number,
+  numbers: boolean,
+): { left: SheetLayout; above: SheetLayout; result: SheetLayout } {
+  const [leftHeader, aboveHeader] = [measureRowHeader(rows, measure), measureRowHeader(inner, measure)];
+  const [words, plain] = inner.labels ? [inner, cols] : [cols, inner];
+  const headers = leftHeader + aboveHeader + layOutColumnHeader(words, 0, font, measure).right + 4;
+  const narrow = font * 1.5; // of a column with a piece above it
+  const share = Math.min(VECTOR_WIDTH, room - headers - words.size * narrow);
+  const plainWidth = numbers ? font * 3.4 : Math.max(2, Math.min(font * 1.4, Math.floor(share / plain.size)));
+  const rest = room - headers - plain.size * plainWidth;
+  const wordWidth = numbers ? font * 3.4 : Math.max(narrow, Math.min(font * 2.6, Math.floor(rest / words.size)));
+  const height = Math.min(font * 2.6, Math.max(font * 1.6, wordWidth));
+  const innerHeight = inner.labels ? font * 1.6 : numbers ? font * 1.4 : Math.max(2, Math.min(font * 1.4, Math.floor(VECTOR_HEIGHT / inner.size)));
+  const [leftWidth, width] = inner.labels ? [wordWidth, plainWidth] : [plainWidth, wordWidth];
+  // Beside few columns there is room for a sum, which the play writes under the cell that it gives.
+  const used = leftHeader + aboveHeader + inner.size * leftWidth + cols.size * width;
+  const right = Math.max(2, Math.min(font * 17 - cols.size * width, room - used - layOutColumnHeader(inner, leftWidth, font, measure).right));
+  return {
+    left: { left: leftHeader, ...layOutColumnHeader(inner, leftWidth, font, measure), width: leftWidth, height, font },
+    above: { left: aboveHeader, ...layOutColumnHeader(cols, width, font, measure), width, height: innerHeight, font },
+    result: { left: 0, top: 0, right, width, height, slanted: false, font },
+  };
 }
 
 /** Chooses the height of rows: with words as high as letters need, if possible square; without, small enough to fit `room`. */
@@ -137,7 +181,7 @@ export function paintSheet(context: CanvasRenderingContext2D, cells: SheetCells,
   context.translate(layout.left - view.scrollLeft, layout.top - view.scrollTop);
   if (marks.hidden) paintHidden(context, layout, seen, inks);
   else paintCells(context, cells, scale, layout, seen, marks.numbers, inks, ratio);
-  if (marks.dimmed && marks.framed.row !== undefined) paintDimmed(context, layout, seen, marks.framed.row, inks);
+  if (marks.dimmed) paintDimmed(context, layout, seen, marks.framed, inks);
   paintOutlines(context, cells, layout, marks, inks);
   context.restore();
   paintHeaders(context, cells, view, seen, marks.follow, inks);
@@ -147,6 +191,7 @@ export function paintSheet(context: CanvasRenderingContext2D, cells: SheetCells,
 interface PlayedCells {
   row: number | null; // null: the sheet is whole
   filled: number; // cells of that row
+  isTransposed: boolean; // the sheet fills by columns, and `row` is one of them
   sum: string; // how the newest of them is computed; "" for nothing
   read: { axis: "row" | "col"; at: number } | null;
 }
@@ -154,15 +199,16 @@ interface PlayedCells {
 /** Finds how far a sheet has come in a frame of the play; null where it takes no part. */
 export function findPlayedCells({ rows, cols, play, masked }: SheetProps, frame: PlayFrame | null): PlayedCells | null {
   if (!play || !frame) return null;
-  const { fills, reads, writeSum } = play;
-  const row = fills && rows.dim === frame.dim && frame.row < rows.size ? frame.row : null;
-  const filled = fills && row !== null ? countFilled(fills, frame.share, cols.size) : 0;
-  const isFilling = row !== null && filled > 0 && filled < cols.size;
+  const { fills, reads, writeSum, isTransposed = false } = play;
+  const [down, across] = isTransposed ? [cols, rows] : [rows, cols];
+  const row = fills && down.dim === frame.dim && frame.row < down.size ? frame.row : null;
+  const filled = fills && row !== null ? countFilled(fills, frame.share, across.size) : 0;
+  const isFilling = row !== null && filled > 0 && filled < across.size && !isTransposed;
   const sum = !isFilling ? "" : masked?.(row, filled - 1) ? "masked" : (writeSum?.(row, filled - 1) ?? "");
   const count = reads?.axis === "row" ? rows.size : cols.size;
   const at = reads ? countFilled(reads, frame.share, count) : 0;
   const read = reads && at > 0 && frame.share < reads.to ? { axis: reads.axis, at: at - 1 } : null;
-  return { row, filled, sum, read };
+  return { row, filled, isTransposed, sum, read };
 }
 
 /** Paints a sheet as it is in the play: from the picture of the whole one, with the cells covered that are not computed yet. */
@@ -171,7 +217,7 @@ export function paintPlayedSheet(
   whole: HTMLCanvasElement,
   cells: SheetCells,
   view: SheetView,
-  { row, filled, sum, read }: PlayedCells,
+  { row, filled, isTransposed, sum, read }: PlayedCells,
   inks: Inks,
 ): void {
   const { layout, viewWidth, viewHeight, ratio } = view;
@@ -188,13 +234,18 @@ export function paintPlayedSheet(
   context.translate(layout.left - view.scrollLeft, layout.top - view.scrollTop);
   if (row !== null) {
     context.fillStyle = inks.panel;
-    context.fillRect(filled * width, row * height, sheetWidth - filled * width, height);
-    context.fillRect(0, (row + 1) * height, sheetWidth, sheetHeight - (row + 1) * height);
+    if (isTransposed) {
+      context.fillRect(row * width, filled * height, width, sheetHeight - filled * height);
+      context.fillRect((row + 1) * width, 0, sheetWidth - (row + 1) * width, sheetHeight);
+    } else {
+      context.fillRect(filled * width, row * height, sheetWidth - filled * width, height);
+      context.fillRect(0, (row + 1) * height, sheetWidth, sheetHeight - (row + 1) * height);
+    }
     context.strokeStyle = inks.line;
     context.lineWidth = 1;
     context.strokeRect(0.5, 0.5, sheetWidth - 1, sheetHeight - 1);
   }
-  if (row !== null && filled > 0 && filled < cells.cols.size) outlineCells(context, (filled - 1) * width, row * height, width, height, inks.accent, 2.5, inks);
+  if (row !== null && !isTransposed && filled > 0 && filled < cells.cols.size) outlineCells(context, (filled - 1) * width, row * height, width, height, inks.accent, 2.5, inks);
   if (read?.axis === "row") outlineCells(context, 1, read.at * height, sheetWidth - 2, height, inks.accent, 2.5, inks);
   if (read?.axis === "col") outlineCells(context, read.at * width, 1, width, sheetHeight - 2, inks.accent, 2.5, inks);
   context.restore();
@@ -327,13 +378,19 @@ function paintHidden(context: CanvasRenderingContext2D, layout: SheetLayout, see
 
 const DIMMED = 0.6; // share of the paper's colour over rows that are not spoken of
 
-/** Dims all visible rows but one. */
-function paintDimmed(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, row: number, inks: Inks): void {
-  const [left, width] = [seen.c0 * layout.width, (seen.c1 - seen.c0) * layout.width];
+/** Dims all visible rows but the framed one; where only a column is framed, all columns but that. */
+function paintDimmed(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, { row, col }: FramedCells, inks: Inks): void {
+  const { width, height } = layout;
+  const dim = (c0: number, r0: number, c1: number, r1: number) => context.fillRect(c0 * width, r0 * height, (c1 - c0) * width, (r1 - r0) * height);
   context.fillStyle = inks.panel;
   context.globalAlpha = DIMMED;
-  context.fillRect(left, seen.r0 * layout.height, width, (row - seen.r0) * layout.height);
-  context.fillRect(left, (row + 1) * layout.height, width, (seen.r1 - row - 1) * layout.height);
+  if (row !== undefined) {
+    dim(seen.c0, seen.r0, seen.c1, row);
+    dim(seen.c0, row + 1, seen.c1, seen.r1);
+  } else if (col !== undefined) {
+    dim(seen.c0, seen.r0, col, seen.r1);
+    dim(col + 1, seen.r0, seen.c1, seen.r1);
+  }
   context.globalAlpha = 1;
 }
 
@@ -344,7 +401,8 @@ function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, lay
     outlineCells(context, x, y, w, h, colour, line, inks);
   const { follow, framed } = marks;
   if (framed.row !== undefined) outline(1, framed.row * height, sheetWidth - 2, height, inks.accent, 2);
-  else if (framed.col !== undefined) outline(framed.col * width, 1, width, sheetHeight - 2, inks.accent, 2);
+  // A product stands right of its left factor and below its right one: a row of the one and a column of the other meet in a cell.
+  if (framed.col !== undefined && (framed.row === undefined || layout.top === 0)) outline(framed.col * width, 1, width, (framed.row === undefined ? sheetHeight : (framed.row + 1) * height) - 2, inks.accent, 2);
   if (framed.row !== undefined && framed.col !== undefined) outline(framed.col * width, framed.row * height, width, height, inks.accent, 3);
   if (follow && cells.rows.dim === follow.dim) outline(1, follow.index * height, sheetWidth - 2, height, inks.follow, 2);
   if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, sheetHeight - 2, inks.follow, 2);
@@ -389,7 +447,8 @@ function paintHeaders(
   context.save();
   context.textBaseline = "middle";
   context.beginPath();
-  context.rect(0, layout.top, layout.left, viewHeight - layout.top);
+  const above = view.scrollTop === 0 ? layout.font * 0.6 : 0; // the number of a first row that is lower than its letters
+  context.rect(0, layout.top - above, layout.left, viewHeight - layout.top + above);
   context.clip();
   context.textAlign = "right";
   for (const row of chooseTicks(cells.rows, seen.r0, seen.r1, layout.height, layout.font * 1.4)) {

@@ -50,7 +50,7 @@ export interface Baseline {
   tensors: Map<string, Float32Array>;
 }
 
-const STUDY_PAUSE = 5000; // milliseconds until a server is asked again whether it has studied the heads
+const STUDY_PAUSE = 5000; // milliseconds until a server is asked again whether it has studied its model
 
 /** Draws by the probabilities as they are. */
 export const PLAIN_DRAWING: Drawing = { temperature: 1, top_k: 0, top_p: 1, seed: 1 };
@@ -138,6 +138,7 @@ export class App {
   async loadExamples(): Promise<Examples | null> {
     const examples = (await this.source.fetchExamples?.().catch(() => null)) ?? null;
     this.examples.value = examples;
+    if (examples?.pending) setTimeout(() => void this.loadExamples(), STUDY_PAUSE);
     return examples;
   }
 

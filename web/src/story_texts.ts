@@ -37,7 +37,7 @@ export const STORY_TEXTS = {
   async pieces({ manifest }: StoryParts, { piece }: StoryReader): Promise<RichText> {
     const { source } = manifest;
     const words = new Set(source.words.filter((word) => word !== null)).size;
-    return richText`${formatQuantity(words, "word")} became ${formatQuantity(source.pieces.length, "piece")} (▁ stands for a space). ${quotePiece(source.pieces[piece])} has the id ${source.ids[piece] ?? NaN} in the vocabulary; ${quotePiece(source.pieces.at(-1))} marks the end of the sentence.`;
+    return richText`A piece is a word or a part of one; the model knows no other text than its pieces. Here ${formatQuantity(words, "word")} became ${formatQuantity(source.pieces.length, "piece")}, in which ▁ stands for a space. ${quotePiece(source.pieces[piece])} has the number ${source.ids[piece] ?? NaN}, its id, in the list of all pieces; ${quotePiece(source.pieces.at(-1))} marks the end of the sentence.`;
   },
 
   async embedding({ manifest, embedding }: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
@@ -60,7 +60,7 @@ export const STORY_TEXTS = {
     const before = (await readValues(embedding.name))[piece * width] ?? NaN;
     const sum = findConsumer(manifest, embedding.name, "add");
     const after = sum ? ((await readValues(sum.name))[piece * width] ?? NaN) : NaN;
-    return richText`${name} stands at position ${piece}, counted from 0. The vector of that position is added to its embedding, number by number; the first number: ${before} + ${positionValue} = ${after}.`;
+    return richText`Without this the model could not tell one order of the pieces from another. ${name} stands at position ${piece}, counted from 0. The vector of that position is added to its embedding, number by number; the first number: ${before} + ${positionValue} = ${after}.`;
   },
 
   async projections({ manifest, encoderSelf }: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
@@ -76,7 +76,7 @@ export const STORY_TEXTS = {
     const { best, name, width } = await findStrongestKey(manifest, encoderSelf, reader.piece, reader);
     const product = (await readRow(manifest, encoderSelf.products, reader.piece, reader))[best] ?? NaN;
     const n = listLabels(manifest, encoderSelf.keyDim).length;
-    return richText`The query of ${name} times the key of ${quotePiece(listLabels(manifest, encoderSelf.keyDim)[best])}: ${formatCount(width)} products of two numbers add up to ${product}. Every piece is compared with every piece, so each head has ${formatCount(n)} × ${formatCount(n)} such numbers.`;
+    return richText`The query of ${name} times the key of ${quotePiece(listLabels(manifest, encoderSelf.keyDim)[best])}: ${formatCount(width)} products of two numbers add up to ${product}; the larger the sum, the better the two fit. Every piece is compared with every piece, so each head has ${formatCount(n)} × ${formatCount(n)} such numbers.`;
   },
 
   async scores({ manifest, encoderSelf }: StoryParts, reader: StoryReader): Promise<RichText> {
@@ -116,7 +116,7 @@ export const STORY_TEXTS = {
     const value = (await reader.readValues(encoderSelf.v))[best * width] ?? NaN;
     const mixed = (await reader.readValues(encoderSelf.headOutput))[reader.piece * width] ?? NaN;
     const bestPiece = quotePiece(listLabels(manifest, encoderSelf.keyDim)[best]);
-    return richText`Head 1 adds up the values of all pieces, each times its weight. For the first number of ${name}, ${bestPiece} contributes ${weights[best] ?? NaN} × ${value}; together with the other pieces the sum is ${mixed}. The ${formatQuantity(encoderSelf.heads, "head")} side by side, ${formatCount(encoderSelf.heads * width)} numbers, are then mixed by W_O.`;
+    return richText`Head 1 adds up the values of all pieces, each times its weight. For the first number of ${name}, ${bestPiece} contributes ${weights[best] ?? NaN} × ${value}; together with the other pieces the sum is ${mixed}. The ${formatQuantity(encoderSelf.heads, "head")} side by side, ${formatCount(encoderSelf.heads * width)} numbers, are then multiplied by one more trained matrix, W_O.`;
   },
 
   async feedForward(parts: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
@@ -129,7 +129,7 @@ export const STORY_TEXTS = {
     const units = activation.shape.at(-1) ?? 0;
     const unitValues = (await readValues(activation.name)).subarray(piece * units, (piece + 1) * units);
     const layers = manifest.tensors.filter((row) => row.op.kind === "activation" && row.dims[0] === activation.dims[0]).length;
-    return richText`Attention adds ${added} to the first number of ${quotePiece(manifest.source.pieces[piece])}, which is then ${after}. Of the ${formatCount(units)} inner units of the feed-forward, ${describeUnits(activation, unitValues)}. Each of the two comes with a norm, which brings a vector to mean 0 and variance 1 and rescales it; all of this happens in each of ${formatQuantity(layers, "layer")}.`;
+    return richText`What attention found is added to the vector of ${quotePiece(manifest.source.pieces[piece])}: ${added} to its first number, which is then ${after}. Next comes the feed-forward, which sees one position at a time: of its ${formatCount(units)} inner units, ${describeUnits(activation, unitValues)}. Attention and feed-forward each come with a norm, which brings a vector to mean 0 and variance 1 and rescales it. All of this happens in each of ${formatQuantity(layers, "layer")}.`;
   },
 
   async crossing({ manifest, cross }: StoryParts, reader: StoryReader): Promise<RichText> {
@@ -152,10 +152,10 @@ export const STORY_TEXTS = {
   async search({ manifest }: StoryParts): Promise<RichText> {
     const { tree, steps, target } = manifest;
     const ended = manifest.stop === "eos" ? `until ${quotePiece(target.pieces.at(-1))}` : "until the maximum length";
-    const summary = richText`Each piece that is written is read at the next step, ${ended}: ${formatQuantity(steps.length, "step")} here, log P = ${manifest.log_prob} in all.`;
+    const summary = richText`Each piece that is written is read at the next step, ${ended}: ${formatQuantity(steps.length, "step")} here. The logarithms of their probabilities add up to log P = ${manifest.log_prob}.`;
     if (!tree) return richText`${summary} ${manifest.forced ? "This translation was given, not searched for." : "There is no beam tree: this trace was not made by a search."}`;
     const pruned = tree.nodes.filter((node) => node.fate === "pruned").length;
-    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step and scored every piece after each of them, ${formatQuantity(countScored(tree, countPieces(manifest)), "candidate")} in all; of the ${formatCount(tree.nodes.length)} drawn here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
+    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step and scored every piece after each of them, ${formatQuantity(countScored(tree, countPieces(manifest)), "candidate")} in all; of the ${formatCount(tree.nodes.length)} drawn here it gave up ${formatCount(pruned)}, which are dashed. The score of the translation, its log P made comparable between lengths, is ${manifest.score}.`;
   },
 };
 

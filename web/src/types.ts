@@ -368,6 +368,10 @@ export type Question = Acts["trace"]["args"] & { model?: string };
 /** What a server offers before anything was typed: sentences to try, and what is known of the training text. */
 export interface Examples {
   sentences: string[];
+  /** What is special about a sentence, or "". */
+  notes: Record<string, string>;
+  /** Whether a server still looks for a sentence that its model gets wrong. */
+  pending: boolean;
   languages: [source: string, target: string] | null;
   pairs: number | null;
 }

@@ -20,7 +20,7 @@ import { escapeXml, makeDrawing, type Panel, VECTOR_CELLS, writeSvg } from "../s
 import { formatExact, formatShort } from "../src/format";
 import { describeCell, findMask, makePicture } from "../src/picture";
 import { fitWhole } from "../src/sheet";
-import { findCell, findHeader, layOutSheet, type SheetView } from "../src/sheet_painting";
+import { findCell, findHeader, layOutProduct, layOutSheet, type SheetView } from "../src/sheet_painting";
 import { countCells, makeManifest, makeRow, TENSORS } from "./small_trace";
 
 const findTensor = (name: string) => {
@@ -134,6 +134,20 @@ test("a point in the picture is the cell drawn there, also when scrolled", () =>
       }
     assert.equal(findCell(cells, view, layout.left + 5 * layout.width + 1, layout.top + 5), null);
   }
+});
+
+test("in a product, rows of the left factor and columns of the right one go on in the product", () => {
+  const [rows, cols, inner] = [{ dim: "T", size: 3, labels: ["a", "b", "c"] }, { dim: "S", size: 5, labels: Array(5).fill("word") as string[] }, { dim: "E", size: 32 }];
+  const measure = (text: string) => text.length * 7;
+  for (const axes of [{ rows, cols, inner }, { rows, cols: inner, inner: cols }])
+    for (const [room, numbers] of [[1200, false], [340, false], [1200, true]] as [number, boolean][]) {
+      const { left, above, result } = layOutProduct(axes, room, 12, measure, numbers);
+      assert.deepEqual([left.height, above.width], [result.height, result.width]);
+      assert.deepEqual([result.left, result.top], [0, 0]);
+      const width = left.left + axes.inner.size * left.width + above.left + axes.cols.size * above.width + above.right;
+      if (!numbers) assert.ok(width <= Math.max(room, 400), `${width}`);
+      if (numbers) assert.ok(Math.min(left.width, above.width) >= 34);
+    }
 });
 
 test("cells are as large as the room allows, can be pointed at, and hold numbers when asked to", () => {

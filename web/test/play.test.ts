@@ -104,10 +104,12 @@ test("a sheet shows the rows before whole, its own row as far as it is filled, a
     label: "products",
     play: { fills: { from: 0, to: 1 }, writeSum: (row: number, col: number) => `${row},${col}` },
   };
-  assert.deepEqual(findPlayedCells(sheet, { dim: "T", row: 1, share: 0.5 }), { row: 1, filled: 2, sum: "1,1", read: null });
+  assert.deepEqual(findPlayedCells(sheet, { dim: "T", row: 1, share: 0.5 }), { row: 1, filled: 2, isTransposed: false, sum: "1,1", read: null });
   assert.equal(findPlayedCells(sheet, { dim: "T", row: 1, share: 1 })?.sum, "");
   assert.equal(findPlayedCells(sheet, { dim: "S", row: 1, share: 0.5 })?.row, null);
   assert.equal(findPlayedCells(sheet, null), null);
+  const transposed = { ...sheet, rows: sheet.cols, cols: sheet.rows, play: { ...sheet.play, isTransposed: true } };
+  assert.deepEqual(findPlayedCells(transposed, { dim: "T", row: 1, share: 0.5 }), { row: 1, filled: 2, isTransposed: true, sum: "", read: null });
   const masked = { ...sheet, masked: (_: number, col: number) => col > 0 };
   assert.equal(findPlayedCells(masked, { dim: "T", row: 1, share: 0.5 })?.sum, "masked");
 });

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli import (
+    check,
     compare,
     convert,
     demo,
@@ -34,6 +35,7 @@ app = typer.Typer(
 for name, module in {
     "demo": demo,
     "plan": plan,
+    "check": check,
     "convert": convert,
     "prepare": prepare,
     "train": train,

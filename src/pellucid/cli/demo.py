@@ -19,15 +19,15 @@ EXAMPLES = """\
 
 DEMO_PAIRS = 120_000
 # Updates, not minutes: so a slow or busy machine trains the same model as a fast one.
-DEMO_STEPS = 1500
+DEMO_STEPS = 1000
 """Updates of a demo whose length is not given."""
 
 DEMO_RECIPE: dict[str, Any] = {
     "seed": 1,
     "tokenizer": {"vocabulary": 2000},
     "model": {"size": "tiny", "dropout": 0.0},
-    "train": {"batch_tokens": 1024, "dev_sentences": 200},
-    "optim": {"peak": 3e-3, "warmup": 300, "schedule": "linear"},
+    "train": {"batch_tokens": 1024, "dev_sentences": 200, "initial_embeddings": "text"},
+    "optim": {"kind": "muon", "peak": 5e-3, "warmup": 100, "schedule": "linear"},
 }
 
 

@@ -207,6 +207,19 @@ def _counts_lines(file: str) -> bool:
     return pair_format is None or pair_format.by_line
 
 
+def read_rows(
+    source: str | Path, target: str | Path | None = None, sides: Sides | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Yield line (or unit) number, source and target of every pair; a unit that holds no pair has empty sides."""
+    units = _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
+    for number, left, right, _, problem in units:
+        yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
+
+
+def _one_line(text: str) -> str:
+    return join_sentence_lines(text) if "\n" in text or text.endswith("\r") else text
+
+
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:
     """Return the file of each side, which may be the same."""
     return str(source), str(source if target is None else target)

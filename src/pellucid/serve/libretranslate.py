@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.word_edges import measure_known_words
 from pellucid.serve.bodies import (
     ENCODED,
     JSON,
@@ -26,7 +25,7 @@ from pellucid.serve.bodies import (
     read_table,
     validate_table,
 )
-from pellucid.serve.directions import Direction
+from pellucid.serve.directions import Direction, measure_known_words
 from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 

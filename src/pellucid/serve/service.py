@@ -22,7 +22,7 @@ from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.head_study import PAIRS_STUDIED, BackgroundStudy
 from pellucid.serve.settings import Limits
-from pellucid.serve.training_text import TrainingText
+from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.trace.session import Trace, perform_act
 
 DRAIN_SECONDS = 5.0
@@ -63,6 +63,8 @@ class Service:
         self.trace_worker = Worker[Callable[[], Any], Any](
             lambda functions, check_wanted: [function() for function in functions], limits.waiting
         )
+        self.mistake: Mistake | None = None
+        self.is_mistake_sought = False
         self.head_study = self._prepare_head_study()
         # Functions, read when the metrics are asked for: nothing has to be counted up and down.
         for name, meaning, value in (
@@ -76,17 +78,27 @@ class Service:
             Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
 
     def _prepare_head_study(self) -> BackgroundStudy | None:
-        """Prepare a study of the heads on the dev text of the run; None without that text, or with a file of badges."""
+        """Prepare the study of the model on the dev text of its run; None without that text."""
         pairs = self.training_text.read_dev_pairs(PAIRS_STUDIED)
-        directory = self.model.bundle.directory
-        if not pairs or directory.with_name(f"{directory.name}.heads.json").exists():
+        if not pairs:
             return None
         sources, targets = zip(*pairs, strict=True)
-        return BackgroundStudy(
-            lambda on_progress: study_heads(self.model, sources, targets, on_progress),
-            lambda: self.translation_worker.is_busy or self.trace_worker.is_busy,
-            len(pairs),
-        )
+
+        def study(on_progress: Callable[[], None]) -> dict[str, Any]:
+            # First what takes seconds: a sentence that the model gets wrong is one of the page's examples.
+            try:
+                self.mistake = find_mistake(lambda source: self.model.translate(source).text, pairs, on_progress)
+            finally:
+                self.is_mistake_sought = False
+            return {} if self._has_badges() else study_heads(self.model, sources, targets, on_progress)
+
+        self.is_mistake_sought = True
+        return BackgroundStudy(study, lambda: self.translation_worker.is_busy or self.trace_worker.is_busy, len(pairs))
+
+    def _has_badges(self) -> bool:
+        """Whether a study of the heads stands beside the model."""
+        directory = self.model.bundle.directory
+        return directory.with_name(f"{directory.name}.heads.json").exists()
 
     @property
     def model(self) -> Model:
@@ -152,7 +164,7 @@ class Service:
 
     def act(self, trace: Trace, verb: str, arguments: Mapping[str, Any]) -> bytes:
         """Perform an act on a trace and return its result as JSON; a new trace is stored, its manifest returned."""
-        if verb == "heads" and self.head_study is not None:
+        if verb == "heads" and self.head_study is not None and not self._has_badges():
             return json.dumps(self.head_study.answer, ensure_ascii=False, allow_nan=False).encode()
         result = perform_act(trace, verb, arguments)
         if isinstance(result, dict):

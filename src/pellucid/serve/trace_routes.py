@@ -111,10 +111,15 @@ def page_routes(service: Service) -> APIRouter:
 
     @router.get("/examples", **answers(JSON))
     def examples() -> Response:
-        """Return sentences to try, the languages and the number of training pairs, where they are known."""
+        """Return sentences to try with what is special about them, the languages and the number of training pairs.
+
+        `pending` is true while a sentence that the model gets wrong is still sought.
+        """
         text, languages = service.training_text, service.directions.first.languages
         codes = (languages.source, languages.target) if languages.are_named else text.languages
-        return JSONResponse({"sentences": text.choose_examples(), "languages": codes, "pairs": text.pairs})
+        chosen = text.choose_examples(codes[0] if codes else None, service.mistake)
+        answer = {"sentences": list(chosen), "notes": chosen, "languages": codes, "pairs": text.pairs}
+        return JSONResponse({**answer, "pending": service.is_mistake_sought})
 
     @router.post("/rare-words", **answers(JSON, 403, 415), **_takes_json(Text.model_json_schema()))
     async def rare_words(request: Request) -> Response:

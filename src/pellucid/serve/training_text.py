@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -22,11 +23,28 @@ RARE = 5
 _LINES_READ, _LONGEST_EXAMPLE = 400, 120
 """Lines read in search of examples, and the most characters of an example."""
 
+_NOUN_WORDS = {
+    "en": ("the|an?|this|that|these|those|my|your|his|her|our|their", "it|they|them"),
+    "de": ("der|die|das|den|dem|eine?|einen|einem|einer|mein|dein|sein|ihr", "er|sie|es|ihn|ihm|ihnen"),
+    "fr": ("le|la|les|une?|des|ce|cette|ces|mon|ma|mes|son|sa|ses", "il|elle|ils|elles"),
+    "es": ("el|la|los|las|una?|este|esta|estos|estas|mi|mis|su|sus", "él|ella|ellos|ellas"),
+}
+"""By language, the words that announce a noun, and the pronouns that stand for one."""
+
 _MOST_BYTES = 2**24
 """Most bytes of training text, as its files have them, whose words are counted; it takes a second or two, once."""
 
 # Thai, Lao, Khmer, Japanese and Chinese write no spaces, so that whole clauses would pass for words never seen.
 _WORD = re.compile(r"(?:(?![\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’][^\W\d_]+)*")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A sentence with the model's translation of it, which is not the reference."""
+
+    source: str
+    translation: str
+    reference: str
 
 
 @dataclass(frozen=True)
@@ -78,27 +96,38 @@ class TrainingText:
         except (OSError, ValueError):
             return []
 
-    def choose_examples(self) -> list[str]:
-        """Choose sentences to try from the first lines of the dev text: its first, a short one, a question, others."""
+    def choose_examples(self, source_language: str | None = None, mistake: "Mistake | None" = None) -> dict[str, str]:
+        """Choose sentences to try from the first lines of the dev text, each with what is special about it, or "".
+
+        They are its first, a short one, a question, one whose pronoun may stand for two nouns, a long one, the
+        model's mistake, and others, as far as there are such.
+        """
         if self.dev_file is None:
-            return []
+            return {}
         try:
             lines = [line.strip() for line in islice(_read_sources(self.dev_file, self.sides), _LINES_READ)]
         except (OSError, ValueError):
-            return []
+            return {}
         sentences = [line for line in dict.fromkeys(lines) if len(line.split()) > 1 and len(line) <= _LONGEST_EXAMPLE]
         if not sentences:
-            return []
+            return {}
         by_length = sorted(sentences, key=len)
+        pronouns = {sentence: find_ambiguous_pronoun(sentence, source_language) for sentence in by_length}
         kinds = [
             sentences[:1],
             by_length[:1],
             [sentence for sentence in sentences if sentence.endswith(("?", "？", "؟"))][:1],
-            [sentence for sentence in sentences if sentence.count(",") > 1][:1],
+            [sentence for sentence, pronoun in pronouns.items() if pronoun][:1],
+            [] if mistake is None else [mistake.source],
             by_length[-1:],
+            [sentence for sentence in sentences if sentence.count(",") > 1][:1],
             sentences,
         ]
-        return list(dict.fromkeys(sentence for kind in kinds for sentence in kind))[:MOST_EXAMPLES]
+        chosen = list(dict.fromkeys(sentence for kind in kinds for sentence in kind))[:MOST_EXAMPLES]
+        notes = {sentence: f"which noun is “{pronouns[sentence]}”?" for sentence in kinds[3]}
+        if mistake is not None:
+            notes[mistake.source] = f"a likely mistake: “{mistake.translation}” instead of “{mistake.reference}”"
+        return {sentence: notes.get(sentence, "") for sentence in chosen}
 
     def find_rare_words(self, text: str) -> dict[str, int] | None:
         """Return the words of a text that are rare in the training text, with their counts; None where it is unknown.
@@ -122,6 +151,38 @@ class TrainingText:
                 except (OSError, ValueError):
                     self._counts.append(Counter())
         return self._counts[0] or None
+
+
+def find_ambiguous_pronoun(sentence: str, language: str | None) -> str | None:
+    """Find the first pronoun that follows two nouns, as far as the words before nouns show; None where there is none.
+
+    >>> find_ambiguous_pronoun("The dog saw the cat because it barked.", "en")
+    'it'
+    """
+    announcing, pronouns = _NOUN_WORDS.get((language or "").split("-")[0], (None, None))
+    if announcing is None:
+        return None
+    match = re.search(rf"(?:\b(?:{announcing})\b.+){{2}}\b({pronouns})\b", sentence, re.IGNORECASE)
+    return match[1] if match else None
+
+
+def find_mistake(
+    translate: Callable[[str], str], pairs: Sequence[tuple[str, str]], on_progress: Callable[[], None]
+) -> Mistake | None:
+    """Find the pair whose reference the model's translation resembles least; None where it gives every reference.
+
+    Sentences too long for an example are left out. `on_progress` is called before each translation.
+    """
+    mistakes: list[tuple[float, Mistake]] = []
+    for source, reference in pairs:
+        if len(source.split()) < 2 or len(source) > _LONGEST_EXAMPLE:
+            continue
+        on_progress()
+        translation = translate(source)
+        likeness = SequenceMatcher(None, translation.casefold(), reference.casefold(), autojunk=False).ratio()
+        if likeness < 1:
+            mistakes.append((likeness, Mistake(source, translation, reference)))
+    return min(mistakes, key=lambda entry: entry[0])[1] if mistakes else None
 
 
 def count_words(lines: Iterable[str]) -> Counter[str]:

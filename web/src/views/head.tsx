@@ -2,7 +2,8 @@
 import { useEffect } from "preact/hooks";
 import { formatExact, formatNumber, formatShort, quotePiece } from "../format";
 import { useApp, useArrival, useLoaded } from "../hooks";
-import { chooseCellSize, chooseHeight, FlowStep, Matrix } from "../matrix";
+import { chooseCellSize, chooseHeight, FlowStep, Matrix, type MatrixProps } from "../matrix";
+import { MatrixProduct } from "../matrix_product";
 import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../measures";
 import { type AttentionParts, describeSection, findBlock, findTensorRow, listAttentions, listLabels } from "../network";
 import { readNumber } from "../operands";
@@ -88,52 +89,49 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
     if (pair.key !== undefined) app.pointAt({ col: pair.key });
   };
   const plays = makeHeadPlay(app, parts, head, width, keys);
-  const ofPositions = (tensor: string, label: string, side: "query" | "key") => (
-    <Matrix
-      tensor={tensor}
-      fixed={{ H: head }}
-      label={label}
-      maxHeight={height}
-      framed={{ row: pointed[side] }}
-      play={plays.get(tensor)}
-      onPin={(position) => point({ [side]: position })}
-    />
-  );
-  const ofPairs = (tensor: string, label: string) => (
-    <Matrix
-      tensor={tensor}
-      play={plays.get(tensor)}
-      fixed={{ H: head, "1": 0 }}
-      label={label}
-      cell={cell}
-      maxHeight={height}
-      framed={{ row: pointed.query, col: pointed.key }}
-      onPin={(query, key) => point({ query, key })}
-    />
-  );
+  const describeVectors = (tensor: string, label: string, side: "query" | "key"): MatrixProps => ({
+    tensor,
+    fixed: { H: head },
+    label,
+    framed: { row: pointed[side] },
+    play: plays.get(tensor),
+    onPin: (position) => point({ [side]: position }),
+  });
+  const describePairs = (tensor: string, label: string): MatrixProps => ({
+    tensor,
+    fixed: { H: head, "1": 0 },
+    label,
+    framed: { row: pointed.query, col: pointed.key },
+    play: plays.get(tensor),
+    onPin: (query, key) => point({ query, key }),
+  });
+  const ofPairs = (tensor: string, label: string) => <Matrix {...describePairs(tensor, label)} cell={cell} maxHeight={height} />;
+  const makeAxis = (dim: string, size: number) => ({ dim, size, labels: manifest.axes[dim]?.labels });
+  const [queryAxis, keyAxis, numberAxis] = [makeAxis(parts.queryDim, queries), makeAxis(parts.keyDim, keys), makeAxis("E", width)];
   return (
     <>
       <section class="panel">
-        <h3>Three vectors for each position</h3>
-        <div class="flow">
-          <FlowStep numbers={width} caption="queries: what each position looks for">
-            {ofPositions(parts.q, "q", "query")}
-          </FlowStep>
-          <FlowStep numbers={width} caption="keys: what each position can be found by">
-            {ofPositions(parts.k, "k", "key")}
-          </FlowStep>
-          <FlowStep numbers={width} caption="values: what each position gives when it is read">
-            {ofPositions(parts.v, "v", "key")}
-          </FlowStep>
-        </div>
-      </section>
-      <section class="panel">
         <h3>How well each query fits each key</h3>
         <div class="flow">
-          <FlowStep sign="q kᵀ =" words={keys} caption={`the q of the row times the k of the column: ${width} products, added up`}>
-            {ofPairs(parts.products, "products")}
-          </FlowStep>
-          <FlowStep sign={`÷ √${width} =`} words={keys} caption={`the same, scaled down: ${width} is the width of a head`}>
+          <MatrixProduct
+            rows={queryAxis}
+            cols={keyAxis}
+            inner={numberAxis}
+            left={describeVectors(parts.q, "q", "query")}
+            above={{
+              ...describeVectors(parts.k, "kᵀ", "key"),
+              transposed: true,
+              framed: { col: pointed.key },
+              onPin: (_, position) => point({ key: position }),
+            }}
+            result={describePairs(parts.products, "products")}
+          >
+            <p>
+              A row of <b>q</b>, the query, is what a position looks for. A column of <b>kᵀ</b>, the key, is what a position can be found by.
+            </p>
+            <p>Where a row and a column meet stands their product: the {width} numbers of each are multiplied in pairs and added up.</p>
+          </MatrixProduct>
+          <FlowStep sign={`÷ √${width} =`} words={keys} caption={`the products made smaller; ${width} is the width of a head`}>
             {ofPairs(parts.scores, "scores")}
           </FlowStep>
         </div>
@@ -148,12 +146,20 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
           ) : (
             <p class="flow-note">No mask: every position holds a piece, and all may be read.</p>
           )}
-          <FlowStep sign="softmax →" words={keys} caption="weights: e to each score, divided by the sum of its row">
-            {ofPairs(parts.pattern, "pattern")}
-          </FlowStep>
-          <FlowStep sign="× v =" numbers={width} caption="the output of the head: each value times its weight, added up">
-            {ofPositions(parts.headOutput, "head output", "query")}
-          </FlowStep>
+          <MatrixProduct
+            rows={queryAxis}
+            cols={numberAxis}
+            inner={keyAxis}
+            left={describePairs(parts.pattern, "pattern")}
+            above={describeVectors(parts.v, "v", "key")}
+            result={describeVectors(parts.headOutput, "head output", "query")}
+          >
+            <p>
+              Softmax turns each row of scores into weights, the <b>pattern</b>: e to each score, divided by the sum of its row. A row of <b>v</b>, the
+              value, is what a position passes on.
+            </p>
+            <p>A row of the output is the sum of the rows of v, each times its weight.</p>
+          </MatrixProduct>
         </div>
       </section>
     </>
@@ -174,7 +180,7 @@ function makeHeadPlay(app: App, parts: AttentionParts, head: number, width: numb
   };
   return new Map<string, SheetPlay>([
     [parts.q, { fills: PROJECTED }],
-    [parts.k, { fills: PROJECTED, reads: { ...MULTIPLIED, axis: "row" } }],
+    [parts.k, { fills: PROJECTED, isTransposed: true, reads: { ...MULTIPLIED, axis: "col" } }],
     [parts.v, { fills: PROJECTED, reads: { ...MIXED, axis: "col" } }],
     [
       parts.products,

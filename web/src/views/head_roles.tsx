@@ -85,7 +85,7 @@ export function RolesLegend() {
   return (
     <div class="roles-legend quiet">
       <p>
-        The bar below a head: how much the loss grows without it, in nats per piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
+        The bar beside or below a head: how much the loss grows without it, in nats per piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
         {formatNumber(study.loss)}. <Legend scale={makeStudyScale(study, dark)} />
       </p>
       <details>

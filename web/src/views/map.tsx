@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useArrival } from "../hooks";
 import { Matrix } from "../matrix";
+import { sumOf } from "../measures";
 import { type Block, describeSection, listAttentions, listStacks, type Stack } from "../network";
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
@@ -51,9 +52,13 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
         <p>
           Read from the bottom up, and each layer from left to right. Pieces become vectors, and each part of a layer adds
           to them. A small square is a head: its rows are the positions that read, its columns the positions that are read.
-          The frame marks the row of the current step. A line over a part carries its input past it.
+          The frame marks the row of the current step. A line over a part carries its input past it. The decoder reads BOS, the
+          start token, and then the pieces already written.
         </p>
-        <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
+        <p>
+          Click a part, or move to it with Tab and press Enter, to open it. Esc goes back. Click a piece to follow it through
+          every picture.
+        </p>
         <RolesMissing />
         <RolesLegend />
       </div>
@@ -82,9 +87,11 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
           ))}
         </div>
       ))}
-      {stack.ends.map((block) => (
-        <EndBox key={block.key} block={block} />
-      ))}
+      <div class="map-ends">
+        {stack.ends.map((block) => (
+          <EndBox key={block.key} block={block} />
+        ))}
+      </div>
       {writes ? <NextPieceBox manifest={manifest} /> : null}
       {props.children}
     </section>
@@ -214,7 +221,6 @@ function EndBox(props: { block: Block }) {
             {row.shape.join(" × ")} <NotCapturedNote row={row} />
           </span>
         </span>
-        {isVocabulary ? <span class="quiet">{row.means}</span> : null}
         {isVocabulary ? null : <Matrix tensor={row.name} bare />}
         <span class="unseen">: open</span>
       </span>
@@ -266,16 +272,25 @@ interface ArrowDrawing {
 }
 
 function Arrows(props: { map: RefObject<HTMLElement | null> }) {
+  const app = useApp();
   const [drawing, setDrawing] = useState<ArrowDrawing | null>(null);
   useLayoutEffect(() => {
     const map = props.map.current;
     if (!map) return;
-    const measure = () => setDrawing(measureArrows(map));
+    const measure = () => {
+      if (app.host !== "widget") fitHeads(map);
+      setDrawing(measureArrows(map));
+    };
     const observer = new ResizeObserver(measure);
     observer.observe(map);
-    for (const stack of map.children) observer.observe(stack);
+    const rowsAbove = map.closest(".pellucid")?.querySelectorAll(":scope > :not(.columns)") ?? [];
+    for (const element of [...map.children, ...rowsAbove]) observer.observe(element);
+    addEventListener("resize", measure); // a higher window alone changes the size of nothing yet
     measure();
-    return () => observer.disconnect();
+    return () => {
+      observer.disconnect();
+      removeEventListener("resize", measure);
+    };
   }, []);
   if (!drawing) return null;
   return (
@@ -295,6 +310,21 @@ function Arrows(props: { map: RefObject<HTMLElement | null> }) {
       ) : null}
     </svg>
   );
+}
+
+const [SMALLEST_HEAD, LARGEST_HEAD] = [22, 72]; // CSS pixels of a side
+
+/** Makes all heads as large as they can be while the whole map fits into the window. */
+function fitHeads(map: HTMLElement): void {
+  const layers = [...map.querySelectorAll<HTMLElement>(".map-stack:last-of-type .map-layer")];
+  const heights = layers.map((layer) => layer.querySelector<HTMLElement>(".head-face")?.offsetHeight ?? 0);
+  if (!heights.length) return;
+  const rest = map.getBoundingClientRect().bottom + scrollY - sumOf(heights);
+  const fitting = Math.floor((innerHeight - rest) / heights.length);
+  const setSide = (side: number) => map.style.setProperty("--head", `${side}px`);
+  setSide(Math.min(LARGEST_HEAD, Math.max(SMALLEST_HEAD, fitting)));
+  // Where a column is too narrow for that, the heads of the others are no larger: layers stay beside each other.
+  setSide(Math.min(...[...map.querySelectorAll<HTMLElement>(".head-face")].map((face) => face.offsetHeight)));
 }
 
 function measureArrows(map: HTMLElement): ArrowDrawing {

@@ -131,9 +131,13 @@ const MARGIN = 12; // pixels around what is scrolled to
 
 /** Scrolls the page so that the first subject is wholly in view, with as many of the others as fit above a story at the lower edge. */
 function scrollToSubjects(root: HTMLElement, subjects: readonly string[]): void {
-  const boxes = subjects.flatMap((name) => root.querySelector(`[data-subject="${CSS.escape(name)}"]`)?.getBoundingClientRect() ?? []);
+  const elements = subjects.flatMap((name) => root.querySelector(`[data-subject="${CSS.escape(name)}"]`) ?? []);
+  const boxes = elements.map((element) => element.getBoundingClientRect());
   const [first] = boxes;
   if (!first) return;
+  // A product that is wider than the window is scrolled sideways within its own frame.
+  const frame = elements[0]?.closest(".product");
+  if (frame) frame.scrollLeft += Math.max(0, first.right - frame.getBoundingClientRect().right);
   const story = root.querySelector<HTMLElement>(".story");
   const isBelow = story !== null && getComputedStyle(story).position === "sticky" && story.offsetWidth > 0.9 * root.clientWidth;
   const room = innerHeight - (isBelow ? story.offsetHeight : 0);
@@ -316,7 +320,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       findRow(encoderSelf?.products),
       display(line("q · k =", over("∑", "e"), "q_e k_e"), '"all at once:" Q K^T'),
       "products",
-      "Click a number of the products, then “how this number is computed”: it opens as a sum.",
+      "Point at a number of the products: the row of q and the column of kᵀ that meet in it are framed. Click it, then “how this number is computed”: it opens as a sum.",
     ),
     makeStop(
       "Scaled down",
@@ -325,7 +329,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       findRow(encoderSelf?.scores),
       display(line("scores =", fraction("Q K^T", root("d_k")))),
       "scores",
-      "Compare the colours of products and scores: the pattern is the same, only the scale in the legend differs.",
+      "Compare the colours of products and scores: they look alike, only the scale in the legend differs.",
       { name: `the division by √${width}`, edit: { kind: "without", part: "scaling" }, picture: encoderSelf },
     ),
     makeStop(
@@ -345,7 +349,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       findRow(encoderSelf?.pattern),
       display(line("α_{q,k} =", fraction(power("e", "s_{q,k}"), line(over("∑", "j"), power("e", "s_{q,j}"))))),
       "pattern",
-      "Guess which piece gets the largest weight in a row, then check.",
+      "Guess from the scores which piece gets the largest weight in a row, then look at the pattern.",
     ),
     makeStop(
       "Reading with the weights",
@@ -384,7 +388,7 @@ export function makeStory(manifest: Manifest, piece: number, canAct: boolean): S
       story.logits,
       display(line("P ( piece ) =", fraction(power("e", "logit"), line(over("∑", '"all pieces"'), power("e", "logit"))))),
       "logits",
-      "Look at what adds to its logit, then compare with the runner-up.",
+      "Look below at what its logit is made of, then compare it with the piece that came second.",
     ),
     makeStop(
       "Write it down and go on",

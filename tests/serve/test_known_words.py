@@ -1,7 +1,7 @@
 import pytest
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.decode.terms.word_edges import measure_known_words
+from pellucid.serve.directions import measure_known_words
 
 LINES = ["the ball is blue", "the house is new", "犬は青い"] * 4
 

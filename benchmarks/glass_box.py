@@ -1,0 +1,167 @@
+"""Times of the page and of its server: Enter to drawn, frames of a play, and translations while heads are studied.
+
+    python -m benchmarks.glass_box runs/demo/best
+
+It needs Chromium and playwright, and serves the model itself. The run's dev text must be where the run found it.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SENTENCES = [
+    *("The ball is blue.", "The sky is blue.", "You are welcome.", "The black cat drank the milk."),
+    *("My sister bought a big house.", "The children sing at the park.", "Did the queen drink the coffee?"),
+    *("The dog saw the cat in the kitchen.", "Peter wants to show the doll to that farmer."),
+]
+TRANSLATIONS = 30
+PLAYED_SECONDS = 4
+
+ENTER = """() => {
+    window.entered = undefined
+    const note = () => { window.entered = performance.now() }
+    document.querySelector('.ask').addEventListener('submit', note, { once: true })
+}"""
+DRAWN = """sentence => new Promise(resolve => {
+    const look = () => {
+        const isShown = document.title.startsWith(sentence) && !document.querySelector('.waiting, .busy:not(:empty)')
+        if (!isShown) return requestAnimationFrame(look)
+        requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - window.entered)))
+    }
+    look()
+})"""
+FRAMES = """seconds => new Promise(resolve => {
+    const times = []
+    const note = time => {
+        times.push(time)
+        if (time - times[0] < 1000 * seconds) requestAnimationFrame(note)
+        else resolve(times.slice(1).map((time, i) => time - times[i]))
+    }
+    requestAnimationFrame(note)
+})"""
+
+
+def main() -> None:
+    """Print the lines of the table in benchmarks/results/glassbox.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    model = parser.parse_args().model
+    with serve(model) as address:
+        print_row("a translation while the heads are studied", time_translations(address))
+        wait_for_study(address)
+        print_row("a translation afterwards", time_translations(address))
+        with open_page(address) as page:
+            print_row("Enter to everything drawn, the demo", time_enter(page))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve(save_large_model(model, Path(folder))) as address,
+        open_page(f"{address}#s=The+ball+is+blue.&v=map") as page,
+    ):
+        page.keyboard.press("k")
+        intervals = [interval / 1000 for interval in page.evaluate(FRAMES, PLAYED_SECONDS)]
+        print_row("a frame of the play on the map, 6+6 layers, d_model 512", intervals)
+        print(f"{len(intervals) / sum(intervals):.1f} frames per second")
+
+
+def print_row(name: str, seconds: list[float]) -> None:
+    """Print median and worst of some times."""
+    print(
+        f"| {name} | {statistics.median(seconds):.4f} s (slowest of {len(seconds)}: {max(seconds):.4f}) |", flush=True
+    )
+
+
+@contextmanager
+def serve(model: Path) -> Iterator[str]:
+    """Serve a model on a free port, and yield its address."""
+    command = [sys.executable, "-m", "pellucid", "serve", str(model), "--port", "0", "--from", "en", "--to", "es"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = next(line for line in process.stdout if "http://" in line)
+            yield "http://" + line.split("http://")[1].split("/")[0] + "/"
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def open_page(address: str) -> Iterator[Any]:
+    """Open the page in Chromium, and wait until everything is drawn."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(address)
+        page.wait_for_selector(".centre .view")
+        page.wait_for_function("() => !document.querySelector('.waiting, .busy:not(:empty)')")
+        yield page
+        browser.close()
+
+
+def time_enter(page: Any) -> list[float]:
+    """Return the seconds from Enter until everything is drawn, of each sentence but the first."""
+    times = []
+    for sentence in SENTENCES:
+        page.fill("#pellucid-sentence", sentence)
+        page.wait_for_timeout(600)  # until the look-up of rare words is over
+        page.evaluate(ENTER)
+        page.press("#pellucid-sentence", "Enter")
+        times.append(page.evaluate(DRAWN, sentence) / 1000)
+        page.wait_for_timeout(500)
+    return times[1:]
+
+
+def post(address: str, fields: dict[str, Any]) -> Any:
+    """Post JSON, and return the JSON of the answer."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, json.dumps(fields).encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def time_translations(address: str) -> list[float]:
+    """Return the seconds of each of some translations, two seconds apart, so that a study goes on between them."""
+    times = []
+    for i in range(TRANSLATIONS):
+        started = time.perf_counter()
+        post(f"{address}translate", {"q": SENTENCES[i % len(SENTENCES)], "source": "en", "target": "es"})
+        times.append(time.perf_counter() - started)
+        time.sleep(2)
+    return times
+
+
+def wait_for_study(address: str) -> None:
+    """Wait until the heads have been studied."""
+    identity = post(f"{address}trace", {"sentence": "The ball is blue."})["id"]
+    while post(f"{address}trace/{identity}/heads", {}).get("pending"):
+        time.sleep(2)
+
+
+def save_large_model(demo: Path, folder: Path) -> Path:
+    """Save a random model of six layers and d_model 512 with the demo's tokenizer."""
+    import torch
+
+    from pellucid.api import load
+    from pellucid.model import PRESETS, ModelConfig, Transformer
+    from pellucid.store.directory import save_bundle
+
+    torch.manual_seed(1)
+    tokenizer = load(demo).bundle.tokenizer
+    size = tokenizer.source_vocabulary
+    save_bundle(folder / "large", Transformer(ModelConfig(size, size, **PRESETS["base"])).eval(), tokenizer)
+    return folder / "large"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Faults that show only in the whole corpus: repetitions, leaks, odd ratios of lengths, and wrong languages."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+BOILERPLATE = 20
+"""Pairs with one sentence from which it is boilerplate; in Tatoeba a sentence has 17 translations at most."""
+
+SHORTEST_LEAK = 12
+"""Letters and digits from which a sentence of the test set counts: "Yes." may be in any text."""
+
+ODD_RATIO = 5.0
+"""Spread of the log ratios of lengths, times this, that a pair may differ from the median."""
+
+LEAST_RATIO = 2.2
+"""Times the usual ratio that no pair is called odd under, however even the text is."""
+
+_SIGNS = re.compile(r"[^\W_]+")
+_DIGITS = re.compile(r"\d+")
+
+
+def bare_text(text: str) -> str:
+    """Return a text without case, punctuation and spaces.
+
+    >>> bare_text("It's 10 o'clock!")
+    'its10oclock'
+    """
+    return "".join(_SIGNS.findall(text.casefold()))
+
+
+@dataclass
+class TextHashes:
+    """Hashes of each side of each pair: as it is, bare, and bare without digits; and the lengths in characters."""
+
+    exact: list[Ints] = field(default_factory=list)
+    bare: list[Ints] = field(default_factory=list)
+    form: list[Ints] = field(default_factory=list)
+    lengths: list[Ints] = field(default_factory=list)
+
+    def add(self, sides: tuple[Sequence[str], Sequence[str]]) -> None:
+        """Add a block of pairs."""
+        bare = [list(map(bare_text, side)) for side in sides]
+        forms = [[_DIGITS.sub("", text) if _DIGITS.search(text) else text for text in side] for side in bare]
+        # Python's own hash differs from process to process, which is no harm: none is kept.
+        for where, texts in ((self.exact, sides), (self.bare, bare), (self.form, forms)):
+            where.append(np.array([[hash(text) for text in side] for side in texts], dtype=np.int64))
+        self.lengths.append(np.array([[len(text) for text in side] for side in (*sides, *bare)], dtype=np.int64))
+
+    def join(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return all hashes and lengths: 2 x pairs each, but 4 x pairs for the lengths, those of bare texts last."""
+        exact, bare, form, lengths = (
+            np.concatenate(blocks, axis=1) if blocks else np.empty((rows, 0), np.int64)
+            for blocks, rows in ((self.exact, 2), (self.bare, 2), (self.form, 2), (self.lengths, 4))
+        )
+        return exact, bare, form, lengths
+
+
+def find_repeated_pairs(hashes: TextHashes) -> dict[str, Floats]:
+    """Return how bad the repetition of each pair is: duplicates, near-duplicates, boilerplate, and many targets."""
+    exact, _, form, lengths = hashes.join()
+    pairs, forms = _join_sides(exact), _join_sides(form)
+    repeated, near = _later_of_equals(pairs), _later_of_equals(forms)
+    # A form without letters, as of two different numbers, says nothing.
+    letters = (form != hash("")).all(axis=0)
+    often = np.maximum(_count_equals(form[0]), _count_equals(form[1]))
+    boilerplate = letters & (often >= BOILERPLATE) & near
+    # Every target of a source counts once, however often the pair is repeated.
+    first = ~repeated
+    targets = np.zeros(len(pairs))
+    targets[first] = _count_equals(exact[0][first])
+    return {
+        "duplicate": np.where(repeated & ~boilerplate, lengths[0] + 1.0, 0),
+        "near_duplicate": np.where(near & ~repeated & letters & ~boilerplate, lengths[0] + 1.0, 0),
+        "boilerplate": np.where(boilerplate, often, 0).astype(float),
+        "many_targets": np.where(targets > 1, targets, 0),
+    }
+
+
+def _join_sides(hashes: Ints) -> Ints:
+    """Return one hash for each pair."""
+    return hashes[0] * np.int64(0x5851F42D4C957F2D) + hashes[1]
+
+
+def _count_equals(values: Ints) -> Ints:
+    """Return of each value how often it occurs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return counts[inverse] if len(values) else np.zeros(0, np.int64)
+
+
+def _later_of_equals(values: Ints) -> Bools:
+    """Return whether each value occurred before."""
+    later = np.ones(len(values), bool)
+    later[np.unique(values, return_index=True)[1]] = False
+    return later
+
+
+def hash_held_out(sentences: Iterable[str]) -> Ints:
+    """Return the hashes of the bare sentences of a test set, without those too short to count."""
+    bare = {hash(text) for text in map(bare_text, sentences) if len(text) >= SHORTEST_LEAK}
+    return np.fromiter(bare, np.int64, count=len(bare))
+
+
+def find_leaks(hashes: TextHashes, held_out: Ints) -> Floats:
+    """Return 1 or 2 where one or both sides of a pair are a sentence of the test set."""
+    _, bare, _, lengths = hashes.join()
+    return (np.isin(bare, held_out) & (lengths[2:] >= SHORTEST_LEAK)).sum(axis=0).astype(float)
+
+
+def find_odd_ratios(hashes: TextHashes) -> Floats:
+    """Return how many times the usual ratio of lengths a pair has, or the ratio of the usual to its own."""
+    lengths = hashes.join()[3]
+    # Ten more: of short sentences one may easily be twice as long.
+    ratios = np.log((lengths[0] + 10) / (lengths[1] + 10))
+    if not len(ratios):
+        return np.zeros(0)
+    distance = np.abs(ratios - np.median(ratios))
+    # 1.48 times the median distance is the standard deviation of a normal distribution.
+    limit = max(ODD_RATIO * 1.48 * float(np.median(distance)), np.log(LEAST_RATIO))
+    empty = (lengths[:2] == 0).any(axis=0)
+    return np.where((distance > limit) & ~empty, np.exp(distance), 0)
+
+
+TRIGRAM_BITS = 18
+FEWEST_LETTERS = 12
+"""Letters of a line whose language can be told; of fewer, names and loan words decide."""
+
+STRANGE, SHORT_LINE = 3.3, 12.0
+"""Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
+for the strangest of 33 clean lines."""
+
+_LEAST_SCALES = (0.25, 0.5)
+"""Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange."""
+
+SAME_LANGUAGE = 0.5
+"""Nats by which the letters of the two sides must differ, a trigram, to be two languages."""
+
+
+class LanguageModel:
+    """Letter trigrams of both sides, learned on the text itself, which tell the language of a line."""
+
+    def __init__(self, sources: Sequence[str], targets: Sequence[str]):
+        self._learn((sources, targets))
+        if self.tells_apart:
+            # Once more without the lines that look strange: a few hundred French ones make French look German.
+            plain = self._measure_strangeness((sources, targets)) < 0.5 * STRANGE
+            kept = [[text for text, is_plain in zip(side, marks, strict=True) if is_plain]
+                    for side, marks in zip((sources, targets), plain, strict=True)]  # fmt: skip
+            self._learn((kept[0] or sources, kept[1] or targets))
+
+    def _learn(self, sides: tuple[Sequence[str], Sequence[str]]) -> None:
+        counts = [np.bincount(_trigrams(texts)[0], minlength=2**TRIGRAM_BITS) + 0.1 for texts in sides]
+        self.logs = [np.log(count / count.sum()) for count in counts]
+        likely = [self._measure(texts)[0] for texts in sides]
+        likely = [values[:, ~np.isnan(values[0])] for values in likely]
+        # Of each side: the median of how likely its lines are, and of by how much more so than by the other model.
+        self.own = [float(np.median(values[n])) if values.size else 0.0 for n, values in enumerate(likely)]
+        self.margins = [float(np.median(values[0] - values[1])) if values.size else 0.0 for values in likely]
+        self.tells_apart = self.margins[0] - self.margins[1] > SAME_LANGUAGE
+        if self.tells_apart:
+            self.scales = [np.quantile(self._place(values, n), 0.97, axis=1) for n, values in enumerate(likely)]
+
+    def _measure(self, texts: Sequence[str]) -> tuple[Floats, Ints]:
+        """Return the mean log probability of a text's trigrams by both models (NaN for few), and their number."""
+        trigrams, line = _trigrams(texts)
+        counts = np.bincount(line, minlength=len(texts))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            likely = np.stack([np.bincount(line, log[trigrams], minlength=len(texts)) / counts for log in self.logs])
+        likely[:, counts < FEWEST_LETTERS] = np.nan
+        return likely, counts
+
+    def _place(self, likely: Floats, side: int) -> Floats:
+        """Return how near lines are to the other language, from 0 to 1, and how much less likely than their side's."""
+        near = (likely[0] - likely[1] - self.margins[side]) / (self.margins[1 - side] - self.margins[side])
+        return np.stack([near, self.own[side] - likely[side]])
+
+    def _measure_strangeness(self, sides: tuple[Sequence[str], Sequence[str]]) -> Floats:
+        """Return how strange each line of each side is, beside the limit for its length: 2 x lines."""
+        rows = []
+        for side, texts in enumerate(sides):
+            likely, counts = self._measure(texts)
+            # The mean of few trigrams varies more; 50 are usual.
+            parts = self._place(likely, side) / np.maximum(self.scales[side], _LEAST_SCALES)[:, None]
+            parts[1] *= np.sqrt(np.minimum(counts, 100) / 50)
+            strange = parts.sum(axis=0) * STRANGE / (STRANGE + SHORT_LINE / np.maximum(counts, 1))
+            rows.append(np.where(parts[0] > 0.5, np.nan_to_num(strange), 0))
+        return np.stack(rows)
+
+    def find_wrong_languages(self, sources: Sequence[str], targets: Sequence[str]) -> Floats:
+        """Return how strange the stranger side of each pair is for its language, 0 where it is not."""
+        if not self.tells_apart:
+            return np.zeros(len(sources))
+        strange = self._measure_strangeness((sources, targets)).max(axis=0)
+        return np.where(strange > STRANGE, strange, 0)
+
+
+_LETTER = np.array([chr(code).isalpha() for code in range(0x10000)])
+
+
+def _trigrams(texts: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the hashed trigrams of letters of all texts, and the text that each is in."""
+    codes = np.frombuffer("\n".join(texts).lower().encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+    line = np.cumsum(codes == 10) if len(codes) else codes
+    # Whatever is no letter ends a word; beyond the first plane there are hardly any letters but rare Chinese ones.
+    codes = np.where(_LETTER[np.minimum(codes, 0xFFFF)] | (codes > 0x1FFFF), codes, 32)
+    if len(codes) < 3:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    keys = (codes[:-2] * 0x9E3779B1 + codes[1:-1] * 0x85EBCA77 + codes[2:] * 0xC2B2AE3D) & 0xFFFFFFFF
+    hashed = ((keys * 0x27D4EB2F) & 0xFFFFFFFF) >> (32 - TRIGRAM_BITS)
+    # Trigrams around a letter only.
+    middle = codes[1:-1] != 32
+    return hashed[middle], line[1:-1][middle]

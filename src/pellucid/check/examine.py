@@ -1,0 +1,330 @@
+"""Examines a corpus: reads it a few times, finds every fault with its lines, and writes the text that is left."""
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pellucid.check.corpus_faults import (
+    LanguageModel,
+    TextHashes,
+    find_leaks,
+    find_odd_ratios,
+    find_repeated_pairs,
+    hash_held_out,
+)
+from pellucid.check.evidence import (
+    FEWEST_PAIRS,
+    LEAST_SEPARATION,
+    MOST_PAIRS,
+    Judge,
+    Shift,
+    find_blocks,
+    guess_offsets,
+)
+from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
+from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
+from pellucid.store.atomic import atomic_file
+
+Rows = Iterable[tuple[int, str, str]]
+"""Line number, source and target of every pair."""
+
+EXAMPLES = 5
+"""Examples of a fault that are shown."""
+
+_BLOCK = 8192
+"""Pairs that are held as text at a time."""
+
+_LANGUAGE_PAIRS = 20_000
+"""Pairs that letter trigrams are learned from."""
+
+
+class Example(NamedTuple):
+    """A pair with a fault, by its line, and the target that belongs to it where the lines have shifted."""
+
+    line: int
+    source: str
+    target: str
+    right_target: str | None = None
+
+
+@dataclass(frozen=True)
+class FaultFinding:
+    """A fault that was found: in how many pairs, and the worst of them."""
+
+    fault: str
+    pairs: int
+    examples: tuple[Example, ...]
+
+
+@dataclass
+class CorpusReport:
+    """Everything that was found in a corpus."""
+
+    pairs: int = 0
+    findings: dict[str, FaultFinding] = field(default_factory=dict)
+    """Findings by fault, the worst fault first."""
+    blocks: list[Shift] = field(default_factory=list)
+    """Shifted blocks, and blocks of pairs that are no translations, by line number, from 1."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences about what could not be judged."""
+    marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
+    """Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly."""
+    lengths: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64), repr=False)
+    """Characters of both sides of each pair."""
+    logits: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
+    """Evidence of each pair for being translations, none where it could not be judged."""
+    judge: Judge | None = field(default=None, repr=False)
+    words: WordStems | None = field(default=None, repr=False)
+
+    def removed_pairs(self, faults: Collection[str]) -> Bools:
+        """Return whether each pair has one of these faults."""
+        removed = np.zeros(self.pairs, bool)
+        for fault in faults:
+            if fault in self.marks:
+                removed[self.marks[fault][0]] = True
+        return removed
+
+    @property
+    def faulty(self) -> int:
+        """Number of pairs with a fault that is taken out by default."""
+        return int(self.removed_pairs(faults_removed()).sum())
+
+
+def faults_removed(remove: Collection[str] = (), keep: Collection[str] = ()) -> list[str]:
+    """Return the names of the faults that are taken out; raise ValueError for a name that is no fault."""
+    for name in (*remove, *keep):
+        if name not in FAULTS:
+            raise ValueError(f"{name!r} is no fault; known: {', '.join(FAULTS)}")
+    if both := set(remove) & set(keep):
+        raise ValueError(f"{', '.join(sorted(both))} cannot be both removed and kept")
+    return [name for name, fault in FAULTS.items() if name in remove or (fault.removed and name not in keep)]
+
+
+def examine_corpus(
+    read: Callable[[], Rows], against: Iterable[str] | None = None, examples: int = EXAMPLES
+) -> CorpusReport:
+    """Return what is wrong with a corpus, which is read three times; `against` are sentences of test sets.
+
+    Raises ValueError for a corpus without pairs, and whatever reading raises.
+    """
+    report = CorpusReport()
+    first = _read_first(read(), report)
+    if not report.pairs:
+        raise ValueError("there is no pair in it")
+    degrees = find_repeated_pairs(first.hashes) | {"ratio": find_odd_ratios(first.hashes)}
+    if against is not None:
+        degrees["leaked"] = find_leaks(first.hashes, hash_held_out(against))
+    report.lengths = first.hashes.join()[3][:2]
+    _judge_pairs(report, first, degrees)
+    language = LanguageModel(*first.sample)
+    if not language.tells_apart:
+        report.notes.append("both sides look like one language, so lines in the wrong language were not looked for")
+        language = None
+    _mark(report, degrees)
+    if language:
+        _mark_languages(report, language, read())
+    _find_examples(report, read(), examples)
+    return report
+
+
+@dataclass
+class _FirstReading:
+    """Everything kept of every pair after the first reading, and the text of some."""
+
+    hashes: TextHashes
+    sources: WordIds
+    targets: WordIds
+    sample: tuple[list[str], list[str]]
+
+
+def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
+    """Find the faults of single pairs, and keep of each pair what later questions need."""
+    hashes, vocabulary = TextHashes(), WordStems()
+    marks = {name: (array("q"), array("d")) for name in PAIR_CHECKS}
+    words: tuple[list[WordIds], list[WordIds]] = ([], [])
+    sample, every = ([], []), 1
+    for start, _, sources, targets in _read_blocks(rows):
+        for name, check in PAIR_CHECKS.items():
+            indices, degrees = marks[name]
+            for index, degree in enumerate(map(check, sources, targets), start=start):
+                if degree:
+                    indices.append(index)
+                    degrees.append(degree)
+        hashes.add((sources, targets))
+        for side, texts in enumerate((sources, targets)):
+            words[side].append(vocabulary.encode(texts))
+            sample[side].extend(texts[-start % every :: every])
+            if len(sample[side]) > 2 * _LANGUAGE_PAIRS and side:
+                every *= 2
+                for texts_of_side in sample:
+                    del texts_of_side[1::2]
+        report.pairs += len(sources)
+    report.words = vocabulary
+    report.marks = {
+        name: (np.array(indices, np.int64), np.array(degrees)) for name, (indices, degrees) in marks.items() if indices
+    }
+    return _FirstReading(hashes, WordIds.join(words[0]), WordIds.join(words[1]), sample)
+
+
+def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats]) -> None:
+    """Find shifted blocks, and pairs that are no translations; leave a note where that cannot be judged."""
+    if report.pairs < FEWEST_PAIRS:
+        report.notes.append(
+            f"{report.pairs:,} pairs are too few to learn which words belong together (it takes {FEWEST_PAIRS}), so "
+            "shifted lines and pairs that are no translations were not looked for"
+        )
+        return
+    pairs = np.arange(report.pairs)
+    offsets = guess_offsets(first.sources.lengths, first.targets.lengths)
+    # Repeated pairs would confirm themselves.
+    i = np.flatnonzero((degrees["duplicate"] == 0) & (degrees["boilerplate"] == 0))
+    i = i[:: max(1, -(-len(i) // MOST_PAIRS))]
+    judge = Judge(first.sources, first.targets, i, i + offsets[i])
+    if judge.separation < LEAST_SEPARATION:
+        report.notes.append(
+            "the words of this text do not tell its pairs from shuffled ones (too few pairs, or too many that are no "
+            "translations), so shifted lines and pairs that are no translations were not looked for"
+        )
+        return
+    report.judge, report.logits = judge, judge.weigh(pairs, pairs)
+    wrong, shifted = np.maximum(judge.threshold - report.logits + 1e-6, 0), np.zeros(report.pairs)
+    for block in find_blocks(judge, report.logits):
+        lines = slice(block.first, block.last + 1)
+        if block.offset:
+            # The first lines of the longest blocks are the examples.
+            wrong[lines], shifted[lines] = 0, 1e-3
+            shifted[block.first] = block.last - block.first + 1
+        else:
+            # Within a block of pairs that are no translations, evidence against a pair is enough.
+            wrong[lines] = np.maximum(wrong[lines], np.maximum(-report.logits[lines], 0))
+        report.blocks.append(Shift(block.first + 1, block.last + 1, block.offset))
+    wrong[(first.sources.lengths == 0) | (first.targets.lengths == 0)] = 0
+    degrees["shifted"], degrees["not_translation"] = shifted, wrong
+
+
+def _mark(report: CorpusReport, degrees: dict[str, Floats]) -> None:
+    for name, values in degrees.items():
+        indices = np.flatnonzero(values)
+        if len(indices):
+            report.marks[name] = indices, values[indices]
+
+
+def _mark_languages(report: CorpusReport, language: LanguageModel, rows: Rows) -> None:
+    """Read once more, to judge the language of every line."""
+    blocks = _read_blocks(rows)
+    strange = np.concatenate([language.find_wrong_languages(sources, targets) for _, _, sources, targets in blocks])
+    _mark(report, {"language": strange})
+
+
+def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:
+    """Read once more, to keep the worst pairs of each fault as text."""
+    worst = {
+        name: indices[np.argsort(-degrees, kind="stable")[:examples]]
+        for name, (indices, degrees) in report.marks.items()
+    }
+    offsets = {block.first - 1: block.offset for block in report.blocks if block.offset}
+    wanted = {int(index) for indices in worst.values() for index in indices}
+    wanted |= {index + offset for index, offset in offsets.items()}
+    texts = {index: row for index, row in enumerate(rows) if index in wanted}
+    for name in FAULTS:
+        if name in worst:
+            found = []
+            for index in map(int, worst[name]):
+                right = texts.get(index + offsets[index]) if name == "shifted" and index in offsets else None
+                found.append(Example(*texts[index], right[2] if right else None))
+            report.findings[name] = FaultFinding(name, len(report.marks[name][0]), tuple(found))
+
+
+def _read_blocks(rows: Rows) -> Iterator[tuple[int, list[int], list[str], list[str]]]:
+    """Yield the number of pairs before a block, and the line numbers, sources and targets of its pairs."""
+    rows, start = iter(rows), 0
+    while block := list(islice(rows, _BLOCK)):
+        lines, sources, targets = map(list, zip(*block, strict=True))
+        yield start, lines, sources, targets
+        start += len(block)
+
+
+def write_fixed(report: CorpusReport, rows: Rows, prefix: str, faults: Sequence[str]) -> tuple[int, int]:
+    """Write the pairs without these faults to PREFIX.source and PREFIX.target, and the others to PREFIX.removed.tsv.
+
+    Each row of the latter has the line, its faults, the source and the target. No line is ever moved: a pair is kept as
+    it is or taken out as a whole. Returns the numbers of pairs kept and removed.
+    """
+    removed, faults_of = report.removed_pairs(faults), dict[int, list[str]]()
+    for name in faults:
+        for index in report.marks[name][0].tolist() if name in report.marks else ():
+            faults_of.setdefault(index, []).append(name)
+    kept = 0
+    with (
+        atomic_file(Path(f"{prefix}.source")) as write_source,
+        atomic_file(Path(f"{prefix}.target")) as write_target,
+        atomic_file(Path(f"{prefix}.removed.tsv")) as write_removed,
+    ):
+        for index, (line, source, target) in enumerate(rows):
+            if index >= report.pairs:
+                raise ValueError("the text has changed while it was checked; run the command again")
+            if removed[index]:
+                cells = (str(line), ",".join(faults_of[index]), *(text.replace("\t", " ") for text in (source, target)))
+                write_removed(("\t".join(cells) + "\n").encode())
+            else:
+                kept += 1
+                write_source(f"{source}\n".encode())
+                write_target(f"{target}\n".encode())
+        if kept + int(removed.sum()) != report.pairs:
+            raise ValueError("the text has changed while it was checked; run the command again")
+    return kept, report.pairs - kept
+
+
+def describe_block(block: Shift) -> str:
+    """Return a block, by line numbers, in words.
+
+    >>> describe_block(Shift(1201, 2404, 1))
+    'lines 1,201 to 2,404: the target is 1 line late'
+    """
+    lines = f"lines {block.first:,} to {block.last:,}"
+    if not block.offset:
+        return f"{lines}: most pairs are no translations of each other"
+    count, direction = abs(block.offset), "late" if block.offset > 0 else "early"
+    return f"{lines}: the target is {count} line{'s' if count > 1 else ''} {direction}"
+
+
+def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, object]:
+    """Return the report as an object for JSON."""
+    return {
+        "files": list(files),
+        "pairs": report.pairs,
+        "faulty": report.faulty,
+        "faults": [
+            {
+                "fault": name,
+                "title": FAULTS[name].title,
+                "pairs": finding.pairs,
+                "share": finding.pairs / report.pairs,
+                "means": FAULTS[name].means,
+                "costs": FAULTS[name].costs,
+                "option": removing_option(name),
+                "examples": [
+                    {key: value for key, value in example._asdict().items() if value is not None}
+                    for example in finding.examples
+                ],
+            }
+            for name, finding in report.findings.items()
+        ],
+        "shifts": [
+            {"first_line": block.first, "last_line": block.last, "offset": block.offset}
+            for block in report.blocks
+            if block.offset
+        ],
+        "blocks": [{"first_line": block.first, "last_line": block.last} for block in report.blocks if not block.offset],
+        "not_judged": report.notes,
+    }
+
+
+def removing_option(fault: str) -> str:
+    """Return the option that takes pairs with this fault out."""
+    return "--fix PREFIX" if FAULTS[fault].removed else f"--fix PREFIX --remove {fault}"

@@ -1,0 +1,333 @@
+"""Faults of a single pair: one function for each, and the table of all faults that the doctor knows."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+
+from pellucid.text.line_splitting import sentence_ends
+from pellucid.text.markup import TAG, list_protected
+
+PairCheck = Callable[[str, str], float]
+"""Takes a source and a target and returns how bad the fault is, 0 for none; within one fault the numbers compare."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of parallel text: its title and one sentence each for what it is and what it is likely to cost."""
+
+    title: str
+    means: str
+    costs: str
+    removed: bool
+    """Whether `--fix` takes such pairs out unless it is told to keep them."""
+    check: PairCheck | None = None
+    """The check of a single pair; faults without one need the whole corpus."""
+
+
+WORDS_OF_A_COPY = 3
+"""Words from which an untranslated line is a copy: shorter ones are mostly names, which are their own translation."""
+
+LONGEST_SIDE = 1_000
+"""Characters of a side that is one sentence; the longest paragraph of Python's manual has about 900."""
+
+LONGEST_WORD = 60
+"""Characters of a word; longer ones that are no address are codes or lines without spaces."""
+
+LETTERS_OF_CAPITALS = 8
+"""Letters from which a side in capitals is a style and not an abbreviation."""
+
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_PROTECTED_SIGN = re.compile(r"[{%@]|://|www\.")
+_DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f]\d+)*")
+_NO_DIGIT = re.compile(r"\D")
+_ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[\da-fA-F]{2,5});")
+_END_MARKS = {mark: kind for kind, marks in enumerate((".。।…．", "?？؟;", "!！", ":："), start=1) for mark in marks}
+_CLOSERS = " \t\u00a0\u202f\u200b\"'»«”“„’‘‚›‹」』）)]}*`"
+_INNER_END = re.compile(r"""[.!?…]["'”’»)]*\s+\S|[。！？].""")
+
+_CONTINUED = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+"""The bytes of UTF-8 after the first, as Latin-1 and Windows-1252 show them."""
+_SUSPECT = re.compile("[\ufffd\x80-\x9fÂÃâÐÑï]")
+_MOJIBAKE = re.compile(rf"\ufffd|[\x80-\x9f]|[ÂÃ][{_CONTINUED}]|â[{_CONTINUED}]{{2}}|(?:[ÐÑ][{_CONTINUED}]){{2}}|ï»¿")
+
+# Joiners shape letters, and marks of direction belong into text from right to left: both are left alone.
+_CONTROLS = re.compile("[\0-\x1f\x7f\u00ad\u200b\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc]")
+
+
+def find_empty(source: str, target: str) -> float:
+    """Return 1 where a side has no text."""
+    return float(not source or not target or source.isspace() or target.isspace())
+
+
+def find_copy(source: str, target: str) -> float:
+    """Return the number of words where the target is the source again, but for case."""
+    if len(source) != len(target) or (source != target and source.casefold() != target.casefold()):
+        return 0
+    words = len(_LETTERS.findall(source))
+    return float(words) if words >= WORDS_OF_A_COPY else 0
+
+
+def find_mojibake(source: str, target: str) -> float:
+    """Return the number of places where text was decoded with the wrong encoding."""
+    suspects = [text for text in (source, target) if not text.isascii() and _SUSPECT.search(text)]
+    return float(sum(len(_MOJIBAKE.findall(text)) for text in suspects))
+
+
+def find_controls(source: str, target: str) -> float:
+    """Return the number of control characters and invisible characters."""
+    return float(sum(len(_CONTROLS.findall(text)) for text in (source, target) if not text.isprintable()))
+
+
+def find_markup(source: str, target: str) -> float:
+    """Return the number of tags that only one side has, and of HTML entities that were never decoded."""
+    if "<" not in source + target and "&" not in source + target:
+        return 0
+    a, b = (Counter(f"{match[1]}{match[2].lower()}" for match in TAG.finditer(text)) for text in (source, target))
+    return float(((a - b) + (b - a)).total() + len(_ENTITY.findall(source)) + len(_ENTITY.findall(target)))
+
+
+def find_placeholders(source: str, target: str) -> float:
+    """Return the number of placeholders that only one side has."""
+    return _protected_difference(source, target, addresses=False)
+
+
+def find_addresses(source: str, target: str) -> float:
+    """Return the number of web and e-mail addresses that only one side has; http and https are one."""
+    return _protected_difference(source, target, addresses=True)
+
+
+def _protected_difference(source: str, target: str, addresses: bool) -> float:
+    if not (_PROTECTED_SIGN.search(source) or _PROTECTED_SIGN.search(target)):
+        return 0
+    sides = []
+    for text in (source, target):
+        found = (("://" in part or "@" in part or part.startswith("www."), part) for part in list_protected(text))
+        parts = (part.replace("https://", "http://") for is_address, part in found if is_address == addresses)
+        sides.append(Counter(parts))
+    return float(((sides[0] - sides[1]) + (sides[1] - sides[0])).total())
+
+
+def find_numbers(source: str, target: str) -> float:
+    """Return how many numbers differ.
+
+    Separators do not count (1,000.5 is 1.000,5 elsewhere), nor do small numbers that one side may have in words, nor a
+    year without its century.
+
+    >>> find_numbers("It costs 1,250.50 in 2 towns.", "Es kostet 1.250,50 in zwei Orten.")
+    0.0
+    >>> find_numbers("In 1984 it was 12.", "1985 waren es 12.")
+    2.0
+    """
+    if not (_DIGIT.search(source) or _DIGIT.search(target)):
+        return 0
+    a, b = (Counter(_NO_DIGIT.sub("", number) for number in _NUMBER.findall(text)) for text in (source, target))
+    left, right = a - b, b - a
+    if left and right:
+        unlike = [x for x in left if not any(x.endswith(y) or y.endswith(x) for y in right)]
+        return float(sum(left[x] for x in unlike) + right.total()) if unlike else 0
+    return float(sum(count for number, count in chain(left.items(), right.items()) if len(number) > 2))
+
+
+def find_punctuation(source: str, target: str) -> float:
+    """Return 1 where only one side ends with a mark, and 2 where they end with marks of different meaning."""
+    # By far most pairs end with one and the same character.
+    if source[-1:] == target[-1:]:
+        return 0
+    a, b = (_END_MARKS.get(text.rstrip(_CLOSERS)[-1:], 0) for text in (source, target))
+    return 0 if a == b else 2.0 if a and b else 1.0
+
+
+def find_sentences(source: str, target: str) -> float:
+    """Return how many sentences one side has more than the other, which has only one."""
+    if not (_INNER_END.search(source) or _INNER_END.search(target)):
+        return 0
+    a, b = (len(sentence_ends(text, 0, len(text))) for text in (source.rstrip(), target.rstrip()))
+    return float(abs(a - b)) if min(a, b) == 1 else 0
+
+
+def find_capitals(source: str, target: str) -> float:
+    """Return the number of letters of a side that is all capitals, where the other side is not."""
+    if source.isupper() == target.isupper():
+        return 0
+    upper, other = (source, target) if source.isupper() else (target, source)
+    letters = sum(map(str.isupper, upper))
+    # A script without capitals is no fault.
+    return float(letters) if letters >= LETTERS_OF_CAPITALS and other != other.upper() else 0
+
+
+def find_normal_form(source: str, target: str) -> float:
+    """Return the number of sides that are not in normal form C of Unicode."""
+    sides = (source, target)
+    return float(sum(not (text.isascii() or unicodedata.is_normalized("NFC", text)) for text in sides))
+
+
+def find_long(source: str, target: str) -> float:
+    """Return the characters of the longer side, or of a word, where they are too many for a sentence."""
+    longest = max(len(source), len(target))
+    if longest > LONGEST_SIDE:
+        return float(longest)
+    if longest <= LONGEST_WORD:
+        return 0
+    words = [*source.split(), *target.split()]
+    if max(map(len, words), default=0) <= LONGEST_WORD:
+        return 0
+    # In a script without spaces the whole line is one word, hence ASCII only.
+    codes = (word for word in words if len(word) > LONGEST_WORD and word.isascii() and not list_protected(word))
+    return float(max(map(len, codes), default=0))
+
+
+FAULTS = {
+    "shifted": Fault(
+        "shifted lines",
+        "from some line on, the translation stands on another line than its source",
+        "every pair of the block is wrong; trained on many of them, a model writes fluent text about something else",
+        removed=True,
+    ),
+    "not_translation": Fault(
+        "not translations of each other",
+        "the words of the two sides have no more to do with each other than those of shuffled pairs",
+        "the commonest fault of collected text; the model learns to make things up",
+        removed=True,
+    ),
+    "empty": Fault(
+        "empty sides",
+        "one side has no text, or a unit of a translation memory holds no pair",
+        "nothing, if the pair is left out, as `pellucid train` does",
+        removed=True,
+        check=find_empty,
+    ),
+    "copy": Fault(
+        "copies",
+        "the target is the source again, untranslated",
+        "a few in a hundred teach the model to copy its input instead of translating (Khayrallah and Koehn 2018)",
+        removed=True,
+        check=find_copy,
+    ),
+    "language": Fault(
+        "wrong language",
+        "a side is not written in the language of the other lines of its side",
+        "the model answers in the wrong language",
+        removed=True,
+    ),
+    "leaked": Fault(
+        "sentences of the test set",
+        "a sentence of the files named with --against is in this text, too",
+        "scores measured on those files are too good, because the model has seen the answers",
+        removed=True,
+    ),
+    "duplicate": Fault(
+        "duplicates",
+        "a pair that stood in an earlier line already",
+        "repeated pairs weigh more than others, and take time",
+        removed=True,
+    ),
+    "near_duplicate": Fault(
+        "near-duplicates",
+        "a pair that differs from an earlier one in case, digits, punctuation or spaces only",
+        "they weigh more than others, and a random split puts some into training and some into the test set",
+        removed=False,
+    ),
+    "boilerplate": Fault(
+        "boilerplate",
+        "a sentence that stands in very many pairs, such as the menu of a web page",
+        "the model writes these sentences where it is unsure",
+        removed=True,
+    ),
+    "many_targets": Fault(
+        "one source with several targets",
+        "a source that has other translations on other lines",
+        "none for training, where it is variety; but a random split puts one into training and one into the test set",
+        removed=False,
+    ),
+    "mojibake": Fault(
+        "wrong encoding",
+        "text that was decoded with the wrong encoding somewhere, such as Ã© for é",
+        "the model learns to write it",
+        removed=True,
+        check=find_mojibake,
+    ),
+    "placeholder": Fault(
+        "placeholders",
+        "a placeholder such as {name} or %s that only one side has",
+        "the model drops placeholders or makes them up",
+        removed=True,
+        check=find_placeholders,
+    ),
+    "address": Fault(
+        "addresses",
+        "a web or e-mail address that only one side has, or that differs",
+        "the model drops addresses or makes them up",
+        removed=False,
+        check=find_addresses,
+    ),
+    "markup": Fault(
+        "markup",
+        "tags that only one side has, or HTML entities such as &amp;",
+        "the model drops tags or makes them up",
+        removed=True,
+        check=find_markup,
+    ),
+    "ratio": Fault(
+        "odd ratio of lengths",
+        "one side is much longer than is usual for this text",
+        "a part of the sentence is missing on one side; the model learns to leave out or to add",
+        removed=True,
+    ),
+    "long": Fault(
+        "odd lengths",
+        "a side with more than 1,000 characters, or a word with more than 60",
+        "mostly lines that are no sentences; what is too long for the model is left out of training anyway",
+        removed=True,
+        check=find_long,
+    ),
+    "number": Fault(
+        "numbers that differ",
+        "a number that the other side does not have",
+        "the model writes wrong numbers, which readers notice last and mind most",
+        removed=False,
+        check=find_numbers,
+    ),
+    "sentences": Fault(
+        "several sentences against one",
+        "one side has one sentence and the other several",
+        "often harmless; where a sentence is missing, the model learns to leave sentences out",
+        removed=False,
+        check=find_sentences,
+    ),
+    "punctuation": Fault(
+        "final punctuation",
+        "the sides end with different marks, or only one ends with one",
+        "the model drops or adds full stops",
+        removed=False,
+        check=find_punctuation,
+    ),
+    "capitals": Fault(
+        "capitals",
+        "one side is all capitals and the other is not",
+        "the model shouts without a reason",
+        removed=False,
+        check=find_capitals,
+    ),
+    "control": Fault(
+        "control characters",
+        "invisible characters, such as a tab, a soft hyphen or a space without width",
+        "one word gets several spellings, each of them rare",
+        removed=False,
+        check=find_controls,
+    ),
+    "normal_form": Fault(
+        "normal form",
+        "letters with accents written as two characters (not in Unicode's normal form C)",
+        "little: the tokenizer normalises; other programs may not find the words",
+        removed=False,
+        check=find_normal_form,
+    ),
+}
+"""All faults by name, the worst first."""
+
+PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}
+"""The checks of single pairs."""

@@ -1,0 +1,133 @@
+"""`pellucid check`: says what is wrong with parallel text, where, how often, and how to take it out."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pellucid.cli.files import json_line, read_sentences, require_file, show_progress, write_lines
+from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE
+from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_items
+from pellucid.store.atomic import write_text_whole
+
+if TYPE_CHECKING:
+    from pellucid.check.examine import CorpusReport, Example
+
+EXAMPLES = """\
+  pellucid check my.en my.es --html report.html
+  pellucid check my.en my.es --against test.en --against test.es --fix clean
+  pellucid check memory.tmx --from en --to es --json > memory.json
+  pellucid check my.en my.es --fix clean --remove number --keep duplicate"""
+
+
+def run(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx"
+        ),
+    ],
+    target: Annotated[
+        str | None, typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
+    ] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="sentences of a dev or test set that must not be in the text; repeatable"),
+    ] = None,
+    fix: Annotated[
+        str | None,
+        typer.Option(metavar="PREFIX", help="write PREFIX.source, PREFIX.target and PREFIX.removed.tsv"),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="FAULT", help="a fault that --fix takes out, too; repeatable")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="FAULT", help="a fault that --fix leaves in; repeatable")
+    ] = None,
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="also write the report as an HTML page")] = None,
+    examples: Annotated[int, typer.Option(min=0, help="examples of each fault to show")] = 5,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Check parallel text: what is wrong with it, where, how often, and how to take it out.
+
+    Finds lines that have shifted (from which line, by how much), pairs that are no translations of each other, copies,
+    wrong languages, duplicates, boilerplate, sentences of your test set, and a dozen smaller faults. Nothing is
+    downloaded: which words and letters belong together is learned from the text itself, which takes a few hundred
+    pairs. --fix takes whole pairs out and never moves a line. It removes faults that do harm and are found surely; the
+    others are listed for you to look at, and --remove takes them out, too.
+    """
+    from pellucid.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
+    from pellucid.data.corpus import read_rows
+    from pellucid.data.formats.units import Sides
+
+    faults = faults_removed(remove or (), keep or ())
+    if (remove or keep) and fix is None:
+        raise ValueError("--remove and --keep say what --fix takes out; name a prefix: --fix PREFIX")
+    files = [source] if target is None else [source, target]
+    for path in (*files, *(against or ())):
+        require_file(path)
+    if fix is not None and not Path(fix).absolute().parent.is_dir():
+        raise ValueError(
+            f"--fix {fix}: {Path(fix).absolute().parent} is no directory; name a prefix in one that exists"
+        )
+    if html is not None and not Path(html).absolute().parent.is_dir():
+        raise ValueError(f"--html {html} cannot be written; name a file in a directory that exists")
+    sides = Sides(source_language, target_language)
+    # Standard input can be read only once.
+    held = list(read_rows(source, target, sides)) if "-" in files else None
+
+    def read() -> Iterator[tuple[int, str, str]]:
+        return show_progress(held if held is not None else read_rows(source, target, sides))
+
+    held_out = (line for path in against for line in read_sentences(path)) if against else None
+    report = examine_corpus(read, held_out, examples)
+    if html is not None:
+        from pellucid.check.page import report_as_html
+
+        write_text_whole(html, report_as_html(report, files))
+    if fix is not None:
+        kept, removed = write_fixed(report, read(), fix, faults)
+        typer.echo(
+            f"{kept:,} pairs kept in {fix}.source and {fix}.target, {removed:,} removed: {fix}.removed.tsv", err=True
+        )
+    if json:
+        write_lines([json_line(report_as_object(report, files))])
+    else:
+        write_lines(report_lines(report, files, Terminal.of_stdout()))
+
+
+def report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
+    """Yield the report as lines for a terminal."""
+    from pellucid.check.examine import describe_block, removing_option
+    from pellucid.check.pair_faults import FAULTS
+
+    share = f"{report.faulty:,} of {report.pairs:,} pairs ({report.faulty / report.pairs:.1%})"
+    yield terminal.bold(f"{' and '.join(files)}: {share} have a fault that --fix takes out")
+    for name, finding in report.findings.items():
+        fault = FAULTS[name]
+        yield ""
+        counted = f"{finding.pairs:,} pair{'s' if finding.pairs > 1 else ''}, {finding.pairs / report.pairs:.2%}"
+        yield f"{terminal.bold(fault.title)}: {counted} ({removing_option(name)})"
+        for sentence in (f"{fault.means[0].upper()}{fault.means[1:]}.", f"Likely cost: {fault.costs}."):
+            yield from wrap_items(sentence.split(), terminal.width, indent="  ", gap=" ")
+        if name in ("shifted", "not_translation"):
+            blocks = [block for block in report.blocks if bool(block.offset) == (name == "shifted")]
+            yield from (f"  {describe_block(block)}" for block in blocks)
+        for example in finding.examples:
+            yield from _example_lines(example, terminal)
+    for note in report.notes:
+        yield ""
+        yield from wrap_items(f"Not looked for: {note}.".split(), terminal.width, gap=" ")
+
+
+def _example_lines(example: "Example", terminal: Terminal) -> Iterator[str]:
+    number = f"{example.line:>9,}  "
+    room = terminal.width - len(number)
+    yield number + shorten_text(escape_controls(example.source), room)
+    yield " " * len(number) + shorten_text(escape_controls(example.target), room)
+    if example.right_target is not None:
+        belongs = shorten_text(f"belongs to it: {escape_controls(example.right_target)}", room)
+        yield " " * len(number) + terminal.dim(belongs)

@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from pellucid.phrasebook import split_phrases
+
+
+@pytest.fixture
+def text(tmp_path):
+    phrases = split_phrases(600, dev=1, test=1, seed=3).train
+    sources, targets = [phrase.source for phrase in phrases], [phrase.target for phrase in phrases]
+    targets[7] = sources[7]
+    for name, lines in (("a.en", sources), ("a.es", targets)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_fault_is_shown_with_its_line_and_the_option_that_takes_it_out(call, text):
+    result = call("check", "a.en", "a.es")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "copies: 1 pair, 0.17% (--fix PREFIX)" in result.stdout
+    assert "\n        8  " in result.stdout
+
+
+def test_json_is_one_line_and_pairs_may_come_from_one_file(call, shell, text):
+    rows = (
+        f"{a}\t{b}" for a, b in zip(*((text / f"a.{x}").read_text().splitlines() for x in ("en", "es")), strict=True)
+    )
+    (text / "a.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    [line] = call("check", "a.tsv", "--json", "--examples", 1).stdout.splitlines()
+    answer = json.loads(line)
+    assert (answer["pairs"], [fault["pairs"] for fault in answer["faults"] if fault["fault"] == "copy"]) == (600, [1])
+    piped = shell("check", "-", "--json", "--examples", 1, stdin=(text / "a.tsv").read_bytes())
+    assert {**json.loads(piped.stdout), "files": ["a.tsv"]} == answer
+
+
+def test_fix_writes_three_files(call, text):
+    result = call("check", "a.en", "a.es", "--fix", "clean")
+    kept = len((text / "clean.source").read_text().splitlines())
+    removed = (text / "clean.removed.tsv").read_text().splitlines()
+    assert kept + len(removed) == 600
+    assert any(row.startswith("8\tcopy") for row in removed)
+    assert (
+        result.stderr
+        == f"{kept} pairs kept in clean.source and clean.target, {len(removed)} removed: clean.removed.tsv\n"
+    )
+    assert call("check", "a.en", "a.es", "--fix", "all", "--keep", "copy").exit_code == 0
+    assert not any("copy" in row for row in (text / "all.removed.tsv").read_text().splitlines())
+
+
+def test_a_page_is_written(call, text):
+    assert call("check", "a.en", "a.es", "--html", "a.html").exit_code == 0
+    assert "<h2>copies: 1 pair</h2>" in (text / "a.html").read_text()
+
+
+def test_escapes_of_a_terminal_are_shown_and_not_sent(call, text):
+    lines = (text / "a.es").read_text().splitlines()
+    lines[7] = "\x1b[2J"
+    (text / "a.es").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert "\\x1b[2J" in call("check", "a.en", "a.es").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.en", "missing.es"], "missing.es: no such file or directory"),
+        (["a.en", "short.es"], "a.en has 600 lines and short.es has 1"),
+        (["a.en"], "a single file of pairs must be one of"),
+        (["empty.en", "empty.es"], "there is no pair in it"),
+        (["binary.en", "a.es"], "NUL byte"),
+        (["a.en", "a.en"], "source and target are one file"),
+        (["a.en", "a.es", "--fix", "nowhere/clean"], "nowhere is no directory"),
+        (["a.en", "a.es", "--fix", "x", "--remove", "numbers"], "'numbers' is no fault; known: shifted"),
+        (["a.en", "a.es", "--html", "nowhere/a.html"], "name a file in a directory that exists"),
+        (["a.en", "a.es", "--remove", "number"], "name a prefix: --fix PREFIX"),
+        (["a.en", "a.es", "--against", "missing"], "missing: no such file or directory"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(call, text, words, message):
+    (text / "short.es").write_text("Uno.\n")
+    (text / "binary.en").write_bytes(b"a\0b\n")
+    for name in ("empty.en", "empty.es"):
+        (text / name).touch()
+    result = call("check", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
