@@ -31,7 +31,6 @@ FLOORS = {  # in the order of reading, from the ground up
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
-    "check": Floor(ours="check store.atomic data.corpus text", others="numpy"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",
@@ -44,8 +43,9 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
+    "check": Floor(ours="check store.atomic text evaluate", others="numpy"),
     "train": Floor(
-        ours="train processor config data model store decode evaluate",
+        ours="train check processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),

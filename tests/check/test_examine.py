@@ -1,7 +1,9 @@
 """The doctor of parallel text: each planted fault is found at its line, clean text has none, and nothing is lost."""
 
 import json
+import re
 from itertools import islice
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from pellucid.check.corpus_faults import bare_text
 from pellucid.check.evidence import Shift
 from pellucid.check.examine import CorpusReport, examine_corpus, faults_removed, report_as_object, write_fixed
+from pellucid.check.page import report_as_html
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
+from pellucid.check.quick import glance_at_corpus
 from pellucid.phrasebook import generate_phrases
 
 Pairs = tuple[list[str], list[str]]
@@ -198,3 +202,32 @@ def test_what_is_removed_can_be_chosen():
         faults_removed(remove=["numbers"])
     with pytest.raises(ValueError, match="cannot be both"):
         faults_removed(remove=["copy"], keep=["copy"])
+
+
+def test_a_glance_names_a_shifted_block_and_is_silent_about_clean_text(clean):
+    sources, targets = clean
+    lines = range(1, len(sources) + 1)
+    assert glance_at_corpus(sources, targets, lines) is None
+    assert glance_at_corpus(sources[:30], targets[:30], lines) is None
+    line = glance_at_corpus(sources, [*targets[:1_000], *targets[1_001:], targets[0]], lines)
+    assert line is not None
+    assert line.startswith("check: about 1,5")
+    assert "lines 1,001 to 2,500: the target is 1 line early" in line
+    copied = [source if n % 20 == 0 else target for n, (source, target) in enumerate(zip(*clean, strict=True))]
+    assert "copies in " in str(glance_at_corpus(sources, copied, lines))
+
+
+def test_the_page_is_one_file_that_loads_nothing_and_escapes_every_text(clean):
+    sources, targets = map(list, clean)
+    hostile = '<script src="https://example.com/x.js">alert(1)</script><img src=x onerror=y>'
+    sources[5], targets[9], targets[11] = hostile, hostile, " "
+    targets[700:800] = [*targets[701:800], targets[700]]
+    page = report_as_html(examine(sources, targets), [f"a{hostile}.en", "a.es"])
+    assert "default-src 'none'" in page
+    assert hostile not in page
+    assert "&lt;script" in page
+    without_text = page.replace("&lt;", "").replace("&quot;", "")
+    assert not re.search(r"<(script|img|link|iframe|object)\b|\son\w+=\"|url\(|@import", without_text)
+    assert "lines 701 to 800: the target is 1 line early" in page
+    assert "links between the words" in page
+    ElementTree.fromstring(re.sub(r"<!doctype html>|<meta[^>]*>", "", page))

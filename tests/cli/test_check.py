@@ -48,6 +48,11 @@ def test_fix_writes_three_files(call, text):
     assert not any("copy" in row for row in (text / "all.removed.tsv").read_text().splitlines())
 
 
+def test_a_page_is_written(call, text):
+    assert call("check", "a.en", "a.es", "--html", "a.html").exit_code == 0
+    assert "<h2>copies: 1 pair</h2>" in (text / "a.html").read_text()
+
+
 def test_escapes_of_a_terminal_are_shown_and_not_sent(call, text):
     lines = (text / "a.es").read_text().splitlines()
     lines[7] = "\x1b[2J"
@@ -66,6 +71,7 @@ def test_escapes_of_a_terminal_are_shown_and_not_sent(call, text):
         (["a.en", "a.en"], "source and target are one file"),
         (["a.en", "a.es", "--fix", "nowhere/clean"], "nowhere is no directory"),
         (["a.en", "a.es", "--fix", "x", "--remove", "numbers"], "'numbers' is no fault; known: shifted"),
+        (["a.en", "a.es", "--html", "nowhere/a.html"], "name a file in a directory that exists"),
         (["a.en", "a.es", "--remove", "number"], "name a prefix: --fix PREFIX"),
         (["a.en", "a.es", "--against", "missing"], "missing: no such file or directory"),
     ],

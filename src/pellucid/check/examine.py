@@ -79,7 +79,7 @@ class CorpusReport:
     logits: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
     """Evidence of each pair for being translations, none where it could not be judged."""
     judge: Judge | None = field(default=None, repr=False)
-    vocabulary: WordStems | None = field(default=None, repr=False)
+    words: WordStems | None = field(default=None, repr=False)
 
     def removed_pairs(self, faults: Collection[str]) -> Bools:
         """Return whether each pair has one of these faults."""
@@ -164,7 +164,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
                 for texts_of_side in sample:
                     del texts_of_side[1::2]
         report.pairs += len(sources)
-    report.vocabulary = vocabulary
+    report.words = vocabulary
     report.marks = {
         name: (np.array(indices, np.int64), np.array(degrees)) for name, (indices, degrees) in marks.items() if indices
     }

@@ -9,12 +9,13 @@ import typer
 from pellucid.cli.files import json_line, read_sentences, require_file, show_progress, write_lines
 from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_items
+from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.check.examine import CorpusReport, Example
 
 EXAMPLES = """\
-  pellucid check my.en my.es
+  pellucid check my.en my.es --html report.html
   pellucid check my.en my.es --against test.en --against test.es --fix clean
   pellucid check memory.tmx --from en --to es --json > memory.json
   pellucid check my.en my.es --fix clean --remove number --keep duplicate"""
@@ -46,6 +47,7 @@ def run(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="FAULT", help="a fault that --fix leaves in; repeatable")
     ] = None,
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="also write the report as an HTML page")] = None,
     examples: Annotated[int, typer.Option(min=0, help="examples of each fault to show")] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -71,6 +73,8 @@ def run(
         raise ValueError(
             f"--fix {fix}: {Path(fix).absolute().parent} is no directory; name a prefix in one that exists"
         )
+    if html is not None and not Path(html).absolute().parent.is_dir():
+        raise ValueError(f"--html {html} cannot be written; name a file in a directory that exists")
     sides = Sides(source_language, target_language)
     # Standard input can be read only once.
     held = list(read_rows(source, target, sides)) if "-" in files else None
@@ -80,15 +84,19 @@ def run(
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
     report = examine_corpus(read, held_out, examples)
-    if json:
-        write_lines([json_line(report_as_object(report, files))])
-    else:
-        write_lines(report_lines(report, files, Terminal.of_stdout()))
+    if html is not None:
+        from pellucid.check.page import report_as_html
+
+        write_text_whole(html, report_as_html(report, files))
     if fix is not None:
         kept, removed = write_fixed(report, read(), fix, faults)
         typer.echo(
             f"{kept:,} pairs kept in {fix}.source and {fix}.target, {removed:,} removed: {fix}.removed.tsv", err=True
         )
+    if json:
+        write_lines([json_line(report_as_object(report, files))])
+    else:
+        write_lines(report_lines(report, files, Terminal.of_stdout()))
 
 
 def report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from pellucid.check.quick import glance_at_corpus
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
 from pellucid.data.formats.units import Sides
@@ -75,12 +76,13 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingDat
     if run.data.shards is not None:
         return _read_shards(run, tokenizer)
     corpus = read_corpus(run.data, run.seed)
+    looks = [glance_at_corpus(pairs.sources, pairs.targets, pairs.lines) for pairs in corpus.train]
     if tokenizer is None:
         sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
         targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
         tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
-    notes = (*corpus.notes, *tokenizer.notes, *notes)
+    notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
     return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
 
 
