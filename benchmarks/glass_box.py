@@ -24,6 +24,9 @@ SENTENCES = [
     *("The dog saw the cat in the kitchen.", "Peter wants to show the doll to that farmer."),
 ]
 TRANSLATIONS = 30
+PAUSE = 1.5
+"""Seconds between two translations; the study goes on after one second without work."""
+
 PLAYED_SECONDS = 4
 
 ENTER = """() => {
@@ -56,9 +59,9 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     model = parser.parse_args().model
     with serve(model) as address:
-        print_row("a translation while the heads are studied", time_translations(address))
+        print_row("a translation while the heads are studied", time_translations(address, 1.5))
         wait_for_study(address)
-        print_row("a translation afterwards", time_translations(address))
+        print_row("a translation afterwards", time_translations(address, 0.1))
         with open_page(address) as page:
             print_row("Enter to everything drawn, the demo", time_enter(page))
     with (
@@ -130,14 +133,14 @@ def post(address: str, fields: dict[str, Any]) -> Any:
         return json.load(answer)
 
 
-def time_translations(address: str) -> list[float]:
-    """Return the seconds of each of some translations, two seconds apart, so that a study goes on between them."""
+def time_translations(address: str, pause: float) -> list[float]:
+    """Return the seconds of each of some translations; a study goes on in a pause of more than a second."""
     times = []
     for i in range(TRANSLATIONS):
         started = time.perf_counter()
         post(f"{address}translate", {"q": SENTENCES[i % len(SENTENCES)], "source": "en", "target": "es"})
         times.append(time.perf_counter() - started)
-        time.sleep(2)
+        time.sleep(pause)
     return times
 
 

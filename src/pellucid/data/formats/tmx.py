@@ -1,6 +1,7 @@
 """Reads and writes translation memories (TMX 1.1 to 1.4): a unit has variants, one for each of its languages."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
@@ -32,10 +33,7 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
         variants = [child for child in element if local_name(child) == "tuv"]
         languages = [_variant_language(variant) for variant in variants]
         all_languages |= dict.fromkeys(languages)
-        target = find_language(sides.target, languages)
-        # "en" to "en-GB": the variant of the target is not one of the source, too.
-        others = [language if i != target else "" for i, language in enumerate(languages)]
-        source = find_language(sides.source, others)
+        source, target = _choose_variants(tuple(languages), sides.source, sides.target)
         if source is None or target is None:
             missing = sides.source if source is None else sides.target
             yield Unit(number, line=line, problem=f"no {missing}")
@@ -49,6 +47,15 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
     if all_languages and not kept:
         names = ", ".join(all_languages)
         raise ValueError(f"{path} has no unit in both {sides.source} and {sides.target}; its languages are {names}")
+
+
+@lru_cache(maxsize=1000)  # a file has few combinations of languages, and comparing tags took half of the time
+def _choose_variants(languages: tuple[str, ...], source: str, target: str) -> tuple[int | None, int | None]:
+    """Return the indices of the variants in two wished languages, None for one that is missing."""
+    target_index = find_language(target, languages)
+    # "en" to "en-GB": the variant of the target is not one of the source, too.
+    others = [language if i != target_index else "" for i, language in enumerate(languages)]
+    return find_language(source, others), target_index
 
 
 def _list_languages(path: str) -> list[str]:
