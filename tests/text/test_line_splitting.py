@@ -245,3 +245,25 @@ def test_translations_get_a_space_only_where_their_language_has_them():
     assert join_line(line, ["行こう。", "君は？"]) == "行こう。君は？"
     assert join_line(line, ["", "And you?"]) == "And you?"
     assert join_line(split_line("aaaa", lambda text: len(text) <= 2), ["b", "c"]) == "bc"
+
+
+MARKUP = ["{{ not? Yes! }}", "{{a. B}}", '<a title="Why? Yes.">', "<b>", "{name}", "%s", "https://a.example/b?C=d"]
+WORDS = ["Yes.", "Why?", "no,", "dog", "3."]
+
+
+@law
+@given(st.lists(st.sampled_from([*MARKUP, *WORDS]), max_size=25), st.integers(25, 60))
+def test_tags_and_placeholders_that_fit_are_never_cut(words: list[str], limit: int):
+    """A limit of 25 is longer than each of them."""
+    line = " ".join(words)
+    segments = list_segments(line, limit)
+    assert all(len(segment) <= limit for segment in segments)
+    for text in MARKUP:
+        assert sum(segment.count(text) for segment in segments) == line.count(text)
+
+
+def test_a_placeholder_longer_than_fits_is_cut_all_the_same():
+    line = "Yes. {{" + "no? " * 20 + "}} Why?"
+    segments = list_segments(line, 20)
+    assert all(len(segment) <= 20 for segment in segments)
+    assert "".join("".join(segments).split()) == "".join(line.split())

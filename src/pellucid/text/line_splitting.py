@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pellucid.text.markup import TAG, find_protected
+
 FindEnds = Callable[[str, int, int], list[int]]
 """A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`."""
 
@@ -69,7 +71,7 @@ def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[
     r"""Split a line into segments: its cells between tabs, each whole if it `fits`, and otherwise cut into few pieces.
 
     A cell is cut after sentences; a sentence that does not meet `fits_sentence`, which may be wider, is cut after
-    clauses, then after words, then between characters. White space and emoji at the ends of a segment go into the gaps.
+    clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two. White space and emoji at the ends of a segment go into the gaps.
     A single character that does not fit is a segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
@@ -78,8 +80,9 @@ def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[
     ('The ball is blue.', 'It is new.')
     """
     spans: list[tuple[int, int]] = []
+    levels = _keep_markup_whole(line)
     for cell in re.finditer(f"[^{BREAKS}]++", line):
-        spans += _pack_spans(line, *cell.span(), fits, fits_sentence or fits, SPLIT_LEVELS)
+        spans += _pack_spans(line, *cell.span(), fits, fits_sentence or fits, levels)
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
@@ -254,3 +257,18 @@ def _code_point_ends(text: str, start: int, end: int) -> list[int]:
 
 # From coarse to fine. Code points come last for a character whose accents alone are too many for the model.
 SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, _clause_ends, _word_ends, character_ends, _code_point_ends)
+
+
+def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
+    """Return the levels at which a line is cut, without cuts inside a tag or a placeholder above that of characters."""
+    matches = [*find_protected(line), *(TAG.finditer(line) if "<" in line else ())]
+    if not matches:
+        return SPLIT_LEVELS
+    inside = {position for match in matches for position in range(match.start() + 1, match.end())}
+
+    def outside(find_ends: FindEnds) -> FindEnds:
+        # The end of the whole span stays, wherever it is.
+        return lambda text, start, end: [*(i for i in find_ends(text, start, end)[:-1] if i not in inside), end]
+
+    coarse = SPLIT_LEVELS.index(character_ends)
+    return *map(outside, SPLIT_LEVELS[:coarse]), *SPLIT_LEVELS[coarse:]
