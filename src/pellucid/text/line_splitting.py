@@ -71,8 +71,8 @@ def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[
     r"""Split a line into segments: its cells between tabs, each whole if it `fits`, and otherwise cut into few pieces.
 
     A cell is cut after sentences; a sentence that does not meet `fits_sentence`, which may be wider, is cut after
-    clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two. White space and emoji at the ends of a segment go into the gaps.
-    A single character that does not fit is a segment all the same.
+    clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two. White space
+    and emoji at the ends of a segment go into the gaps. A single character that does not fit is a segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
     SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))
