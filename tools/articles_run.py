@@ -17,9 +17,6 @@ from xml.etree import ElementTree
 
 from articles import ERROR_STATES, FIGURES, NOT_RUN, ROOT, STATES, Claim, Command, Map, Proofs, fill_command
 
-sys.path.append(str(ROOT))
-from tests.processes import ForkedProcess
-
 DOCS = ROOT / "docs"
 BUILD = DOCS / "_build"
 LOCATED = re.compile(r"^(?P<path>/.*?\.(?:md|py))(?::\d*)?:(?: \w+)?.*(?:WARNING|ERROR|CRITICAL)", re.MULTILINE)
@@ -189,8 +186,6 @@ def read_report(report: str) -> Reported:
 def run_commands(commands: set[Command], outcome: Outcome) -> int:
     """Run each command on the demo's model and check its exit code and output; a line of several rows runs once."""
     lines = sorted({command.line for command in commands})
-    # Two commands run at a time, one thread each: more would only compete.
-    os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as threads:
         # Each command draws into a file of its own, since two of them run at a time.
         figures = [str(Path(folder) / f"{number}.png") for number in range(len(lines))]
@@ -205,18 +200,25 @@ def run_commands(commands: set[Command], outcome: Outcome) -> int:
 def run_command(line: str, figure: str) -> tuple[str, str | None]:
     """Run a command; return its output, and the reason if it did not do what it says."""
     words = shlex.split(fill_command(line, figure=figure))
-    # A forked process has imported torch already, which otherwise takes half of the time of most commands.
-    process = ForkedProcess(*words[1:], folder=ROOT)
+    # Two commands run at a time, one thread each: more would only compete.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     try:
-        output, errors = process.communicate(timeout=COMMAND_SECONDS)
+        process = subprocess.run(
+            [program_path(), *words[1:]],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=COMMAND_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
     except subprocess.TimeoutExpired:
-        process.kill()
         return "", f"it took more than {COMMAND_SECONDS} s"
     if process.returncode != 0:
-        return output, f"exit code {process.returncode}: {last_line(errors)}"
+        return process.stdout, f"exit code {process.returncode}: {last_line(process.stderr)}"
     if "{figure}" in line and not Path(figure).exists():
-        return output, f"it drew nothing into {figure}"
-    return output, None
+        return process.stdout, f"it drew nothing into {figure}"
+    return process.stdout, None
 
 
 def missing_pattern(command: Command, text: str) -> str | None:

@@ -5,6 +5,7 @@ from pellucid.cli.options import describe_error
 COMMANDS = [
     "demo",
     "plan",
+    "check",
     "convert",
     "prepare",
     "train",

@@ -17,7 +17,7 @@ from pellucid.data.batching import Batch
 from pellucid.store.directory import load_bundle
 from pellucid.train import log, loop, recovery, update
 from pellucid.train.checkpoint import list_checkpoints, restore_state
-from pellucid.train.distributed import TrainingFailed
+from pellucid.train.distributed import TrainingFailed, Workers
 from pellucid.train.log import ProgressOutput
 from pellucid.train.loop import train_run
 from pellucid.train.update import batch_loss, learning_rate
@@ -262,7 +262,7 @@ def test_a_run_without_memory_for_a_single_pair_ends_with_what_to_do(tmp_path, m
 def test_a_checkpoint_without_these_counts_can_be_resumed(tmp_path, monkeypatch):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_until(5, run, out, monkeypatch)
-    train_state = loop.resume_run(run, out, ProgressOutput())[1]
+    train_state = loop.resume_run(run, out, ProgressOutput(), Workers())[1]
     checkpoint = list_checkpoints(out)[0]
     numbers = json.loads((checkpoint / "training.json").read_text())
     for new in ("skipped_in_a_row", "rollbacks", "fruitless_rollbacks", "halved_batches", "pairs_left_out"):

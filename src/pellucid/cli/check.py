@@ -51,9 +51,10 @@ def run(
     examples: Annotated[int, typer.Option(min=0, help="examples of each fault to show")] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Check parallel text: what is wrong with it, where, how often, and how to take it out.
+    """Check parallel text for faults.
 
-    Finds lines that have shifted (from which line, by how much), pairs that are no translations of each other, copies,
+    It says what is wrong, where, how often, and how to take it out. It finds lines that have shifted (from which line,
+    by how much), pairs that are no translations of each other, copies,
     wrong languages, duplicates, boilerplate, sentences of your test set, and a dozen smaller faults. Nothing is
     downloaded: which words and letters belong together is learned from the text itself, which takes a few hundred
     pairs. --fix takes whole pairs out and never moves a line. It removes faults that do harm and are found surely; the

@@ -255,6 +255,7 @@ def ensemble_step(steps: Sequence[Step]) -> Step:
 def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
     """Return the ensemble's log-probabilities of given tokens, from those of each model, as in `ensemble_step`.
 
+    >>> from math import exp
     >>> [[first, second]] = mean_log_probs([[[log(0.5), -1.0]], [[log(0.3), -1.0]]])
     >>> round(exp(first), 9), second
     (0.4, -1.0)

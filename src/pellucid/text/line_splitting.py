@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pellucid.text.markup import TAG, find_protected
+from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected
 
 FindEnds = Callable[[str, int, int], list[int]]
 """A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`."""
@@ -261,9 +261,10 @@ SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, _clause_ends, _word_ends, c
 
 def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
     """Return the levels at which a line is cut, without cuts inside a tag or a placeholder above that of characters."""
-    matches = [*find_protected(line), *(TAG.finditer(line) if "<" in line else ())]
-    if not matches:
+    # Most lines have none of these signs, and need no search.
+    if not any(sign in line for sign in MARKUP_SIGNS):
         return SPLIT_LEVELS
+    matches = [*find_protected(line), *TAG.finditer(line)]
     inside = {position for match in matches for position in range(match.start() + 1, match.end())}
 
     def outside(find_ends: FindEnds) -> FindEnds:
