@@ -16,13 +16,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Literal
 
-from pellucid.config import apply_overrides
 from pellucid.data.corpus import sentence_lines
 from pellucid.evaluate.scores import runs_in_a_loop
 from pellucid.store.atomic import atomic_file
-from pellucid.train.config import RunConfig, make_run, override_run
-from pellucid.train.defaults import choose_settings
-from pellucid.train.prepare import count_training_pairs
+from pellucid.train.config import RunConfig
+from pellucid.train.defaults import choose_settings_for_data
 
 TRANSLATIONS = "translations.jsonl"
 """File with what the teacher wrote: a line that says who translated what, then a line for each sentence."""
@@ -191,13 +189,11 @@ def choose_student_settings(
     else:
         people_corpus = {"name": "people", "source": people[0], "target": people[1], "weight": weight}
         data["corpus"] = [{"name": "teacher", **teacher_corpus}, people_corpus]
-    counting = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
-    size = apply_overrides({}, overrides).get("model", {}).get("size", size)
-    chosen = choose_settings(data, count_training_pairs(counting.data, counting.seed), size, steps, minutes)
+    chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
     chosen.tables["model"] |= {"encoder_layers": _ENCODER_LAYERS, "decoder_layers": 1}
-    reasons = [choice.reason for choice in chosen.choices if choice.stands(overrides)]
+    run, reasons = chosen.make_run(overrides)
     depth = f"{_ENCODER_LAYERS} encoder layers, which run once a sentence, and 1 decoder layer, which runs once a piece"
-    return make_run(override_run(chosen.tables, overrides)), (*reasons, f"{depth} (--set model.decoder_layers=2)")
+    return run, (*reasons, f"{depth} (--set model.decoder_layers=2)")
 
 
 def translate_with_command(command: Sequence[str]) -> Translate:

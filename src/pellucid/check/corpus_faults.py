@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,36 +36,36 @@ def bare_text(text: str) -> str:
     return "".join(_SIGNS.findall(text.casefold()))
 
 
-@dataclass
-class TextHashes:
-    """Hashes of each side of each pair: as it is, bare, and bare without digits; and the lengths in characters."""
+class PairHashes(NamedTuple):
+    """Hashes of both sides of pairs as they are, bare, and bare without digits (2 x pairs); and lengths (4 x pairs)."""
 
-    exact: list[Ints] = field(default_factory=list)
-    bare: list[Ints] = field(default_factory=list)
-    form: list[Ints] = field(default_factory=list)
-    lengths: list[Ints] = field(default_factory=list)
+    exact: Ints
+    bare: Ints
+    form: Ints
+    lengths: Ints
+    """Characters of both sides, and of both bare sides."""
 
-    def add(self, sides: tuple[Sequence[str], Sequence[str]]) -> None:
-        """Add a block of pairs."""
-        bare = [list(map(bare_text, side)) for side in sides]
-        forms = [[_DIGITS.sub("", text) if _DIGITS.search(text) else text for text in side] for side in bare]
-        # Python's own hash differs from process to process, which is no harm: none is kept.
-        for where, texts in ((self.exact, sides), (self.bare, bare), (self.form, forms)):
-            where.append(np.array([[hash(text) for text in side] for side in texts], dtype=np.int64))
-        self.lengths.append(np.array([[len(text) for text in side] for side in (*sides, *bare)], dtype=np.int64))
-
-    def join(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return all hashes and lengths: 2 x pairs each, but 4 x pairs for the lengths, those of bare texts last."""
-        exact, bare, form, lengths = (
-            np.concatenate(blocks, axis=1) if blocks else np.empty((rows, 0), np.int64)
-            for blocks, rows in ((self.exact, 2), (self.bare, 2), (self.form, 2), (self.lengths, 4))
-        )
-        return exact, bare, form, lengths
+    @classmethod
+    def join(cls, blocks: Sequence["PairHashes"]) -> "PairHashes":
+        """Return the hashes of all blocks as one."""
+        return cls(*(np.concatenate(parts, axis=1) for parts in zip(*(blocks or [hash_pairs([], [])]), strict=True)))
 
 
-def find_repeated_pairs(hashes: TextHashes) -> dict[str, Floats]:
+def hash_pairs(*sides: Sequence[str]) -> PairHashes:
+    """Return the hashes of a block of sources and their targets."""
+    bare = [list(map(bare_text, side)) for side in sides]
+    forms = [[_DIGITS.sub("", text) if _DIGITS.search(text) else text for text in side] for side in bare]
+    # Python's own hash differs from process to process, which is no harm: none is kept.
+    exact, bare_hashes, form = (
+        np.array([[hash(text) for text in side] for side in texts], np.int64) for texts in (sides, bare, forms)
+    )
+    lengths = np.array([[len(text) for text in side] for side in (*sides, *bare)], np.int64)
+    return PairHashes(exact, bare_hashes, form, lengths)
+
+
+def find_repeated_pairs(hashes: PairHashes) -> dict[str, Floats]:
     """Return how bad the repetition of each pair is: duplicates, near-duplicates, boilerplate, and many targets."""
-    exact, _, form, lengths = hashes.join()
+    exact, _, form, lengths = hashes
     pairs, forms = _join_sides(exact), _join_sides(form)
     repeated, near = _later_of_equals(pairs), _later_of_equals(forms)
     # A form without letters, as of two different numbers, says nothing.
@@ -108,15 +108,14 @@ def hash_held_out(sentences: Iterable[str]) -> Ints:
     return np.fromiter(bare, np.int64, count=len(bare))
 
 
-def find_leaks(hashes: TextHashes, held_out: Ints) -> Floats:
+def find_leaks(hashes: PairHashes, held_out: Ints) -> Floats:
     """Return 1 or 2 where one or both sides of a pair are a sentence of the test set."""
-    _, bare, _, lengths = hashes.join()
-    return (np.isin(bare, held_out) & (lengths[2:] >= SHORTEST_LEAK)).sum(axis=0).astype(float)
+    return (np.isin(hashes.bare, held_out) & (hashes.lengths[2:] >= SHORTEST_LEAK)).sum(axis=0).astype(float)
 
 
-def find_odd_ratios(hashes: TextHashes) -> Floats:
+def find_odd_ratios(hashes: PairHashes) -> Floats:
     """Return how many times the usual ratio of lengths a pair has, or the ratio of the usual to its own."""
-    lengths = hashes.join()[3]
+    lengths = hashes.lengths
     # Ten more: of short sentences one may easily be twice as long.
     ratios = np.log((lengths[0] + 10) / (lengths[1] + 10))
     if not len(ratios):

@@ -11,11 +11,12 @@ import numpy as np
 
 from pellucid.check.corpus_faults import (
     LanguageModel,
-    TextHashes,
+    PairHashes,
     find_leaks,
     find_odd_ratios,
     find_repeated_pairs,
     hash_held_out,
+    hash_pairs,
 )
 from pellucid.check.evidence import (
     FEWEST_PAIRS,
@@ -89,6 +90,10 @@ class CorpusReport:
                 removed[self.marks[fault][0]] = True
         return removed
 
+    def blocks_of(self, fault: str) -> list[Shift]:
+        """Return the blocks of a fault that comes in blocks, none of another."""
+        return [block for block in self.blocks if fault == ("shifted" if block.offset else "not_translation")]
+
     @property
     def faulty(self) -> int:
         """Number of pairs with a fault that is taken out by default."""
@@ -119,7 +124,7 @@ def examine_corpus(
     degrees = find_repeated_pairs(first.hashes) | {"ratio": find_odd_ratios(first.hashes)}
     if against is not None:
         degrees["leaked"] = find_leaks(first.hashes, hash_held_out(against))
-    report.lengths = first.hashes.join()[3][:2]
+    report.lengths = first.hashes.lengths[:2]
     _judge_pairs(report, first, degrees)
     language = LanguageModel(*first.sample)
     if not language.tells_apart:
@@ -136,7 +141,7 @@ def examine_corpus(
 class _FirstReading:
     """Everything kept of every pair after the first reading, and the text of some."""
 
-    hashes: TextHashes
+    hashes: PairHashes
     sources: WordIds
     targets: WordIds
     sample: tuple[list[str], list[str]]
@@ -144,7 +149,7 @@ class _FirstReading:
 
 def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     """Find the faults of single pairs, and keep of each pair what later questions need."""
-    hashes, vocabulary = TextHashes(), WordStems()
+    hashes, vocabulary = list[PairHashes](), WordStems()
     marks = {name: (array("q"), array("d")) for name in PAIR_CHECKS}
     words: tuple[list[WordIds], list[WordIds]] = ([], [])
     sample, every = ([], []), 1
@@ -155,7 +160,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
                 if degree:
                     indices.append(index)
                     degrees.append(degree)
-        hashes.add((sources, targets))
+        hashes.append(hash_pairs(sources, targets))
         for side, texts in enumerate((sources, targets)):
             words[side].append(vocabulary.encode(texts))
             sample[side].extend(texts[-start % every :: every])
@@ -168,7 +173,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     report.marks = {
         name: (np.array(indices, np.int64), np.array(degrees)) for name, (indices, degrees) in marks.items() if indices
     }
-    return _FirstReading(hashes, WordIds.join(words[0]), WordIds.join(words[1]), sample)
+    return _FirstReading(PairHashes.join(hashes), WordIds.join(words[0]), WordIds.join(words[1]), sample)
 
 
 def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats]) -> None:
@@ -317,10 +322,11 @@ def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, ob
         ],
         "shifts": [
             {"first_line": block.first, "last_line": block.last, "offset": block.offset}
-            for block in report.blocks
-            if block.offset
+            for block in report.blocks_of("shifted")
         ],
-        "blocks": [{"first_line": block.first, "last_line": block.last} for block in report.blocks if not block.offset],
+        "blocks": [
+            {"first_line": block.first, "last_line": block.last} for block in report.blocks_of("not_translation")
+        ],
         "not_judged": report.notes,
     }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from pellucid.check.evidence import Judge
 from pellucid.check.examine import CorpusReport, Example, FaultFinding, describe_block, removing_option
 from pellucid.check.links import Floats, WordStems, list_words
 from pellucid.check.pair_faults import FAULTS
-from pellucid.evaluate import page as comparison_page
+from pellucid.evaluate.page import report_page
 
 _WIDTH, _HEIGHT = 640, 120
 _BARS = 80
@@ -25,34 +24,17 @@ td.words { min-width: 8rem; } .changes dd.right { color: var(--soft); }
 
 def report_as_html(report: CorpusReport, files: Sequence[str]) -> str:
     """Return the whole page."""
-    style = Path(comparison_page.__file__).with_name("page.css").read_text(encoding="utf-8") + _STYLE
     share = f"{report.faulty:,} of {report.pairs:,} pairs ({report.faulty / report.pairs:.1%})"
-    title = escape(" and ".join(files))
+    title = " and ".join(files)
     sections = "".join(_finding_html(report, finding) for finding in report.findings.values())
     notes = "".join(f"<p>Not looked for: {escape(note)}.</p>" for note in report.notes)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{comparison_page.POLICY}">
-<title>Check of {title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
+    main = f"""<h1>{escape(title)}</h1>
 <p>{share} have a fault that <code>--fix</code> takes out.</p>
 {notes}
 {_overview_html(report)}
 {_plots_html(report)}
-{sections}
-</main>
-</body>
-</html>
-"""
+{sections}"""
+    return report_page(f"Check of {title}", main, _STYLE)
 
 
 def _overview_html(report: CorpusReport) -> str:
@@ -119,14 +101,12 @@ def _bars_svg(counts: np.ndarray, left: str, right: str, title: str, bad: np.nda
 def _finding_html(report: CorpusReport, finding: FaultFinding) -> str:
     """Return the section of one fault."""
     fault = FAULTS[finding.fault]
-    kinds = {"shifted": True, "not_translation": False}
-    blocks = [block for block in report.blocks if kinds.get(finding.fault) == bool(block.offset)]
-    listed = "".join(f"<li>{escape(describe_block(block))}</li>" for block in blocks)
+    listed = "".join(f"<li>{escape(describe_block(block))}</li>" for block in report.blocks_of(finding.fault))
     drawn = finding.fault in ("not_translation", "shifted", "language", "ratio", "sentences")
     items = "".join(_example_html(report, example, drawn) for example in finding.examples)
     return f"""<section id="{finding.fault}">
 <h2>{escape(fault.title)}: {finding.pairs:,} pair{"s" if finding.pairs > 1 else ""}</h2>
-<p>{escape(fault.means[0].upper() + fault.means[1:])}. Likely cost: {escape(fault.costs)}. Taken out by
+<p>{escape(" ".join(fault.sentences))} Taken out by
 <code>{escape(removing_option(finding.fault))}</code>.</p>
 <ul>{listed}</ul>
 <ol class="changes">{items}</ol>

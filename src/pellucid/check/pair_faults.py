@@ -26,6 +26,11 @@ class Fault:
     check: PairCheck | None = None
     """The check of a single pair; faults without one need the whole corpus."""
 
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """Whole sentences on what it is and on what it is likely to cost."""
+        return f"{self.means[0].upper()}{self.means[1:]}.", f"Likely cost: {self.costs}."
+
 
 WORDS_OF_A_COPY = 3
 """Words from which an untranslated line is a copy: shorter ones are mostly names, which are their own translation."""

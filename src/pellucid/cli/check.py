@@ -112,11 +112,9 @@ def report_lines(report: "CorpusReport", files: Iterable[str], terminal: Termina
         yield ""
         counted = f"{finding.pairs:,} pair{'s' if finding.pairs > 1 else ''}, {finding.pairs / report.pairs:.2%}"
         yield f"{terminal.bold(fault.title)}: {counted} ({removing_option(name)})"
-        for sentence in (f"{fault.means[0].upper()}{fault.means[1:]}.", f"Likely cost: {fault.costs}."):
+        for sentence in fault.sentences:
             yield from wrap_items(sentence.split(), terminal.width, indent="  ", gap=" ")
-        if name in ("shifted", "not_translation"):
-            blocks = [block for block in report.blocks if bool(block.offset) == (name == "shifted")]
-            yield from (f"  {describe_block(block)}" for block in blocks)
+        yield from (f"  {describe_block(block)}" for block in report.blocks_of(name))
         for example in finding.examples:
             yield from _example_lines(example, terminal)
     for note in report.notes:

@@ -84,7 +84,7 @@ def run(
     direction = f" ({sides.source} to {sides.target})" if sides.source and sides.target else ""
     typer.echo(f"{names}{direction}: {units.kept:,} pairs kept, {skipped}", err=True)
     if skipped.joined:
-        typer.echo(f"{skipped.joined:,} pairs had line feeds inside a sentence, which became spaces", err=True)
+        typer.echo(skipped.describe_joined(), err=True)
 
 
 class _KeptUnits:

@@ -45,14 +45,13 @@ def run(
     continues where it stopped, and a finished one shows its results again.
     """
     from pellucid.api import load
-    from pellucid.cli.train import train_and_plot
+    from pellucid.cli.train import train_unless_finished
 
     directory = Path(out)
     folder = directory / "data"
     settings = demo_settings(directory, {"steps": steps, "minutes": minutes})
     write_data(folder)
-    if not (directory / "average").is_dir():  # written only when training is over
-        train_and_plot(settings, directory, resume=(directory / "run.toml").is_file())
+    train_unless_finished(settings, directory)
     model = load(directory / "best")
     write_lines([*_score_test_set(model, folder), "", *held_out_lines(model), "", *_next_step_lines(directory)])
 

@@ -100,12 +100,12 @@ def run(
     text = write_pairs(source, data, backward)
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(text.left_out.items()))
     typer.echo(f"{text.pairs:,} pairs of the teacher" + (f"; left out: {left_out}" if left_out else ""), err=True)
-    from pellucid.cli.train import train_and_plot
+    from pellucid.cli.train import train_unless_finished
     from pellucid.train.config import read_run
 
     if (directory / "run.toml").is_file():
         # As in `pellucid demo`: a run that was begun keeps its settings.
-        settings, reasons, resume = read_run(directory / "run.toml"), (), True
+        settings, reasons = read_run(directory / "run.toml"), ()
     else:
         settings, reasons = choose_student_settings(
             text,
@@ -117,9 +117,7 @@ def run(
             minutes=minutes,
             overrides=change or (),
         )
-        resume = False
-    if not (directory / "average").is_dir():  # written only when training is over
-        train_and_plot(settings, directory, resume, reasons)
+    train_unless_finished(settings, directory, reasons)
     student = directory / "best"
     exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
     write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, beam, engine))

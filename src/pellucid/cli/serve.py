@@ -15,7 +15,6 @@ from pellucid.cli.options import ENGINE, EXPORTED, PRECISIONS, TERMS
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.decode.terms.glossary import Terms
     from pellucid.serve.directions import Direction
 
 EXAMPLES = """\
@@ -107,9 +106,7 @@ def run(
         from pellucid.api import load
         from pellucid.serve.app import create_app
 
-        def load_first() -> "Model":
-            return _load_with_terms(partial(load, model, precision, engine, exported=exported), terminology)
-
+        load_first = partial(load, model, precision, engine, exported=exported)
         loaded = load_first()
         others = [
             _make_direction(directory, languages, partial(load, directory, precision, engine))
@@ -173,14 +170,6 @@ def _make_direction(directory: str, languages: tuple[str, str] | None, load: "Ca
     bundle = load_bundle(directory, lazy=True)
     codes = Languages.from_manifest(bundle.manifest, *(languages or (None, None)))
     return Direction(codes, bundle.tokenizer, load, Path(directory))
-
-
-def _load_with_terms(load: "Callable[[], Model]", terms: "Terms | None") -> "Model":
-    """Load a model; raise ValueError if it cannot write the server's terms, as one that replaced another may not."""
-    model = load()
-    if terms is not None:
-        terms.prepare(model.translator.tokenizer)
-    return model
 
 
 def _is_loopback(host: str) -> bool:

@@ -130,6 +130,12 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
     return outcome
 
 
+def train_unless_finished(settings: "RunConfig", directory: Path, reasons: Sequence[str] = ()) -> None:
+    """Train the run, or go on with it where it was interrupted; a run that is finished stays as it is."""
+    if not (directory / "average").is_dir():  # written only when training is over
+        train_and_plot(settings, directory, resume=(directory / "run.toml").is_file(), reasons=reasons)
+
+
 def _plot_training(directory: Path) -> Path | None:
     """Draw the reports of a run and say where the plot is; return None without matplotlib."""
     from pellucid.train.log import read_log

@@ -80,6 +80,10 @@ class SkippedPairs:
         self.joined += later.joined
         self.examples.extend(later.examples[: _EXAMPLES - len(self.examples)])
 
+    def describe_joined(self) -> str:
+        """Describe the pairs that were kept with spaces in place of line feeds."""
+        return f"{self.joined:,} pairs had line feeds inside a sentence, which became spaces"
+
     def __bool__(self) -> bool:
         return bool(self.counts)
 
@@ -157,8 +161,7 @@ def read_valid_units(
 ) -> Iterator[Unit]:
     """Yield the units whose pairs `read_valid_pairs` yields."""
     files, count = side_files(source, target), 0
-    units = _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
-    for unit in units:
+    for unit in _read_units(source, target, sides):
         if (reason := unit.problem) is None:
             # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
             if "\n" in unit.source or "\n" in unit.target or unit.source.endswith("\r") or unit.target.endswith("\r"):
@@ -211,9 +214,13 @@ def read_rows(
     source: str | Path, target: str | Path | None = None, sides: Sides | None = None
 ) -> Iterator[tuple[int, str, str]]:
     """Yield line (or unit) number, source and target of every pair; a unit that holds no pair has empty sides."""
-    units = _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
-    for number, left, right, _, problem in units:
+    for number, left, right, _, problem in _read_units(source, target, sides):
         yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
+
+
+def _read_units(source: str | Path, target: str | Path | None, sides: Sides | None) -> Iterator[Unit]:
+    """Return the units of one file of pairs, or of two files of sentences."""
+    return _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
 
 
 def _one_line(text: str) -> str:

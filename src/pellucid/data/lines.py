@@ -31,6 +31,11 @@ DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 """Errors of reading compressed bytes that are damaged or cut short."""
 
 
+def describe_damage(error: Exception, archive: str = "gzip file") -> str:
+    """Return what to say of compressed bytes that are damaged or cut short."""
+    return f"the {archive} is damaged or cut short ({error}); fetch it again"
+
+
 def read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of one UTF-8 file, plain or gzip (recognised by its first bytes); "-" is standard input.
 
@@ -51,9 +56,7 @@ def split_stream(stream: Any, name: str, archive: str = "gzip file") -> Iterator
             if raw and not raw.endswith(b"\n"):
                 raw += stream.readline(LONGEST_LINE + 1)
         except DAMAGES as error:
-            raise ValueError(
-                f"{name}:{number}: the {archive} is damaged or cut short ({error}); fetch it again"
-            ) from None
+            raise ValueError(f"{name}:{number}: {describe_damage(error, archive)}") from None
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         if not raw:

@@ -18,11 +18,10 @@ _AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class
 """Head of a column of pictures."""
 
 
-def comparison_as_html(comparison: Comparison) -> str:
-    """Return the whole page."""
+def report_page(title: str, main: str, style: str = "") -> str:
+    """Return a page without scripts; `title` is text, `main` and `style` are HTML and CSS that is escaped already."""
     # Inside of the page: a file that is mailed or moved keeps its looks.
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    groups = "".join(map(_grouping_html, comparison.groupings.values()))
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8") + style
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -30,13 +29,23 @@ def comparison_as_html(comparison: Comparison) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(comparison.a)} against {escape(comparison.b)}</title>
+<title>{escape(title)}</title>
 <style>
 {style}</style>
 </head>
 <body>
 <main>
-<header>
+{main}
+</main>
+</body>
+</html>
+"""
+
+
+def comparison_as_html(comparison: Comparison) -> str:
+    """Return the whole page."""
+    groups = "".join(map(_grouping_html, comparison.groupings.values()))
+    main = f"""<header>
 <h1>{headline(comparison)}</h1>
 <dl class="names">
 <dt class="a">A</dt><dd>{escape(comparison.a)}</dd>
@@ -47,11 +56,8 @@ def comparison_as_html(comparison: Comparison) -> str:
 {_scores_html(comparison)}
 {groups}
 {_changes_html("Where B gained most", comparison.gained)}
-{_changes_html("Where B lost most", comparison.lost)}
-</main>
-</body>
-</html>
-"""
+{_changes_html("Where B lost most", comparison.lost)}"""
+    return report_page(f"{comparison.a} against {comparison.b}", main)
 
 
 def _scores_html(comparison: Comparison) -> str:

@@ -55,10 +55,17 @@ def create_app(
     reaches the server can then read these sentences.
     """
     limits = limits or Limits()
+
+    def load_first() -> Model:
+        loaded = reload() if reload else model
+        if terms is not None:  # one that replaced another may not have their pieces: the other then goes on
+            terms.prepare(loaded.translator.tokenizer)
+        return loaded
+
     first = Direction(
         languages or Languages.from_manifest(model.manifest),
         model.bundle.tokenizer,
-        reload or (lambda: model),
+        load_first,
         model.directory if reload else None,
     )
     service = Service(

@@ -113,7 +113,7 @@ class Directions:
 
     def find(self, source: str, target: str, texts: Sequence[str] = ()) -> Direction | None:
         """Return the direction between two languages; with "auto", the one that knows most words of the texts."""
-        fitting = [direction for direction in self.all if direction.languages.problem(source, target) is None]
+        fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if len(fitting) < 2:
             return fitting[0] if fitting else None
         return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))

@@ -73,13 +73,11 @@ class Languages:
         """Whether the model's languages are known."""
         return (self.source, self.target) != _UNNAMED
 
-    def problem(self, source: str, target: str) -> str | None:
-        """Return a sentence if the model does not translate between these two, or None; "auto" is its own source."""
-        if not self.are_named or (
+    def fit(self, source: str, target: str) -> bool:
+        """Whether the model translates between these two; "auto" is its own source."""
+        return not self.are_named or (
             (source == "auto" or _is_same_language(source, self.source)) and _is_same_language(target, self.target)
-        ):
-            return None
-        return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
+        )
 
     def __str__(self) -> str:
         return f"{self.source} to {self.target}"

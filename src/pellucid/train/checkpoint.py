@@ -164,6 +164,11 @@ def checkpoint_path(run_directory: Path, step: int) -> Path:
     return run_directory / "checkpoints" / f"step-{step:08d}"
 
 
+def checkpoint_step(checkpoint: Path) -> int:
+    """Return the step of a checkpoint, by the name of its directory."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
 def prune_checkpoints(run_directory: Path, keep: set[Path]) -> None:
     """Remove checkpoints that are not to be kept, and half-written ones that a crash left; the newest always stays."""
     for path in list_checkpoints(run_directory)[:-1]:

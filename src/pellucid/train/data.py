@@ -65,18 +65,19 @@ class TrainingData:
     """One account for each corpus; stand-in data has none."""
 
 
-def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
+def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool = True) -> TrainingData:
     """Return the encoded pairs, the dev pairs and the tokenizer of a run.
 
     They come from its shards if it names some, otherwise from its text, with the same result. A run that is resumed
-    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. Raises ValueError for data that
-    cannot be trained on, and for shards that are not of this run.
+    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. With a `glance`, which takes a few
+    seconds, the notes say if the text looks wrong. Raises ValueError for data that cannot be trained on, and for shards
+    that are not of this run.
     """
     tokenizer = tokenizer or initial_tokenizer(run)
     if run.data.shards is not None:
         return _read_shards(run, tokenizer)
     corpus = read_corpus(run.data, run.seed)
-    looks = [glance_at_corpus(pairs.sources, pairs.targets, pairs.lines) for pairs in corpus.train]
+    looks = [glance_at_corpus(pairs.sources, pairs.targets, pairs.lines) for pairs in corpus.train if glance]
     if tokenizer is None:
         sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
         targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
@@ -133,8 +134,7 @@ def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | 
 def reading_notes(skipped: SkippedPairs) -> list[str]:
     """Return the notes on training pairs that were not read, and on those whose lines were joined."""
     notes = [f"left out of the training data: {skipped}"] if skipped else []
-    joined = f"{skipped.joined:,} pairs had line feeds inside a sentence, which became spaces"
-    return [*notes, joined] if skipped.joined else notes
+    return [*notes, skipped.describe_joined()] if skipped.joined else notes
 
 
 def note_held_out(drawn: int) -> str:

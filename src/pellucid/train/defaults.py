@@ -37,6 +37,11 @@ class ChosenSettings:
     tables: dict[str, Any]
     choices: tuple[Choice, ...]
 
+    def make_run(self, overrides: Sequence[str], began: Path | None = None) -> tuple[RunConfig, tuple[str, ...]]:
+        """Return the run with overrides applied, and the reasons for the settings that were not overridden."""
+        reasons = tuple(choice.reason for choice in self.choices if choice.stands(overrides))
+        return make_run(override_run(self.tables, overrides), began=began), reasons
+
 
 @dataclass(frozen=True)
 class CorpusScale:
@@ -78,7 +83,7 @@ _DEV_SENTENCES = TrainConfig.dev_sentences
 
 
 def choose_settings(
-    data: dict[str, str], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
+    data: dict[str, Any], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
 ) -> ChosenSettings:
     """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
     # The last scale has no upper bound, so one always matches.
@@ -135,6 +140,21 @@ def choose_settings(
             ),
         ]
     return ChosenSettings(tables, tuple(choices))
+
+
+def choose_settings_for_data(
+    data: dict[str, Any],
+    overrides: Sequence[str],
+    size: str | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+) -> ChosenSettings:
+    """Count the pairs of a [data] table, which overrides may change, and choose settings by their number."""
+    counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
+    pairs = count_training_pairs(counting_run.data, counting_run.seed)
+    # A size that is named as an override decides the learning rate and the optimizer as --size does.
+    size = apply_overrides({}, overrides).get("model", {}).get("size", size)
+    return choose_settings(data, pairs, size, steps, minutes)
 
 
 def _choose_fine_tuning_settings(
@@ -207,17 +227,11 @@ def run_settings(
         model = {"size": size, "start": None if start is None else str(start)}
         model = {key: value for key, value in model.items() if value is not None}
         if start is None:
-            # Only to count the pairs, which overrides may change; the other settings are chosen by that count.
-            counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
-            pairs = count_training_pairs(counting_run.data, counting_run.seed)
-            # A size that is named as an override decides the learning rate and the optimizer as --size does.
-            size = apply_overrides({}, overrides).get("model", {}).get("size", size)
-            chosen = choose_settings(data, pairs, size, steps, minutes)
+            chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
         else:
             initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
             chosen = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
-        reasons = tuple(choice.reason for choice in chosen.choices if choice.stands(overrides))
-        return make_run(override_run(chosen.tables, overrides), began=began), reasons
+        return chosen.make_run(overrides, began)
     tables = {
         "data": {
             "source": source,

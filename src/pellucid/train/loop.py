@@ -21,6 +21,7 @@ from pellucid.train.checkpoint import (
     TrainState,
     average_weights,
     checkpoint_path,
+    checkpoint_step,
     explain_failed_write,
     gather_state,
     list_checkpoints,
@@ -258,7 +259,7 @@ def begin_run(
     initial = open_initial_model(run)
     # Workers that read other files would train other models, and nobody would notice: each input is compared first.
     workers.require_same("model to start from", initial.sha256 if initial else "")
-    data = read_data(run, initial.tokenizer if initial else None)
+    data = read_data(run, initial.tokenizer if initial else None, glance=workers.is_first)
     workers.require_same("training data", data.fingerprint)
     workers.require_same("vocabulary", "\n".join((*data.tokenizer.source_names, *data.tokenizer.target_names)))
     # Before the weights are drawn, so that they are the same on every worker.
@@ -327,7 +328,7 @@ def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Worke
     if not list_checkpoints(out):
         raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
     checkpoint, saved = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), output))
-    data = read_data(run, saved.tokenizer)
+    data = read_data(run, saved.tokenizer, glance=False)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
     model = place_model(saved.model.train(), workers, run.train.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
@@ -414,4 +415,4 @@ def _checkpoints_to_keep(setup: RunSetup) -> list[Path]:
 def _checkpoints_to_average(setup: RunSetup, steps: int) -> list[Path]:
     """Return those of the kept checkpoints that were made in the last quarter of a run of so many steps."""
     earliest = (1 - _AVERAGED_SHARE) * steps
-    return [path for path in _checkpoints_to_keep(setup) if int(path.name.removeprefix("step-")) >= earliest]
+    return [path for path in _checkpoints_to_keep(setup) if checkpoint_step(path) >= earliest]

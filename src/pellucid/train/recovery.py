@@ -15,7 +15,14 @@ from pellucid.data.batching import Batch, halve_batch
 from pellucid.model import Transformer
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import Bundle, load_bundle
-from pellucid.train.checkpoint import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
+from pellucid.train.checkpoint import (
+    RunCounts,
+    TrainState,
+    checkpoint_path,
+    checkpoint_step,
+    list_checkpoints,
+    reset_weights,
+)
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded
 from pellucid.train.log import PlainOutput, ProgressOutput
@@ -178,7 +185,7 @@ def find_on_all_workers(workers: Workers, out: Path, find: Callable[[], tuple[Pa
             # The others are waiting for a step; without this they would wait for half an hour.
             workers.broadcast(-1)
             raise
-        workers.broadcast(int(checkpoint.name.removeprefix("step-")))
+        workers.broadcast(checkpoint_step(checkpoint))
         return checkpoint, saved
     [step] = workers.broadcast(0)
     if step < 0:

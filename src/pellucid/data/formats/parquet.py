@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.formats.tables import choose_names
-from pellucid.data.formats.units import Sides, Skip, Unit, find_column, is_header
+from pellucid.data.formats.tables import choose_names, list_side_names
+from pellucid.data.formats.units import Sides, Skip, Unit
 
 _ROWS_READ, _ROWS_WRITTEN = 1000, 20_000
 """Rows that are in memory at a time."""
@@ -25,8 +25,7 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
             if nested:
                 fields = {field.name: field.type for field in fields["translation"]}
             texts = [name for name, kind in fields.items() if kind in (pyarrow.string(), pyarrow.large_string())]
-            wished = [find_column(wish, texts) for wish in (sides.source, sides.target) if wish is not None]
-            names = [name for i, name in enumerate(texts) if nested or is_header(name) or i in wished]
+            names = texts if nested else list_side_names(texts, sides)
             if len(names) < 2:
                 listed = f"the columns of text {', '.join(texts)}" if texts else "no column of text"
                 raise ValueError(f"{path} has {listed}; pairs need two, chosen by --from COLUMN --to COLUMN")

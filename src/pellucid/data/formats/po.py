@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
-from pellucid.data.lines import DAMAGES, open_decompressed
+from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
 LARGEST_CATALOGUE = 64 * 2**20
 """The most bytes of a catalogue, which is read as a whole; the largest of well-known programs have a tenth of that."""
@@ -64,7 +64,7 @@ def _parse_catalogue(path: str) -> tuple[list, str]:
         with open_decompressed(path) as stream:
             raw = stream.read(LARGEST_CATALOGUE + 1)
     except DAMAGES as error:
-        raise ValueError(f"{path}: the gzip file is damaged or cut short ({error}); fetch it again") from None
+        raise ValueError(f"{path}: {describe_damage(error)}") from None
     if len(raw) > LARGEST_CATALOGUE:
         raise ValueError(f"{path} has more than {LARGEST_CATALOGUE:,} bytes; split it, for example with msggrep")
     text = _decode_catalogue(path, raw.removeprefix(codecs.BOM_UTF8))

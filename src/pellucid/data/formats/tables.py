@@ -110,13 +110,18 @@ def _choose_columns(path: str, line: int, row: list[str], sides: Sides) -> tuple
         if not all(0 <= column < len(row) for column in columns):
             raise ValueError(f"{path}:{line}: {len(row)} columns, so there is no column {max(wishes, key=int)}")
         return columns, all(is_header(row[column]) for column in columns)
-    wished = [find_column(wish, row) for wish in wishes]
-    names = [cell for i, cell in enumerate(row) if is_header(cell) or i in wished]
+    names = list_side_names(row, sides)
     # Two equal cells are a name that is its own translation.
     if len(set(names)) < 2 or _is_from_tatoeba(row):
         return _guess_columns(path, line, row), False
     source, target = choose_names(path, names, sides)
     return (row.index(source), row.index(target)), True
+
+
+def list_side_names(names: Sequence[str], sides: Sides) -> list[str]:
+    """Return the names of columns or keys that may be a side: those that look like it, and those that are wished."""
+    wished = [find_column(wish, names) for wish in (sides.source, sides.target) if wish is not None]
+    return [name for i, name in enumerate(names) if is_header(name) or i in wished]
 
 
 def choose_names(path: str, names: Sequence[str], sides: Sides, what: str = "columns") -> tuple[str, str]:
@@ -175,8 +180,7 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
         nested = row.get("translation")
         table = nested if isinstance(nested, dict) else row
         if keys is None:
-            wishes = [find_column(wish, list(table)) for wish in (sides.source, sides.target) if wish is not None]
-            names = [key for i, key in enumerate(table) if table is nested or is_header(key) or i in wishes]
+            names = list(table) if table is nested else list_side_names(list(table), sides)
             if len(names) > 1:
                 keys = choose_names(path, names, sides, "languages" if table is nested else "keys")
         left, right = (table.get(key) for key in keys or ("", ""))

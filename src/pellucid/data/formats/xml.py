@@ -9,7 +9,7 @@ from typing import Any
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from pellucid.data.formats.units import Skip, Unit
-from pellucid.data.lines import DAMAGES, open_decompressed
+from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
 LARGEST_UNIT = 16 * 2**20
 """The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory."""
@@ -28,7 +28,7 @@ class _MeteredStream:
         try:
             content = self.stream.read(size)
         except DAMAGES as error:
-            raise ValueError(f"{self.path}: the gzip file is damaged or cut short ({error}); fetch it again") from None
+            raise ValueError(f"{self.path}: {describe_damage(error)}") from None
         self.since_unit += len(content)
         if self.since_unit > LARGEST_UNIT:
             raise ValueError(f"{self.path}: no unit ends within {LARGEST_UNIT:,} bytes; does it hold sentence pairs?")
