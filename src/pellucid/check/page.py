@@ -15,6 +15,7 @@ _WIDTH, _HEIGHT = 640, 120
 _BARS = 80
 _BAD = ' class="bad"'
 _STYLE = """
+h1 { overflow-wrap: anywhere; }
 .plot { max-width: 100%; height: auto; margin: 0.5rem 0; } .plot text { fill: var(--soft); font-size: 12px; }
 .plot rect { fill: var(--b); } .plot rect.bad { fill: var(--a); } .links text { fill: var(--ink); font-size: 13px; }
 .links line { stroke: var(--b); } .bar { display: inline-block; height: 0.7rem; background: var(--a); min-width: 1px; }
