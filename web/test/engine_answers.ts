@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describeError } from "../src/errors";
 import { makeAnswers } from "../src/engine/answers";
+import { type PackedModel, unpackModel } from "../src/engine/package";
 
 const [path = ""] = process.argv.slice(2);
 const html = readFileSync(path, "utf8");
@@ -10,10 +11,17 @@ const readJson = (id: string) => JSON.parse(new RegExp(`<script type="applicatio
 const blocks: Record<string, string> = {};
 for (const [, kind, name, text] of html.matchAll(/<script type="application\/gzip" data-(\w+)="([^"]*)">([^<]*)<\/script>/g)) blocks[`${kind} ${name}`] = text ?? "";
 
-const answers = makeAnswers() as Record<string, (args: unknown) => unknown>;
-await answers.open?.({ header: readJson("pellucid-model"), manifest: readJson("pellucid-manifest"), blocks });
+const packed: PackedModel = { header: readJson("pellucid-model"), manifest: readJson("pellucid-manifest"), blocks };
+const translator = await unpackModel(packed);
+const answers = {
+  ...makeAnswers(),
+  encode: ({ side, lines }: { side: "source" | "target"; lines: string[] }) => lines.map((line) => translator[side].encode(line)),
+  decode: (sentences: number[][]) => sentences.map((ids) => translator.target.decode(ids)),
+  split: (lines: string[]) => lines.map((line) => translator.split(line)),
+} as Record<string, (args: never) => unknown>;
+await answers.open?.(packed as never);
 for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
-  const [ask, args] = JSON.parse(line) as [string, unknown];
+  const [ask, args] = JSON.parse(line) as [string, never];
   const began = performance.now();
   try {
     const value = await answers[ask]?.(args);

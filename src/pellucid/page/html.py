@@ -183,7 +183,7 @@ def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = 
 
     The title is that of the translation unless another is given; with `workers` the script may start workers.
     """
-    script = script_text(read_script(SCRIPT_PATH))
+    script = script_text(read_script())
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # A hash rather than 'unsafe-inline': no other script runs, no handler in an attribute either.
     policy = (
@@ -322,8 +322,9 @@ SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
 """Path of the script of the page, which web/build.py makes."""
 
 
-def read_script(path: Path = SCRIPT_PATH) -> str:
-    """Return the text of a script; ValueError, saying how to build it, where that was not done."""
+def read_script(path: Path | None = None) -> str:
+    """Return the text of a script, by default the page's; ValueError, saying how to build it, where it is missing."""
+    path = path or SCRIPT_PATH
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
