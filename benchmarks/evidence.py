@@ -53,7 +53,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the evidence for a mistake named, with the seconds it took."""
+    """Pairs that the evidence for a mistake named, counted, with the seconds it took."""
 
     translation: str
     planted: int

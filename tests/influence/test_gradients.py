@@ -7,7 +7,7 @@ from torch import Tensor
 from pellucid.data.batching import EncodedPairs, collate
 from pellucid.data.stream import pack_sentences
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.influence.gradients import Choice, pair_influences, select_pairs, sum_influences
+from pellucid.influence.gradients import PieceChoice, pair_influences, select_pairs, sum_influences
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.loss import smoothed_cross_entropy
 
@@ -33,7 +33,7 @@ def random_pairs(lengths: list[tuple[int, int]]) -> EncodedPairs:
 
 
 PAIRS = random_pairs([(3, 5), (7, 2), (1, 1), (4, 11), (5, 3)])
-CHOICE = Choice(source=[7, 9, 5, EOS], target=[11, 4, 8, EOS], index=2)
+CHOICE = PieceChoice(source=[7, 9, 5, EOS], target=[11, 4, 8, EOS], index=2)
 
 
 def output_gradient(model: Transformer, loss: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def pair_loss(model: Transformer, number: int, smoothing: float) -> Tensor:
     return smoothed_cross_entropy(model(batch.source, batch.target_in)[0], batch.target_out[0], smoothing)
 
 
-def choice_loss(model: Transformer, choice: Choice) -> Tensor:
+def choice_loss(model: Transformer, choice: PieceChoice) -> Tensor:
     before = torch.tensor([[BOS, *choice.target[: choice.index]]])
     return -model(torch.tensor([choice.source]), before)[0, -1].log_softmax(dim=0)[choice.token]
 

@@ -28,7 +28,7 @@ _ROWS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
-class Choice:
+class PieceChoice:
     """A choice of one piece: the source, the target it is part of, with EOS, and its index there."""
 
     source: list[int]
@@ -42,7 +42,7 @@ class Choice:
 
 
 def sum_influences(
-    models: Iterable[Transformer], pairs: EncodedPairs, choice: Choice, smoothing: float
+    models: Iterable[Transformer], pairs: EncodedPairs, choice: PieceChoice, smoothing: float
 ) -> Float[Tensor, " N"]:
     """Return the influence of each of N pairs on a choice, summed over the models of several checkpoints.
 
@@ -52,7 +52,9 @@ def sum_influences(
 
 
 @torch.no_grad()
-def pair_influences(model: Transformer, pairs: EncodedPairs, choice: Choice, smoothing: float) -> Float[Tensor, " N"]:
+def pair_influences(
+    model: Transformer, pairs: EncodedPairs, choice: PieceChoice, smoothing: float
+) -> Float[Tensor, " N"]:
     """Return the product of the gradient of each pair's loss with that of the choice, -log p(piece), by one model."""
     h = choice_state(model, choice)
     d = model.logits(h[None, None])[0, 0].softmax(dim=0)
@@ -73,7 +75,7 @@ def pair_influences(model: Transformer, pairs: EncodedPairs, choice: Choice, smo
 
 
 @torch.no_grad()
-def choice_state(model: Transformer, choice: Choice) -> Float[Tensor, " D"]:
+def choice_state(model: Transformer, choice: PieceChoice) -> Float[Tensor, " D"]:
     """Return the state from which the model makes the choice."""
     before = torch.tensor([[BOS, *choice.target[: choice.index]]])
     return model.states(torch.tensor([choice.source]), before)[0, -1].float()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.decode.alignment import align_sentences, strip_eos
-from pellucid.influence.gradients import Choice, choice_state, select_pairs, sum_influences
+from pellucid.influence.gradients import PieceChoice, choice_state, select_pairs, sum_influences
 from pellucid.influence.state_store import StateStore, open_state_store
 from pellucid.store.directory import Bundle, load_bundle
 from pellucid.text.word_pieces import is_punctuation, words_without_punctuation
@@ -114,7 +114,7 @@ def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> 
     )
 
 
-def find_choice(trace: Trace, word: str) -> Choice:
+def find_choice(trace: Trace, word: str) -> PieceChoice:
     """Find the first word of the translation that is `word`, punctuation aside, and its least likely piece."""
     ids = strip_eos(list(trace.target.ids))
     text = trace.target.text
@@ -122,7 +122,7 @@ def find_choice(trace: Trace, word: str) -> Choice:
     for spelled, aligned in zip(text.split(), words, strict=True):
         if word in (spelled, strip_punctuation(spelled)):
             index = min(aligned.pieces, key=lambda i: trace.steps[i].chosen.prob)
-            return Choice(list(trace.source.ids), list(trace.target.ids), index)
+            return PieceChoice(list(trace.source.ids), list(trace.target.ids), index)
     raise ValueError(f"{word!r:.60} is no word of the translation {text!r}; choose one of its words")
 
 
