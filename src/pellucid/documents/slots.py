@@ -10,6 +10,9 @@ from typing import Literal, TypeAlias
 Parts: TypeAlias = Sequence["str | TextSlot"]
 """A stretch of a document: markup that stays as it is, and slots for translations."""
 
+MOST_TAGS = 2000
+"""Inline tags of one text; placing more would take long, and no sentence has them."""
+
 NUMBERED_TAG = re.compile(r"</?(\d{1,6})/?>")
 _SPACE_WITH_LINE_END = re.compile(r"[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -43,6 +46,15 @@ class TextSlot:
     finish: Callable[[str], str] = _keep
     wraps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     base_wrap: tuple[str, str] = ("", "")
+    before: Parts = ()
+    """What stands before the translation, and is a part of `original` too."""
+    after: Parts = ()
+
+    @property
+    def inner_parts(self) -> "Iterator[str | TextSlot]":
+        """All markup around and inside the text, in order; it may hold texts of its own, as a footnote does."""
+        for parts in (self.before, *self.tags.values(), self.after):
+            yield from parts
 
     @property
     def is_translatable(self) -> bool:
@@ -52,10 +64,10 @@ class TextSlot:
     def write(self, translation: str, tags: Mapping[str, str]) -> str:
         """Write a translation with its markup, given what each numbered tag stands for."""
         pieces = [*split_numbered_tags(translation, tags)]
-        if not _are_sound([piece for piece in pieces if piece in tags], tags):
+        own = [*split_numbered_tags(self.text, tags)]
+        if not _are_sound([piece for piece in pieces if piece in tags], [piece for piece in own if piece in tags]):
             # A tag too many or too few would damage the document: the text stands together, beside all tags in order.
             plain = "".join(piece for piece in pieces if piece not in tags)
-            own = [*split_numbered_tags(self.text, tags)]
             first = next((i for i, piece in enumerate(own) if piece not in tags and piece.strip()), len(own))
             pieces = [piece for piece in own[:first] if piece in tags]
             pieces += [plain, *(piece for piece in own[first:] if piece in tags)]
@@ -84,13 +96,31 @@ def split_numbered_tags(text: str, known: Mapping[str, object]) -> Iterator[str]
     yield text[position:]
 
 
-def _are_sound(found: Sequence[str], tags: Mapping[str, str]) -> bool:
-    """Whether each tag stands here once, and no closing tag before its opening tag."""
-    if len(found) != len(tags) or set(found) != tags.keys():
-        return False
-    places = {tag: place for place, tag in enumerate(found)}
-    openings = [tag for tag in found if f"</{tag[1:]}" in tags]
-    return all(places[tag] < places[f"</{tag[1:]}"] for tag in openings)
+def _are_sound(found: Sequence[str], source: Sequence[str]) -> bool:
+    """Whether the tags of a source are all here, once each, and no pair crosses another that it did not cross there."""
+    return sorted(found) == sorted(source) and _find_crossing(found) <= _find_crossing(source)
+
+
+def _find_crossing(tags: Sequence[str]) -> set[str]:
+    """Return the opening tags that are closed too late, and the closing tags that come too early.
+
+    >>> sorted(_find_crossing(["<0>", "<1>", "</0>", "</1>", "<2>", "</2>"])), _find_crossing(["</0>", "<0>"])
+    (['<1>'], {'</0>'})
+    """
+    open_tags: list[str] = []
+    crossing: set[str] = set()
+    paired = set(tags)
+    for tag in tags:
+        opening = f"<{tag[2:]}"
+        if not tag.startswith("</"):
+            open_tags += [tag] if f"</{tag[1:]}" in paired else []
+        elif opening in open_tags:
+            place = open_tags.index(opening)
+            crossing.update(open_tags[place + 1 :])
+            del open_tags[place]
+        elif opening in paired:
+            crossing.add(tag)
+    return crossing
 
 
 def make_slot(
@@ -99,14 +129,11 @@ def make_slot(
     *,
     read: Callable[[str], str] = unescape,
     keep_lines: bool = False,
-    original: Parts | None = None,
-    base_wrap: tuple[str, str] = ("", ""),
     finish: Callable[[str], str] = _keep,
 ) -> Parts:
     """Join texts and inline markup to one slot; white space around it stays outside, and so does all without a text.
 
-    Texts are as they stand in the document, and `read` gives their characters. Line ends are spaces unless `keep_lines`.
-    `original` is what stood there, where the items do not say it.
+    Texts are as they stand in the document; `read` gives their characters. Line ends are spaces unless `keep_lines`.
     """
     raw, before, after = [*items], "", ""
     if raw and isinstance(raw[0], str):
@@ -115,43 +142,47 @@ def make_slot(
     if raw and isinstance(raw[-1], str):
         stripped = raw[-1].rstrip()
         after, raw[-1] = raw[-1][len(stripped) :], stripped
-    if original is None:
-        original = join_parts(part for item in raw for part in ([item] if isinstance(item, str) else item.parts))
+    original = join_parts(part for item in raw for part in ([item] if isinstance(item, str) else item.parts))
     items = [read(item) if isinstance(item, str) else item for item in raw]
-    texts = [item for item in items if isinstance(item, str)]
-    if not any(text.strip() for text in texts):
+    if not any(isinstance(item, str) and item.strip() for item in items):
         return join_parts([before, *original, after])
+    if not keep_lines:
+        items = [_SPACE_WITH_LINE_END.sub(" ", item) if isinstance(item, str) else item for item in items]
+    text, tags, _ = number_tags(items)
+    return [part for part in (before, TextSlot(text, tags, original, escape, finish), after) if part != ""]
+
+
+def number_tags(items: Sequence[str | Inline]) -> tuple[str, dict[str, Parts], dict[str, tuple[str, str]]]:
+    """Return texts and inline markup as one text with numbered tags, what each stands for, and the wraps of some."""
     # A text may itself contain something like <0>, which must not be taken for a tag of ours.
-    used = {int(number) for number in NUMBERED_TAG.findall("".join(texts))}
+    used = {int(number) for item in items if isinstance(item, str) for number in NUMBERED_TAG.findall(item)}
     numbers = (number for number in count() if number not in used)
     tags: dict[str, Parts] = {}
     wraps: dict[str, tuple[str, str]] = {}
-    open_tags: list[tuple[Hashable, int]] = []
+    open_tags: dict[Hashable, list[int]] = {}
     out: list[str] = []
     for item in items:
         if isinstance(item, str):
-            out.append(item if keep_lines else _SPACE_WITH_LINE_END.sub(" ", item))
+            out.append(item)
             continue
         tag = _number_tag(item, open_tags, numbers)
         tags[tag] = item.parts
         if item.wrap is not None:
             wraps[tag] = item.wrap
         out.append(tag)
-    slot = TextSlot("".join(out), tags, original, escape, finish, wraps, base_wrap)
-    return [part for part in (before, slot, after) if part != ""]
+    return "".join(out), tags, wraps
 
 
-def _number_tag(item: Inline, open_tags: list[tuple[Hashable, int]], numbers: Iterator[int]) -> str:
+def _number_tag(item: Inline, open_tags: dict[Hashable, list[int]], numbers: Iterator[int]) -> str:
     """Return the numbered tag of inline markup; a closing tag gets the number of the tag that it closes."""
     if item.kind == "closing":
-        # HTML in the wild closes tags out of order, so look through all open ones, innermost last.
-        matching = [i for i, (key, _) in enumerate(open_tags) if key == item.key]
-        number = open_tags.pop(matching[-1])[1] if matching else next(numbers)
-        return f"</{number}>"
+        # HTML in the wild closes tags out of order, so it need not be the one opened last.
+        opened = open_tags.get(item.key)
+        return f"</{opened.pop() if opened else next(numbers)}>"
     number = next(numbers)
     if item.kind == "single":
         return f"<{number}/>"
-    open_tags.append((item.key, number))
+    open_tags.setdefault(item.key, []).append(number)
     return f"<{number}>"
 
 
@@ -160,9 +191,7 @@ def list_slots(parts: Parts) -> Iterator[TextSlot]:
     for part in parts:
         if isinstance(part, TextSlot):
             yield part
-            # Markup may hold texts of its own: a footnote stands inside its paragraph.
-            for inner in part.tags.values():
-                yield from list_slots(inner)
+            yield from list_slots([*part.inner_parts])
 
 
 def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
@@ -174,11 +203,12 @@ def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
             continue
         translation = next(translations)
         if translation == part.text and part.original is not None:
-            # The slots of the original are those of the tags, in the same order.
+            # Its slots are those of `inner_parts`, in the same order.
             out.append(fill_slots(part.original, translations))
         else:
+            out.append(fill_slots(part.before, translations))
             tags = {tag: fill_slots(inner, translations) for tag, inner in part.tags.items()}
-            out.append(part.write(translation, tags))
+            out += [part.write(translation, tags), fill_slots(part.after, translations)]
     return "".join(out)
 
 
