@@ -5,6 +5,8 @@ import zipfile
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 DECLARATION = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\r\n'
+RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 TYPES = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 
 
@@ -34,20 +36,16 @@ def make_docx(body: str, **parts: str) -> bytes:
     )
     kinds = {"header": "hdr", "footer": "ftr"}
     relations = "".join(
-        f'<Relationship Id="{name}" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/'
-        f'{name.rstrip("123")}" Target="{name}.xml"/>'
-        for name in parts
+        f'<Relationship Id="{name}" Type="{RELATION}/{name.rstrip("123")}" Target="{name}.xml"/>' for name in parts
     )
     files: dict[str, str | bytes] = {
         "[Content_Types].xml": f'{DECLARATION}<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
         '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
         '<Default Extension="xml" ContentType="application/xml"/>'
         f'<Override PartName="/word/document.xml" ContentType="{TYPES}.document.main+xml"/>{overrides}</Types>',
-        "_rels/.rels": f'{DECLARATION}<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        '<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
-        'Target="word/document.xml"/></Relationships>',
-        "word/_rels/document.xml.rels": f"{DECLARATION}<Relationships "
-        f'xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{relations}</Relationships>',
+        "_rels/.rels": f'{DECLARATION}<Relationships xmlns="{RELATIONS}">'
+        f'<Relationship Id="rId1" Type="{RELATION}/officeDocument" Target="word/document.xml"/></Relationships>',
+        "word/_rels/document.xml.rels": f'{DECLARATION}<Relationships xmlns="{RELATIONS}">{relations}</Relationships>',
         "word/document.xml": f"{DECLARATION}<w:document {W}><w:body>{body}</w:body></w:document>",
     }
     for name, content in parts.items():
@@ -56,9 +54,16 @@ def make_docx(body: str, **parts: str) -> bytes:
     return make_zip(files)
 
 
+ODF_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 ODF = " ".join(
-    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-    for prefix, name in {"office": "office", "text": "text", "table": "table", "style": "style", "draw": "drawing"}.items()
+    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"'
+    for prefix, name in {
+        "office": "office",
+        "text": "text",
+        "table": "table",
+        "style": "style",
+        "draw": "drawing",
+    }.items()
 )
 
 
@@ -68,9 +73,9 @@ def make_odt(body: str, **more: str) -> bytes:
     return make_zip(
         {
             "mimetype": kind,
-            "content.xml": f'<?xml version="1.0" encoding="UTF-8"?>\n<office:document-content {ODF} office:version="1.3">'
+            "content.xml": f'{ODF_DECLARATION}<office:document-content {ODF} office:version="1.3">'
             f"<office:body><office:text>{body}</office:text></office:body></office:document-content>",
-            "styles.xml": f'<?xml version="1.0" encoding="UTF-8"?>\n<office:document-styles {ODF} office:version="1.3">'
+            "styles.xml": f'{ODF_DECLARATION}<office:document-styles {ODF} office:version="1.3">'
             '<office:master-styles><style:master-page style:name="Standard"><style:header><text:p>A header.</text:p>'
             "</style:header></style:master-page></office:master-styles></office:document-styles>",
             "META-INF/manifest.xml": '<?xml version="1.0"?><manifest:manifest '
@@ -95,7 +100,8 @@ DOCX = make_docx(
     "<w:tc><w:p><w:r><w:t>12.5</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
     '<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> PAGE </w:instrText></w:r>'
     '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>1</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
-    "<w:r><w:t xml:space='preserve'> is the page.</w:t></w:r><w:del><w:r><w:delText>Gone.</w:delText></w:r></w:del></w:p>"
+    "<w:r><w:t xml:space='preserve'> is the page.</w:t></w:r>"
+    "<w:del><w:r><w:delText>Gone.</w:delText></w:r></w:del></w:p>"
     "<w:p/><w:sectPr/>",
     header1="<w:p><w:r><w:t>A header.</w:t></w:r></w:p>",
     footnotes='<w:footnote w:id="2"><w:p><w:r><w:footnoteRef/></w:r><w:r><w:t>A note.</w:t></w:r></w:p></w:footnote>',
@@ -131,9 +137,11 @@ XLIFF = b"""<?xml version='1.0' encoding="UTF-8"?>\r
    <source>The <g id="1">red ball</g> is <x id="2" />here &amp; there.</source>\r
   </trans-unit>\r
   <trans-unit id="2"><source>Done.</source><target>Hecho.</target></trans-unit>\r
-  <trans-unit id="3"><source>The <bpt id="1">[b]</bpt>ball<ept id="1">[/b]</ept>.</source><target state="new"/></trans-unit>\r
+  <trans-unit id="3"><source>The <bpt id="1">[b]</bpt>ball<ept id="1">[/b]</ept>.</source>\r
+   <target state="new"/></trans-unit>\r
   <trans-unit id="4" translate="no"><source>A name.</source></trans-unit>\r
-  <trans-unit id="5"><source>One. Two.</source><seg-source><mrk mtype="seg" mid="0">One.</mrk> <mrk mtype="seg" mid="1">Two.</mrk></seg-source></trans-unit>\r
+  <trans-unit id="5"><source>One. Two.</source>\r
+   <seg-source><mrk mtype="seg" mid="0">One.</mrk> <mrk mtype="seg" mid="1">Two.</mrk></seg-source></trans-unit>\r
  </body></file>\r
 </xliff>\r
 """
@@ -150,7 +158,7 @@ TMX = b"""<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tu><tuv xml:lang="en"><seg>Done.</seg></tuv><tuv xml:lang="es"><seg>Hecho.</seg></tuv></tu>
 </body></tmx>"""
 
-PO = '''# A header.
+PO = b"""# A header.
 msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\\n"
 
@@ -178,14 +186,15 @@ msgstr[1] ""
 
 #~ msgid "Gone."
 #~ msgstr ""
-'''.encode()
+"""
 PO_TEXTS = ['The "ball" is %s.\n', "A house.", "%d ball", "%d balls"]
 
 SRT = (
-    b"\xef\xbb\xbf1\r\n00:00:01,000 --> 00:00:02,500\r\n{\\an8}The <i>red</i> ball is here\r\nand the house is big.\r\n\r\n"
+    b"\xef\xbb\xbf1\r\n00:00:01,000 --> 00:00:02,500\r\n"
+    b"{\\an8}The <i>red</i> ball is here\r\nand the house is big.\r\n\r\n"
     b"2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- No.\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n42\r\n"
 )
-SRT_TEXTS = ["The <i>red</i> ball is here and the house is big.", "- Yes.", "- No."]
+SRT_TEXTS = ["The <i>red</i> ball is here and the house is big.", "Yes.", "No."]
 
 HTML = (
     b'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The ball</title></head><body>\n'

@@ -1,6 +1,7 @@
 import io
 import re
 import zipfile
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,20 @@ from pellucid.documents.document import (
     document_suffix,
     read_document,
 )
-from tests.documents.samples import DOCX, ODT, PO, SAMPLES, TMX, XLIFF, XLIFF2, W, make_docx, make_odt, make_zip, read_zip
+from tests.documents.samples import (
+    DOCX,
+    ODT,
+    PO,
+    SAMPLES,
+    TMX,
+    XLIFF,
+    XLIFF2,
+    W,
+    make_docx,
+    make_odt,
+    make_zip,
+    read_zip,
+)
 
 EN_ES = ("en", "es")
 MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in ("xliff", "xlf", "tmx", "po")]
@@ -34,7 +48,9 @@ def test_a_document_translated_into_itself_keeps_every_byte(name):
 
 def shout(text: str) -> str:
     """Return a text in capital letters, apart from its tags and placeholders."""
-    return re.sub(r"</?\w+/?>|%\w|\\\w|[a-zé]+", lambda match: match[0] if match[0][0] in "<%\\" else match[0].upper(), text)
+    return re.sub(
+        r"</?\w+/?>|%\w|\\\w|[a-zé]+", lambda match: match[0] if match[0][0] in "<%\\" else match[0].upper(), text
+    )
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -76,7 +92,7 @@ def test_formatting_of_docx_goes_with_its_words():
     assert runs == [("Aquí", ["u"]), ("", []), (" está la ", ["lang"]), ("bola roja", ["b"]), (" & más.", ["lang"])]
     # All else is as it was, byte for byte.
     original = read_zip(DOCX)["word/document.xml"]
-    start, end = original.index('<w:p><w:r><w:rPr><w:lang'), original.index("<w:tbl>")
+    start, end = original.index("<w:p><w:r><w:rPr><w:lang"), original.index("<w:tbl>")
     assert main[:start] == original[:start]
     assert main[main.index("<w:tbl>") :] == original[end:]
 
@@ -84,7 +100,16 @@ def test_formatting_of_docx_goes_with_its_words():
 def test_a_translation_with_wrong_tags_never_damages_the_document():
     for name in ("a.docx", "a.odt", "a.xliff", "a.html"):
         content, texts = SAMPLES[name]
-        for wrong in ("Nothing.", "<0>a <1>b</0> c</1>", "</0>a<0>", "<0/><0/>", "<0>a</0><0>b</0>", "<9>a", "a < b & c", "\x01"):
+        for wrong in (
+            "Nothing.",
+            "<0>a <1>b</0> c</1>",
+            "</0>a<0>",
+            "<0/><0/>",
+            "<0>a</0><0>b</0>",
+            "<9>a",
+            "a < b & c",
+            "\x01",
+        ):
             written = read_document(name, content, EN_ES).write([wrong for _ in texts])
             if name == "a.html":
                 assert written.count(b"<b>") == written.count(b"</b>") == 1
@@ -98,7 +123,9 @@ def test_a_translation_with_wrong_tags_never_damages_the_document():
                         assert original is None or text.count(tag) == original.count(tag)
 
 
-TAGS = st.lists(st.sampled_from(["a", " ", "<0>", "</0>", "<1>", "</1>", "<2>", "</2>", "<3/>", "b.", "<4>"]), max_size=12)
+TAGS = st.lists(
+    st.sampled_from(["a", " ", "<0>", "</0>", "<1>", "</1>", "<2>", "</2>", "<3/>", "b.", "<4>"]), max_size=12
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -123,7 +150,7 @@ def test_a_new_target_is_all_that_xliff_gets():
             assert written.count(b'state="translated"') == 2
         unmarked = re.sub(rb'(\r\n   )?<target state="needs.*?</target>| (trgLang|target-language)="es"', b"", written)
         if name == "a.xliff":
-            assert unmarked == content.replace(b'<target state="new"/>', b"")
+            assert unmarked == content.replace(b'\r\n   <target state="new"/>', b"")
 
 
 def test_xliff_and_tmx_between_other_languages_are_refused():
@@ -155,7 +182,7 @@ def test_a_text_box_inside_a_paragraph_is_translated_in_its_place():
     assert document.texts == ["One<0/>two.", "Inside."]
     assert document.write(document.texts) == content
     main = read_zip(document.write(["<0/>Dos.", "Dentro."]))["word/document.xml"]
-    assert "<w:t xml:space=\"preserve\">Dentro.</w:t>" in main
+    assert '<w:t xml:space="preserve">Dentro.</w:t>' in main
     assert main.index("Dentro.") < main.index("Dos.")
 
 
@@ -172,7 +199,7 @@ def bomb(name: str, size: int) -> bytes:
 
 def entity_docx(declaration: str) -> bytes:
     main = f'<?xml version="1.0"?><!DOCTYPE a [{declaration}]><w:document {W}><w:body/></w:document>'
-    return make_zip({**{n: t for n, t in read_zip(DOCX).items()}, "word/document.xml": main})
+    return make_zip({**read_zip(DOCX), "word/document.xml": main})
 
 
 def with_flag(content: bytes, flag: int) -> bytes:
@@ -245,29 +272,32 @@ def test_an_archive_that_lies_about_its_sizes_is_refused():
 
 def test_two_files_of_one_name_are_refused():
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
+    with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("content.xml", "<a/>")
-        archive.writestr("content.xml", "<a/>")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("content.xml", "<a/>")
     with pytest.raises(ValueError, match="two files of one name"):
         read_document("a.odt", out.getvalue())
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from([name for name in SAMPLES]), st.data())
+@given(st.sampled_from(sorted(SAMPLES)), st.data())
 def test_damaged_documents_are_read_or_refused(name, data):
     content = bytearray(SAMPLES[name][0])
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    try:
+    with suppress(ValueError):
         document = read_document(name, bytes(content), EN_ES)
         document.write(document.texts)
-    except ValueError as error:
-        assert str(error)
 
 
 def test_hostile_documents_take_no_more_time_than_others():
     paragraph = "<w:p><w:r><w:pict><w:txbxContent>"
-    nested = paragraph * 40 + "<w:p><w:r><w:t>In.</w:t></w:r></w:p>" + "</w:txbxContent></w:pict><w:t>a</w:t></w:r></w:p>" * 40
+    nested = (
+        paragraph * 40
+        + "<w:p><w:r><w:t>In.</w:t></w:r></w:p>"
+        + "</w:txbxContent></w:pict><w:t>a</w:t></w:r></w:p>" * 40
+    )
     assert len(read_document("a.docx", make_docx(nested)).texts) == 41
     for name, content in (
         ("a.html", b"<b>" * 100_000 + b"</i>" * 100_000),

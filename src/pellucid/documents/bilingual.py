@@ -7,9 +7,9 @@ from functools import partial
 from html import escape
 
 from pellucid.data.formats.units import find_language, matches_language
-from pellucid.documents.slots import Inline, Parts, TextSlot, join_parts, make_slot
+from pellucid.documents.slots import Inline, Parts, TextSlot, join_markup, make_slot
 from pellucid.documents.xml_tree import (
-    Element,
+    XmlElement,
     XmlText,
     escape_xml_text,
     parse_xml,
@@ -36,7 +36,7 @@ def split_xliff(name: str, text: str, languages: LanguagePair | None) -> Parts:
     if xml.root.name != "xliff":
         raise ValueError(f"{name} begins with <{xml.root.name}>, expected <xliff>")
 
-    def cut(element: Element, out: list[str | TextSlot]) -> None:
+    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
         if element.name == "trans-unit":
             out += _fill_unit(xml, element)
         elif element.name == "segment":
@@ -54,10 +54,10 @@ def split_xliff(name: str, text: str, languages: LanguagePair | None) -> Parts:
 
     parts: list[str | TextSlot] = [text[: xml.root.start]]
     cut(xml.root, parts)
-    return join_parts([*parts, text[xml.root.end :]])
+    return join_markup([*parts, text[xml.root.end :]])
 
 
-def _refuse_other_languages(name: str, xml: XmlText, element: Element, languages: LanguagePair | None) -> None:
+def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> None:
     """Raise ValueError where a file of XLIFF is between other languages than those of the model."""
     found = [
         xml.attribute(element, old) or xml.attribute(element, new)
@@ -73,7 +73,7 @@ def _is_related(one: str, other: str) -> bool:
     return matches_language(one, other) or matches_language(other, one)
 
 
-def _name_target_language(name: str, xml: XmlText, element: Element, languages: LanguagePair | None) -> str:
+def _name_target_language(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> str:
     """Return the opening tag of an element, with the target language if it is the one that should name it."""
     opening = xml.opening(element)
     is_second = element.name == "xliff" and xml.attribute(element, "srcLang") is not None
@@ -88,7 +88,7 @@ def _name_target_language(name: str, xml: XmlText, element: Element, languages: 
     raise ValueError(f"{name} does not name the language of its translations; name it: --from en --to es")
 
 
-def _fill_unit(xml: XmlText, unit: Element) -> Parts:
+def _fill_unit(xml: XmlText, unit: XmlElement) -> Parts:
     """Return a unit of XLIFF 1.2, with a slot in its target if it has no translation yet."""
     source, target = xml.child(unit, "source"), xml.child(unit, "target")
     state = xml.attribute(target, "state") if target else None
@@ -100,7 +100,7 @@ def _fill_unit(xml: XmlText, unit: Element) -> Parts:
     return _put_target(xml, unit, segmented or source, target, new)
 
 
-def _fill_segment(xml: XmlText, segment: Element) -> Parts:
+def _fill_segment(xml: XmlText, segment: XmlElement) -> Parts:
     """Return a segment of XLIFF 2, with a slot in its target if it has no translation yet."""
     source, target = xml.child(segment, "source"), xml.child(segment, "target")
     if source is None or _has_text(xml, target, xml.attribute(segment, "state")):
@@ -111,14 +111,16 @@ def _fill_segment(xml: XmlText, segment: Element) -> Parts:
     return [with_attribute(opening, "state", "translated") + parts[0][len(opening) :], *parts[1:]]
 
 
-def _has_text(xml: XmlText, target: Element | None, state: str | None) -> bool:
+def _has_text(xml: XmlText, target: XmlElement | None, state: str | None) -> bool:
     """Whether a target is a translation already."""
     if target is None or state in _UNTRANSLATED:
         return False
     return bool(xml.text[target.inner : target.inner_end].strip())
 
 
-def _write_target(xml: XmlText, unit: Element, source: Element, target: Element | None, state: str | None) -> Parts:
+def _write_target(
+    xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, state: str | None
+) -> Parts:
     """Return a target with a slot for the translation of `source`."""
     name = f"{xml.prefix(source)}target"
     opening = xml.opening(target) if target else f"<{name}>"
@@ -129,14 +131,14 @@ def _write_target(xml: XmlText, unit: Element, source: Element, target: Element 
     return [opening, *_describe_text(xml, source, keep_lines), f"</{name}>"]
 
 
-def _put_target(xml: XmlText, unit: Element, source: Element, target: Element | None, new: Parts) -> Parts:
+def _put_target(xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, new: Parts) -> Parts:
     """Return a unit with a new target: in place of the old one, or behind the source, on a line of its own."""
     space = ""
     if target is None:
         start = max((child.end for child in unit.children if child.end <= source.start), default=unit.inner)
         space = xml.text[start : source.start]
 
-    def cut(child: Element, out: list[str | TextSlot]) -> None:
+    def cut(child: XmlElement, out: list[str | TextSlot]) -> None:
         if child is target:
             out += new
             return
@@ -146,10 +148,10 @@ def _put_target(xml: XmlText, unit: Element, source: Element, target: Element | 
 
     parts: list[str | TextSlot] = []
     xml.cut_children(unit, cut, parts)
-    return join_parts(parts)
+    return join_markup(parts)
 
 
-def _describe_text(xml: XmlText, element: Element, keep_lines: bool) -> Parts:
+def _describe_text(xml: XmlText, element: XmlElement, keep_lines: bool) -> Parts:
     """Return the content of an element as a slot, or as one for each segment that is marked in it."""
     if any(_is_marked_segment(xml, inner) for inner in xml.walk(element) if inner is not element):
         out: list[str | TextSlot] = []
@@ -158,16 +160,16 @@ def _describe_text(xml: XmlText, element: Element, keep_lines: bool) -> Parts:
             out += [xml.text[position : child.start], xml.opening(child)]
             out += [*_describe_text(xml, child, keep_lines), xml.closing(child)]
             position = child.end
-        return join_parts([*out, xml.text[position : element.inner_end]])
+        return join_markup([*out, xml.text[position : element.inner_end]])
     items = _list_inline(xml, element)
     return make_slot(items, escape_xml_text, read=read_xml_text, keep_lines=keep_lines)
 
 
-def _is_marked_segment(xml: XmlText, element: Element) -> bool:
+def _is_marked_segment(xml: XmlText, element: XmlElement) -> bool:
     return element.name == "mrk" and xml.attribute(element, "mtype") == "seg"
 
 
-def _list_inline(xml: XmlText, element: Element) -> list[str | Inline]:
+def _list_inline(xml: XmlText, element: XmlElement) -> list[str | Inline]:
     """Return the texts and the inline markup in an element, in their order."""
     items: list[str | Inline] = []
     position = element.inner
@@ -183,7 +185,7 @@ def _list_inline(xml: XmlText, element: Element) -> list[str | Inline]:
     return [item for item in [*items, xml.text[position : element.inner_end]] if item]
 
 
-def _describe_code(xml: XmlText, element: Element) -> Inline:
+def _describe_code(xml: XmlText, element: XmlElement) -> Inline:
     """Describe an inline element that is code: the beginning and the end of one thing belong together."""
     names = ("startRef",) if element.name == "ec" else ("i", "rid", "id")
     key = next(filter(None, (xml.attribute(element, name) for name in names)), None)
@@ -204,7 +206,7 @@ def split_tmx(name: str, text: str, languages: LanguagePair | None) -> Parts:
     if xml.root.name != "tmx":
         raise ValueError(f"{name} begins with <{xml.root.name}>, expected <tmx>")
 
-    def cut(element: Element, out: list[str | TextSlot]) -> None:
+    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
         if element.name == "tu":
             out += _fill_tmx_unit(xml, element, languages)
         elif element.name in ("tmx", "body"):
@@ -214,10 +216,10 @@ def split_tmx(name: str, text: str, languages: LanguagePair | None) -> Parts:
 
     parts: list[str | TextSlot] = [text[: xml.root.start]]
     cut(xml.root, parts)
-    return join_parts([*parts, text[xml.root.end :]])
+    return join_markup([*parts, text[xml.root.end :]])
 
 
-def _fill_tmx_unit(xml: XmlText, unit: Element, languages: LanguagePair) -> Parts:
+def _fill_tmx_unit(xml: XmlText, unit: XmlElement, languages: LanguagePair) -> Parts:
     """Return a unit of a translation memory, with a variant in the target language."""
     variants = [child for child in unit.children if child.name == "tuv"]
     tags = [xml.attribute(variant, "xml:lang") or xml.attribute(variant, "lang") or "" for variant in variants]
@@ -279,7 +281,7 @@ def split_po(name: str, text: str) -> Parts:
             entry.append(line)
         else:
             parts.append(line)
-    return join_parts([*parts, *_fill_entry(entry)])
+    return join_markup([*parts, *_fill_entry(entry)])
 
 
 def _fill_entry(lines: Sequence[str]) -> Parts:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 
-from pellucid.documents.slots import MOST_TAGS, Inline, Parts, TextSlot, join_parts, number_tags
-from pellucid.documents.xml_tree import Element, XmlText, escape_xml_text, parse_xml, read_xml_text
+from pellucid.documents.slots import MOST_TAGS, Inline, Parts, TextSlot, join_markup, number_tags
+from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, read_xml_text
 
 _ODT_PARAGRAPHS = ("p", "h")
 _ODT_AROUND_TEXT = ("span", "a", "meta", "meta-field")
@@ -23,7 +23,7 @@ def split_odt(name: str, text: str) -> Parts:
     # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
     paragraphs: dict[int, Parts] = {}
 
-    def cut(element: Element, out: list[str | TextSlot]) -> None:
+    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
         if element.name in _ODT_PARAGRAPHS and element.end > element.inner:
             if element.start not in paragraphs:
                 paragraphs[element.start] = describe_paragraph(element)
@@ -33,12 +33,12 @@ def split_odt(name: str, text: str) -> Parts:
         else:
             xml.cut_children(element, cut, out)
 
-    def describe_all(element: Element) -> Parts:
+    def describe_all(element: XmlElement) -> Parts:
         out: list[str | TextSlot] = []
         xml.cut_children(element, cut, out)
-        return join_parts(out)
+        return join_markup(out)
 
-    def describe_paragraph(paragraph: Element) -> Parts:
+    def describe_paragraph(paragraph: XmlElement) -> Parts:
         items = list_items(paragraph)
         prefix = xml.prefix(paragraph)
         escape = partial(_escape_with_breaks, breaks={sign: f"<{prefix}{tag}/>" for tag, sign in _ODT_BREAKS.items()})
@@ -51,7 +51,7 @@ def split_odt(name: str, text: str) -> Parts:
         slot_text, tags, _ = number_tags(items[start:end])
         return [TextSlot(slot_text, tags, describe_all(paragraph), escape, before=before, after=after)]
 
-    def list_items(element: Element) -> list[str | Inline]:
+    def list_items(element: XmlElement) -> list[str | Inline]:
         items: list[str | Inline] = []
         position = element.inner
         for child in [*element.children, None]:
@@ -68,10 +68,10 @@ def split_odt(name: str, text: str) -> Parts:
                 # A note or a frame stands inside its paragraph and has paragraphs of its own.
                 inner: list[str | TextSlot] = []
                 cut(child, inner)
-                items.append(Inline("single", None, join_parts(inner)))
+                items.append(Inline("single", None, join_markup(inner)))
         return [item for item in items if item != ""]
 
-    return join_parts([text[: xml.root.start], *describe_all(xml.root), text[xml.root.end :]])
+    return join_markup([text[: xml.root.start], *describe_all(xml.root), text[xml.root.end :]])
 
 
 _CONTAINERS = ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "bdo", "dir", "sdt")
@@ -129,7 +129,7 @@ def split_docx(name: str, text: str) -> Parts:
     that were deleted with their change recorded, and formulas, stay as they are.
     """
     xml = parse_xml(name, text)
-    return join_parts([text[: xml.root.start], *_DocxReader(xml).describe_all(xml.root), text[xml.root.end :]])
+    return join_markup([text[: xml.root.start], *_DocxReader(xml).describe_all(xml.root), text[xml.root.end :]])
 
 
 class _DocxReader:
@@ -140,7 +140,7 @@ class _DocxReader:
         # Each paragraph once: a text box in a text box in a text box would otherwise take twice the time with each.
         self.paragraphs: dict[int, Parts] = {}
 
-    def cut(self, element: Element, out: list[str | TextSlot]) -> None:
+    def cut(self, element: XmlElement, out: list[str | TextSlot]) -> None:
         """Append the parts of an element to `out`, with slots in place of the paragraphs in it."""
         # Shapes have paragraphs of another kind, whose prefix is always this one.
         if element.name == "p" and self.xml.prefix(element) != "a:" and element.end > element.inner:
@@ -152,19 +152,19 @@ class _DocxReader:
         else:
             self.xml.cut_children(element, self.cut, out)
 
-    def describe(self, element: Element) -> Parts:
+    def describe(self, element: XmlElement) -> Parts:
         """Return the parts of an element."""
         out: list[str | TextSlot] = []
         self.cut(element, out)
-        return join_parts(out)
+        return join_markup(out)
 
-    def describe_all(self, element: Element) -> Parts:
+    def describe_all(self, element: XmlElement) -> Parts:
         """Return the parts of an element whose children are cut, whatever it is itself."""
         out: list[str | TextSlot] = []
         self.xml.cut_children(element, self.cut, out)
-        return join_parts(out)
+        return join_markup(out)
 
-    def describe_paragraph(self, paragraph: Element) -> Parts:
+    def describe_paragraph(self, paragraph: XmlElement) -> Parts:
         """Return a paragraph as a slot with its formatting; one without words as it is."""
         items = _join_fields(self.list_items(paragraph))
         sizes = Counter[str]()
@@ -190,7 +190,7 @@ class _DocxReader:
             )
         ]
 
-    def list_items(self, element: Element) -> Iterator[_Item]:
+    def list_items(self, element: XmlElement) -> Iterator[_Item]:
         """Yield the texts of a paragraph, or of a container in it, with everything between them."""
         xml = self.xml
         ends = {_range_key(xml, child) for child in element.children if child.name in _RANGE_ENDS}
@@ -215,7 +215,7 @@ class _DocxReader:
             elif child.name not in _FORGOTTEN and not (child.name.endswith("Pr") and child.name != "pPr"):
                 yield Inline("single", None, self.describe(child))
 
-    def list_run_items(self, run: Element) -> Iterator[_Item]:
+    def list_run_items(self, run: XmlElement) -> Iterator[_Item]:
         """Yield the texts of a run and the other things in it."""
         xml = self.xml
         prefix, properties = xml.prefix(run), xml.child(run, "rPr")
@@ -243,7 +243,7 @@ class _DocxReader:
             yield _Run(text, opening, formatting, key, prefix)
 
 
-def _range_key(xml: XmlText, mark: Element) -> tuple[str, str | None]:
+def _range_key(xml: XmlText, mark: XmlElement) -> tuple[str, str | None]:
     """Return what the start and the end of a bookmark or a comment have in common."""
     return _RANGE_ENDS.get(mark.name, mark.name), xml.attribute(mark, f"{xml.prefix(mark)}id")
 
@@ -332,7 +332,7 @@ def _list_parts(items: Sequence[_Item]) -> Parts:
     out: list[str | TextSlot] = []
     for item in items:
         out += [item.wrap[0], item.escape(item.text), item.wrap[1]] if isinstance(item, _Run) else item.parts
-    return join_parts(out)
+    return join_markup(out)
 
 
 def _escape_with_breaks(text: str, breaks: Mapping[str, str]) -> str:

@@ -4,13 +4,13 @@ import codecs
 import re
 from functools import partial
 
-from pellucid.documents.slots import Inline, Parts, TextSlot, join_parts, make_slot
+from pellucid.documents.slots import Inline, Parts, TextSlot, join_markup, make_slot
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}.*")
 _SPEAKER = re.compile(r"\s*(?:<[^<>]*>)?\s*[-–—]")
 _STYLE = re.compile(r"\{\\[^{}]*\}")
-_FIRST_STYLES = re.compile(r"(?:\{\\[^{}]*\})*")
+_NO_WORDS_YET = re.compile(r"(?:\{\\[^{}]*\})*(?:\s*[-–—]+\s+)?")
 
 
 def decode_text(name: str, content: bytes) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def decode_text(name: str, content: bytes) -> tuple[str, str]:
 
 def split_text(text: str) -> Parts:
     """Take a text apart into its lines, each a slot, and the white space around them."""
-    return join_parts(part for line in _LINE.findall(text) for part in _slot_of_line(line))
+    return join_markup(part for line in _LINE.findall(text) for part in _slot_of_line(line))
 
 
 def _slot_of_line(line: str) -> Parts:
@@ -63,7 +63,7 @@ def split_subtitles(name: str, text: str) -> Parts:
             last -= 1
         parts += [*lines[position:first], *_describe_subtitle(lines[first:last])]
         position = last
-    return join_parts([*parts, *lines[position:]])
+    return join_markup([*parts, *lines[position:]])
 
 
 def _describe_subtitle(lines: list[str]) -> Parts:
@@ -71,8 +71,8 @@ def _describe_subtitle(lines: list[str]) -> Parts:
     if len(lines) > 1 and sum(_SPEAKER.match(line) is not None for line in lines) > 1:
         return [part for line in lines for part in _describe_subtitle([line])]
     text = "".join(lines)
-    # A position such as {\\an8} is that of the whole subtitle, and stays before it.
-    first = _FIRST_STYLES.match(text)
+    # A position such as {\\an8} is that of the whole subtitle; it stays before it, and so does a dash.
+    first = _NO_WORDS_YET.match(text)
     position = first.end() if first else 0
     before = text[:position]
     items: list[str | Inline] = []
@@ -82,7 +82,7 @@ def _describe_subtitle(lines: list[str]) -> Parts:
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     finish = partial(wrap_evenly, lines=len(lines), end=end)
     items = [item for item in [*items, text[position:]] if item]
-    return join_parts([before, *make_slot(items, str, read=str, finish=finish)])
+    return join_markup([before, *make_slot(items, str, read=str, finish=finish)])
 
 
 def wrap_evenly(text: str, lines: int, end: str = "\n") -> str:

@@ -142,10 +142,10 @@ def make_slot(
     if raw and isinstance(raw[-1], str):
         stripped = raw[-1].rstrip()
         after, raw[-1] = raw[-1][len(stripped) :], stripped
-    original = join_parts(part for item in raw for part in ([item] if isinstance(item, str) else item.parts))
+    original = join_markup(part for item in raw for part in ([item] if isinstance(item, str) else item.parts))
     items = [read(item) if isinstance(item, str) else item for item in raw]
     if not any(isinstance(item, str) and item.strip() for item in items):
-        return join_parts([before, *original, after])
+        return join_markup([before, *original, after])
     if not keep_lines:
         items = [_SPACE_WITH_LINE_END.sub(" ", item) if isinstance(item, str) else item for item in items]
     text, tags, _ = number_tags(items)
@@ -212,7 +212,7 @@ def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
     return "".join(out)
 
 
-def join_parts(parts: Iterable[str | TextSlot]) -> Parts:
+def join_markup(parts: Iterable[str | TextSlot]) -> Parts:
     """Return parts with neighbouring markup joined."""
     joined: list[str | TextSlot] = []
     run: list[str] = []

@@ -26,7 +26,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 @dataclass(slots=True, eq=False)
-class Element:
+class XmlElement:
     """An element: its name without prefix, and where its tags and its content begin and end in the text."""
 
     name: str
@@ -34,7 +34,7 @@ class Element:
     inner: int
     inner_end: int
     end: int
-    children: list["Element"] = field(default_factory=list)
+    children: list["XmlElement"] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -42,39 +42,39 @@ class XmlText:
     """An XML text and the tree of its elements."""
 
     text: str
-    root: Element
+    root: XmlElement
 
-    def opening(self, element: Element) -> str:
+    def opening(self, element: XmlElement) -> str:
         """Return the opening tag of an element, as it stands in the text."""
         return self.text[element.start : element.inner]
 
-    def closing(self, element: Element) -> str:
+    def closing(self, element: XmlElement) -> str:
         """Return the closing tag of an element; "" for one without content."""
         return self.text[element.inner_end : element.end]
 
-    def raw(self, element: Element) -> str:
+    def raw(self, element: XmlElement) -> str:
         """Return an element with its tags and its content, as it stands in the text."""
         return self.text[element.start : element.end]
 
-    def prefix(self, element: Element) -> str:
+    def prefix(self, element: XmlElement) -> str:
         """Return the prefix of an element's name with its colon, or ""."""
         name = re.match(r"<([^\s/>]+)", self.opening(element))
         return name[1].rpartition(":")[0] + ":" if name and ":" in name[1] else ""
 
-    def attribute(self, element: Element, name: str) -> str | None:
+    def attribute(self, element: XmlElement, name: str) -> str | None:
         """Return the value of an attribute; None where there is none."""
         found = _find_attribute(self.opening(element), name)
         return unescape(found[2][1:-1]) if found else None
 
-    def content(self, element: Element) -> str:
+    def content(self, element: XmlElement) -> str:
         """Return the characters in an element that has no element in it."""
         return read_xml_text(self.text[element.inner : element.inner_end])
 
-    def child(self, element: Element, name: str) -> Element | None:
+    def child(self, element: XmlElement, name: str) -> XmlElement | None:
         """Return the first child of this name."""
         return next((child for child in element.children if child.name == name), None)
 
-    def walk(self, element: Element) -> Iterator[Element]:
+    def walk(self, element: XmlElement) -> Iterator[XmlElement]:
         """Yield an element and all those in it, in their order."""
         waiting = [element]
         while waiting:
@@ -83,7 +83,10 @@ class XmlText:
             waiting += reversed(element.children)
 
     def cut_children(
-        self, element: Element, cut: "Callable[[Element, list[str | TextSlot]], object]", out: "list[str | TextSlot]"
+        self,
+        element: XmlElement,
+        cut: "Callable[[XmlElement, list[str | TextSlot]], object]",
+        out: "list[str | TextSlot]",
     ) -> None:
         """Append the parts of an element to `out`; `cut` appends those of each of its children."""
         position = element.start
@@ -166,8 +169,8 @@ def parse_xml(name: str, text: str) -> XmlText:
     Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
     """
     _refuse_unsound(name, text)
-    root: Element | None = None
-    open_elements: list[Element] = []
+    root: XmlElement | None = None
+    open_elements: list[XmlElement] = []
     number = 0
     for match in _MARKUP.finditer(text):
         if match[2] is None:
@@ -179,7 +182,7 @@ def parse_xml(name: str, text: str) -> XmlText:
         number += 1
         if number > MOST_ELEMENTS or len(open_elements) >= _DEEPEST:
             raise ValueError(f"{name} has more than {MOST_ELEMENTS:,} elements, or more than {_DEEPEST} in one another")
-        element = Element(match[2].rpartition(":")[2], match.start(), match.end(), match.end(), match.end())
+        element = XmlElement(match[2].rpartition(":")[2], match.start(), match.end(), match.end(), match.end())
         if open_elements:
             open_elements[-1].children.append(element)
         root = root or element

@@ -247,9 +247,7 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _
     ranked = [[translation, *translation.alternatives] for translation in translations]
     texts = [
         # A segment with fewer translations than others repeats its last one.
-        fill_slots(
-            page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked])
-        )
+        fill_slots(page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked]))
         for rank in range(max(map(len, ranked), default=1))
     ]
     stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
