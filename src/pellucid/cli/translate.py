@@ -218,3 +218,46 @@ def _choose_languages(manifest: Mapping[str, Any], source: str | None, target: s
         case (str() as known_source, str() as known_target):
             return known_source, known_target
     return None
+
+
+def _write_alignments(
+    translations: "Iterable[Translation]", write: Callable[[str], Any] | None
+) -> "Iterator[Translation]":
+    """Yield the translations, writing the alignment of each on the way, in the Pharaoh format."""
+    for translation in translations:
+        if write is not None:
+            # A line without links writes an empty line, so that line numbers agree.
+            write(" ".join(f"{i}-{j}" for i, j in translation.alignment or []) + "\n")
+        yield translation
+
+
+def translations_as_text(translations: "Iterable[Translation]") -> Iterator[str]:
+    """Yield the best translation of each line."""
+    return (translation.text for translation in translations)
+
+
+def translations_as_n_best(translations: "Iterable[Translation]") -> Iterator[str]:
+    """Yield all translations of each line, in the format of Moses."""
+    for number, translation in enumerate(translations):
+        for candidate in (translation, *translation.alternatives):
+            yield f"{number} ||| {candidate.text} ||| {candidate.score:.6f}"
+
+
+def translations_as_json(translations: "Iterable[Translation]") -> Iterator[str]:
+    """Yield a JSON object for each line."""
+    for translation in translations:
+        alternatives = [_translation_object(alternative) for alternative in translation.alternatives]
+        yield json_line({**_translation_object(translation), "alternatives": alternatives})
+
+
+def _translation_object(translation: "Translation") -> dict[str, Any]:
+    """Return one translation as `--json` writes it."""
+    return {
+        "text": translation.text,
+        # The score of a failed line is NaN, which JSON does not know.
+        "score": None if translation.stop == "failed" else translation.score,
+        "stop": translation.stop,
+        "pieces": translation.pieces,
+        "notes": list(translation.notes),
+        **({} if translation.alignment is None else {"alignment": translation.alignment}),
+    }
