@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import (
+    json_line,
     name_file_in_errors,
     open_output,
     read_parallel_lines,
