@@ -61,8 +61,12 @@ FLOORS = {  # in the order of reading, from the ground up
         ours="inspect trace decode store model data.batching data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
     ),
+    "influence": Floor(
+        ours="influence trace train decode store model data text",
+        others="numpy torch jaxtyping",
+    ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
+    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect influence"),
     "serve": Floor(
         ours="serve api trace decode documents store page config data.corpus data.formats data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",

@@ -10,6 +10,7 @@ COMMANDS = [
     "prepare",
     "train",
     "translate",
+    "remember",
     "explain",
     "serve",
     "evaluate",
