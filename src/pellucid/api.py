@@ -17,6 +17,8 @@ from pellucid.store.directory import Bundle, load_bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
+    from pellucid.evaluate.reference import Verification
+    from pellucid.influence.word_influence import WordInfluence
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
     from pellucid.trace.session import Drawing, ModelQueries, Trace
@@ -262,6 +264,45 @@ class Model:
             self.translator, self.bundle, beam, tuple(prefix_ids), patterns, _import_model_queries, drawing
         )
         return trace_sentence(origin, sentence, target, edits)
+
+    @_check_arguments
+    def find_influence(
+        self, sentence: str, word: str, *, target: str | None = None, beam: int = 4, pairs: int = 10
+    ) -> "WordInfluence":
+        """Find the training pairs that made a word of a translation likelier, and those that spoke against it.
+
+        The translation is the one that a search with this `beam` finds, or the `target`. Up to `pairs` of each kind are
+        returned, with the file and line of each. The model's states over its training text must have been stored, once,
+        by `pellucid remember`. Raises ValueError where they were not, and for a word that is not in the translation.
+
+            found = model.find_influence("The ball is blue.", "azul")
+            found.because[0].line, found.because[0].target        # the pair that taught it most
+            found.agreement.rank_correlation                      # of the two ways by which pairs are found
+        """
+        from pellucid.influence.word_influence import find_word_influence
+
+        if pairs < 1:
+            raise ValueError(f"pairs is {pairs}, it must be 1 or more")
+        trace = self.trace(sentence, target=target, beam=beam, keep="states")
+        return find_word_influence(trace, self.bundle, word, pairs)
+
+    def verify(self, tolerance: float | None = None) -> "Verification":
+        """Translate the lines of the model's reference anew, and say whether the same texts and scores come out.
+
+        Scores may differ by `tolerance`, in nats, by default 0.001. Raises ValueError for a model without a reference.
+        """
+        from pellucid.evaluate.reference import REFERENCE_FILE, TOLERANCE, compare_reference, read_reference
+
+        about = self.manifest.get("reference")
+        if REFERENCE_FILE not in self.manifest["files"] or not isinstance(about, Mapping):
+            raise ValueError(
+                f"{self.directory} has no {REFERENCE_FILE}: it was trained by version 0.2 or earlier, with "
+                "train.keep_reference = false, or by another program"
+            )
+        lines = read_reference(self.directory / REFERENCE_FILE)
+        translations = self.translate([line.source for line in lines], beam=about.get("beam", SearchConfig.beam))
+        texts, scores = [found.text for found in translations], [found.score for found in translations]
+        return compare_reference(lines, texts, scores, TOLERANCE if tolerance is None else tolerance)
 
     def evaluate(
         self,

@@ -1,11 +1,8 @@
 """Translation with the API of LibreTranslate: its paths, names and forms, and HTML."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape, unescape
-from itertools import count
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -14,6 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
+from pellucid.documents.html import split_html
+from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
     ENCODED,
     JSON,
@@ -118,8 +117,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
         direction = await run_in_threadpool(directions.find, form.source, form.target, texts)
         if direction is None:
             raise Refusal(422, directions.problem(form.source, form.target))
-        pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
-        segments = tuple(part.text for page in pages for part in page if isinstance(part, HtmlText))
+        pages = [split_html(text) if form.format == "html" else [TextSlot(text)] for text in texts]
+        segments = tuple(slot.text for page in pages for slot in list_slots(page))
         # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
         search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
         # In a thread: the terms of a request are added to those of the server, which may be many.
@@ -242,15 +241,13 @@ class _TextResult:
     notes: list[str]
 
 
-def _assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translation], ranks: int) -> _TextResult:
+def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _TextResult:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
-    translations = [next(answers) for part in page if not isinstance(part, str)]
+    translations = [next(answers) for _ in list_slots(page)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
     texts = [
         # A segment with fewer translations than others repeats its last one.
-        fill_translations(
-            page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked])
-        )
+        fill_slots(page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked]))
         for rank in range(max(map(len, ranked), default=1))
     ]
     stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
@@ -287,113 +284,3 @@ def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict
             fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
             fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
     return schema
-
-
-# Possessive quantifiers (*+) never backtrack: without them, a crafted page could take exponential time.
-_ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
-_UNTOUCHED_ELEMENTS = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
-_MARKUP = re.compile(
-    rf"<!--.*?(?:-->|\Z)|<[!?][^>]*+(?:>|\Z)"
-    rf"|<({_UNTOUCHED_ELEMENTS})(?=[\s/>]){_ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
-    rf"|<([a-z][\w:-]*+)\s(?=[^<>]*?\btranslate\s*=\s*[\"']?no\b){_ATTRIBUTES}>.*?(?:</\2\s*+>|\Z)"
-    rf"|<(/?)([a-z][\w:-]*+)(?=[\s/>]){_ATTRIBUTES}>",
-    re.IGNORECASE | re.DOTALL | re.ASCII,
-)
-"""Markup, that is everything but text. As in browsers, an element that is never closed goes on to the end. The last two
-groups are those of a single tag: whether it closes, and its name."""
-
-_VOID_NAMES = "area base embed img input link meta param source track wbr"
-_VOID_ELEMENTS = frozenset(_VOID_NAMES.split())
-_BLOCK_NAMES = """
-address article aside audio blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
-figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li main menu nav
-noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
-video
-"""
-_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())
-"""Elements that separate texts; any other is inline, and stands inside a text."""
-
-_SPACE = re.compile(r"[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
-_NUMBERED = re.compile(r"</?(\d{1,6})/?>")
-
-
-@dataclass(frozen=True)
-class HtmlText:
-    """One text to translate; if it comes from HTML, with its tags by the numbered tags that stand for them."""
-
-    text: str
-    tags: dict[str, str] | None = None
-
-    def restore(self, translation: str) -> str:
-        """Put the original tags back into a translation of HTML, and escape everything else."""
-        if self.tags is None:
-            return translation
-        position, out = 0, []
-        for match in [*_NUMBERED.finditer(translation), None]:  # None: the text after the last tag
-            out.append(escape(translation[position : match.start() if match else None], quote=False))
-            if match:
-                out.append(self.tags.get(match[0]) or escape(match[0], quote=False))
-                position = match.end()
-        return "".join(out)
-
-
-def split_html(html: str) -> list[str | HtmlText]:
-    """Split HTML into texts to translate and markup that stays as it is, in their order.
-
-    >>> split_html("<p>Tom &amp; <b>Ann</b></p>")
-    ['<p>', HtmlText(text='Tom & <0>Ann</0>', tags={'<0>': '<b>', '</0>': '</b>'}), '</p>']
-    """
-    parts: list[str | HtmlText] = []
-    run: list[re.Match[str] | str] = []
-    position = 0
-    for match in _MARKUP.finditer(html):
-        run.append(html[position : match.start()])
-        position = match.end()
-        if (match[4] or "").lower() in _BLOCK_ELEMENTS:
-            parts += [*_join_run(run), match[0]]
-            run = []
-        else:
-            run.append(match)
-    return parts + _join_run([*run, html[position:]])
-
-
-def _join_run(run: Sequence[re.Match[str] | str]) -> list[str | HtmlText]:
-    """Join a run of texts and inline tags to one text; a run without words stays as it is."""
-    verbatim = "".join(item if isinstance(item, str) else item[0] for item in run)
-    texts = [unescape(item) for item in run if isinstance(item, str)]
-    if not any(text.strip() for text in texts):
-        return [verbatim] if verbatim else []
-    # A text may itself contain something like <0>, which must not be taken for a tag of ours.
-    used = {int(number) for number in _NUMBERED.findall("".join(texts))}
-    numbers = (number for number in count() if number not in used)
-    tags: dict[str, str] = {}
-    open_tags: list[tuple[str, int]] = []
-    out: list[str] = []
-    for item in run:
-        if isinstance(item, str):
-            out.append(_SPACE.sub(" ", unescape(item)))
-            continue
-        stand_in = _number_tag(item, open_tags, numbers)
-        tags[stand_in] = item[0]
-        out.append(stand_in)
-    return [HtmlText("".join(out), tags)]
-
-
-def _number_tag(match: re.Match[str], open_tags: list[tuple[str, int]], numbers: Iterator[int]) -> str:
-    """Return the stand-in of a tag; a closing tag gets the number of the tag that it closes."""
-    closing, name = match[3], (match[4] or "").lower()
-    if closing:
-        # HTML in the wild closes tags out of order, so look through all open ones, innermost last.
-        matching = [i for i, (open_name, _) in enumerate(open_tags) if open_name == name]
-        number = open_tags.pop(matching[-1])[1] if matching else next(numbers)
-        return f"</{number}>"
-    number = next(numbers)
-    if not name or name in _VOID_ELEMENTS or match[0].endswith("/>"):
-        return f"<{number}/>"
-    open_tags.append((name, number))
-    return f"<{number}>"
-
-
-def fill_translations(parts: Sequence[str | HtmlText], translations: Iterator[str]) -> str:
-    """Join the parts of a page, with a translation in place of each text."""
-    return "".join(part if isinstance(part, str) else part.restore(next(translations)) for part in parts)
