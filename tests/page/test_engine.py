@@ -30,7 +30,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "none": {"norm": "post", "positions": "none", "activation": "silu", "tie": "none"},
 }
 SENTENCES = ["The ball is blue.", "  Where is  the house? 😀", "zebra Ü 犬", "the the the the the the the the the", "?"]
-ODDITIES = [*"\u2581\u2585\ufdd0\ufeff\u200b\u00a0\u3000\u0301\u0130ßﬁ½ＡñÅ犬😀👩🏽‍🚀\u2028\x1f\x85\0\t\u05d0\uffff\U0010ffff"]
+ODDITIES = [
+    *"\u2581\u2585\ufdd0\ufeff\u200b\u00a0\u3000\u0301\u0130ßﬁ½ＡñÅ犬😀👩🏽‍🚀\u2028\x1f\x85\0\t\u05d0\uffff\U0010ffff"
+]
 ODDITIES += ["  ", " ", "house", "<s>", "</s>", "<unk>", "<0x41>", ">>spa<<", "\ufdd01", "leche", "12345"]
 
 
@@ -154,7 +156,9 @@ def test_every_edit_changes_what_it_changes_in_python(options: dict[str, Any], t
         next(answers)
         trace = base.edited(edit, keep_target=keep)
         assert_same_trace(next(answers), trace)
-        assert_equal_numbers(read_floats(next(answers), trace.tensor("logits").shape), trace.tensor("logits"), str(edit))
+        assert_equal_numbers(
+            read_floats(next(answers), trace.tensor("logits").shape), trace.tensor("logits"), str(edit)
+        )
 
 
 def test_what_cannot_be_traced_is_refused_in_a_sentence(tmp_path: Path):
@@ -228,7 +232,11 @@ def assert_same_tokenizer(tokenizer: Tokenizer, engine: EngineInNode, lines: lis
         [generator.randrange(tokenizer.target_vocabulary) for _ in range(generator.randrange(9))] for _ in range(500)
     ]
     sources, targets, texts = engine.ask_all(
-        [("encode", {"side": "source", "lines": lines}), ("encode", {"side": "target", "lines": lines}), ("decode", drawn)]
+        [
+            ("encode", {"side": "source", "lines": lines}),
+            ("encode", {"side": "target", "lines": lines}),
+            ("decode", drawn),
+        ]
     )
     assert differing(lines, sources, tokenizer.encode_source(lines)) == []
     assert differing(lines, targets, tokenizer.encode_target(lines)) == []
@@ -273,7 +281,7 @@ def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
     engine = EngineInNode(model, tmp_path)
     lines = [
         "The ball is blue.\tYes. 😀",
-        "Where is the house? Dr. A. Bee paid 3.50 on May 3. \"Why?\" she asked. He (I know...) left!",
+        'Where is the house? Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!',
         "是。不。" * 9,
         "e\u0301x👩🏽‍🚀🇺🇦🇵🇪" * 9,
         "abc; def, ghi — jkl: " * 4,
@@ -282,7 +290,9 @@ def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
         "👍🏽 2 * 3 = 6 ☺️ 1️⃣ ",
     ]
     expected = [model.translate(line, markup="text") for line in lines]
-    for line, ours, theirs in zip(lines, engine.ask_all([("translate", {"text": line}) for line in lines]), expected, strict=True):
+    for line, ours, theirs in zip(
+        lines, engine.ask_all([("translate", {"text": line}) for line in lines]), expected, strict=True
+    ):
         assert [ours["text"], ours["stop"], ours["pieces"]] == [theirs.text, theirs.stop, theirs.pieces], line
         assert ours["score"] == pytest.approx(theirs.score, abs=5e-4)
 
