@@ -311,7 +311,7 @@ def test_a_model_with_a_part_of_its_own_is_not_exported(tmp_path: Path):
     model = small_traced()
     trace = model.trace("Yes.")
     model.bundle.model.encoder[0].ffn.activation = np.tanh
-    with pytest.raises(ValueError, match="encoder.0.ffn has the activation tanh"):
+    with pytest.raises(ValueError, match="has the activation tanh"):
         save_model_page(trace, tmp_path / "model.html")
     with pytest.raises(ValueError, match="float16 or float32"):
         save_model_page(trace, tmp_path / "model.html", "int4")
