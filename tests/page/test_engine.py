@@ -106,7 +106,7 @@ def test_texts_scores_and_every_tensor_are_those_of_python(options: dict[str, An
         for name in trace:
             values = trace.tensor(name)
             assert_equal_numbers(read_floats(next(answers), values.shape), values, name)
-        translated = model.translate(trace.sentence, beam=trace.facts.run.search["beam"])
+        translated = model.translate(trace.sentence, beam=int(trace.facts.run.search["beam"]))
         ours = next(answers)
         assert [ours["text"], ours["stop"], ours["pieces"]] == [translated.text, translated.stop, translated.pieces]
         assert ours["score"] == pytest.approx(translated.score, abs=2e-4)
@@ -310,7 +310,7 @@ def test_weights_in_float16_are_rounded_and_nothing_else(tmp_path: Path):
 def test_a_model_with_a_part_of_its_own_is_not_exported(tmp_path: Path):
     model = small_traced()
     trace = model.trace("Yes.")
-    model.bundle.model.encoder[0].ffn.activation = np.tanh
+    model.bundle.model.get_submodule("encoder.0.ffn").activation = np.tanh  # pyright: ignore
     with pytest.raises(ValueError, match="has the activation tanh"):
         save_model_page(trace, tmp_path / "model.html")
     with pytest.raises(ValueError, match="float16 or float32"):
