@@ -78,8 +78,8 @@ def test_an_edit_is_computed_in_the_page(page: OpenPage):
     switch.wait_for()
     assert switch.is_enabled()
     page.tab.evaluate(
-        "edit => { location.hash = 'v=map&' + new URLSearchParams({ s: edit.sentence, e: JSON.stringify(edit.edits) }) }",
-        {"sentence": SENTENCE, "edits": [{"kind": "without", "part": "positions"}]},
+        "({ sentence, edits }) => { location.hash = 'v=map&' + new URLSearchParams({ s: sentence, e: edits }) }",
+        {"sentence": SENTENCE, "edits": '[{"kind": "without", "part": "positions"}]'},
     )
     page.tab.get_by_text("1 edit", exact=False).first.wait_for()
     assert page.tab.inner_text(".translation") == (edited.target.text or "an empty translation")

@@ -41,7 +41,7 @@ def run(
     model: Annotated[str, MODEL],
     out: Annotated[
         str,
-        typer.Argument(metavar="OUT", help="directory to write, or file of the page; an earlier export is replaced"),
+        typer.Argument(metavar="OUT", help="directory, or file of a page; an earlier export is replaced"),
     ],
     to: Annotated[str, typer.Option(metavar="marian|ctranslate2|page", help="format to convert to")],
     precision: Annotated[
