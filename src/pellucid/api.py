@@ -17,6 +17,7 @@ from pellucid.store.directory import Bundle, load_bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
+    from pellucid.evaluate.reference import Verification
     from pellucid.influence.word_influence import WordInfluence
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
@@ -284,6 +285,24 @@ class Model:
             raise ValueError(f"pairs is {pairs}, it must be 1 or more")
         trace = self.trace(sentence, target=target, beam=beam, keep="states")
         return find_word_influence(trace, self.bundle, word, pairs)
+
+    def verify(self, tolerance: float | None = None) -> "Verification":
+        """Translate the lines of the model's reference anew, and say whether the same texts and scores come out.
+
+        Scores may differ by `tolerance`, in nats, by default 0.001. Raises ValueError for a model without a reference.
+        """
+        from pellucid.evaluate.reference import REFERENCE_FILE, TOLERANCE, compare_reference, read_reference
+
+        about = self.manifest.get("reference")
+        if REFERENCE_FILE not in self.manifest["files"] or not isinstance(about, Mapping):
+            raise ValueError(
+                f"{self.directory} has no {REFERENCE_FILE}: it was trained by version 0.2 or earlier, with "
+                "train.keep_reference = false, or by another program"
+            )
+        lines = read_reference(self.directory / REFERENCE_FILE)
+        translations = self.translate([line.source for line in lines], beam=about.get("beam", SearchConfig.beam))
+        texts, scores = [found.text for found in translations], [found.score for found in translations]
+        return compare_reference(lines, texts, scores, TOLERANCE if tolerance is None else tolerance)
 
     def evaluate(
         self,

@@ -16,6 +16,7 @@ COMMANDS = [
     "evaluate",
     "compare",
     "score",
+    "verify",
     "distill",
     "export",
     "import",

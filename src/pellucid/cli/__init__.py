@@ -23,6 +23,7 @@ from pellucid.cli import (
     serve,
     train,
     translate,
+    verify,
 )
 from pellucid.cli.options import Command, report_errors
 
@@ -47,6 +48,7 @@ for name, module in {
     "evaluate": evaluate,
     "compare": compare,
     "score": score,
+    "verify": verify,
     "distill": distill,
     "export": export,
     "import": import_,

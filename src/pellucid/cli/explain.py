@@ -49,7 +49,7 @@ def run(
     ] = 10,
     json: Annotated[bool, typer.Option("--json", help="write one JSON object instead of text")] = False,
 ) -> None:
-    """Show every step of one translation, with its numbers, or the training pairs that taught it a word.
+    """Show every step of one translation, with its numbers.
 
     Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely, which one was chosen
     and why it stopped; what each written word attends to; the beam and what it dropped; what adds to each logit; and
