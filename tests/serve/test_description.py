@@ -41,7 +41,15 @@ CONFIG = {
     },
     # No description says which sentences have no words, or too many pieces for the model.
     "operations": [
-        {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}}
+        # A document of random bytes is none.
+        {
+            "include-path": "/translate_file",
+            "checks": {
+                "positive_data_acceptance": {"expected-statuses": [*ANSWERED, "400", "413", "422"]},
+                "negative_data_rejection": {"expected-statuses": [*REFUSED, "400"]},
+            },
+        },
+        {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}},
     ],
 }
 schema = schemathesis.openapi.from_asgi(

@@ -14,6 +14,7 @@ from pellucid.api import Model
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
 from pellucid.serve.directions import Direction, Directions
+from pellucid.serve.files import file_routes
 from pellucid.serve.gate import (
     LOOPBACK,
     AddHeaders,
@@ -50,9 +51,9 @@ def create_app(
 
     `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
     all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
-    model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages
-    and its settings. The page offers sentences of `training_text` and marks words that are rare in it; anyone who
-    reaches the server can then read these sentences.
+    model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages,
+    its settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
+    and marks words that are rare in it; anyone who reaches the server can then read these sentences.
     """
     limits = limits or Limits()
 
@@ -97,6 +98,7 @@ def create_app(
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate_routes(service))
+    app.include_router(file_routes(service))
     for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 

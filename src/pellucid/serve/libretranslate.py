@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
+from pellucid.documents.document import DOCUMENT_FORMATS
 from pellucid.documents.html import split_html
 from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
@@ -167,12 +168,12 @@ def libretranslate_routes(service: Service) -> APIRouter:
         return {
             "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
-            "filesTranslation": False,
+            "filesTranslation": True,
             "frontendTimeout": 500,
             "keyRequired": bool(service.keys),
             "language": {side: {"code": code, "name": language_name(code)} for side, code in codes.items()},
             "suggestions": False,
-            "supportedFilesFormat": [],
+            "supportedFilesFormat": list(DOCUMENT_FORMATS),
         }
 
     return router
@@ -188,8 +189,8 @@ async def _read_limited_form(request: Request, form: type[Form], service: Servic
     def check_and_validate() -> Form:
         _refuse_large_texts(table.get("q"), service.limits)
         if isinstance(table.get("terms"), str):
-            table["terms"] = _parse_terms(table["terms"])
-        _refuse_large_terms(table.get("terms"), service.limits)
+            table["terms"] = parse_terms(table["terms"])
+        refuse_large_terms(table.get("terms"), service.limits)
         # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
         return validate_table(form, table, strict=is_json)
 
@@ -211,7 +212,7 @@ def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
 
 
-def _parse_terms(text: str) -> Any:
+def parse_terms(text: str) -> Any:
     """Parse terms that are given as the text of a JSON object; raise `Refusal` where it is no JSON."""
     try:
         return json.loads(text)
@@ -219,7 +220,7 @@ def _parse_terms(text: str) -> Any:
         raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
 
 
-def _refuse_large_terms(terms: Any, limits: Limits) -> None:
+def refuse_large_terms(terms: Any, limits: Limits) -> None:
     """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to pydantic."""
     if not isinstance(terms, Mapping):
         return

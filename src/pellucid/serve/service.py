@@ -75,7 +75,11 @@ class Service:
             ("traces", "traces kept", lambda: len(self.traces)),
             ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
-            Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
+            self.add_gauge(name, meaning, value)
+
+    def add_gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """Add a number to the metrics, which a function returns."""
+        Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
 
     def _prepare_head_study(self) -> BackgroundStudy | None:
         """Prepare the study of the model on the dev text of its run; None without that text."""
