@@ -9,12 +9,13 @@ from tests.decode.models import LINES
 from tests.documents.samples import TMX
 from tests.serve.servers import small_model
 
+HOUSE = "A big house."
 MEMORY = TranslationMemory(
     [
         ("The ball is blue.", "La pelota es azul."),
-        ("A big house.", "Vieja."),
+        (HOUSE, "Vieja."),
         ("El café.", "x"),
-        ("A big house.", "Nueva."),
+        (HOUSE, "Nueva."),
     ]
 )
 
@@ -25,7 +26,7 @@ def test_the_same_sentence_is_found_however_its_letters_and_spaces_are_written()
         assert match is not None
         assert match.is_exact
     assert MEMORY.find(" The ball is blue.\n").target == " La pelota es azul.\n"  # pyright: ignore
-    assert MEMORY.find("A big house.").target == "Nueva."  # pyright: ignore
+    assert MEMORY.find(HOUSE).target == "Nueva."  # pyright: ignore
     assert len(MEMORY) == 3
 
 
@@ -36,7 +37,7 @@ def test_a_similar_sentence_is_offered_and_never_taken_for_the_same():
     assert match.similarity == measure_similarity(["The", "ball", "is", "red", "."], ["The", "ball", "is", "blue", "."])
     assert match.similarity >= SIMILAR
     assert MEMORY.find("the ball is blue.").is_exact is False  # pyright: ignore
-    assert MEMORY.find("A house.") is None
+    assert MEMORY.find("A small cat.") is None
     assert MEMORY.find("") is None
 
 
@@ -55,7 +56,7 @@ def test_the_most_similar_sentence_of_all_is_found(text):
 
 def test_a_memory_is_used_for_its_own_sentences_only():
     model = small_model()
-    lines = [LINES[1], "A big house.", "The ball is red.", "The ball is blue."]
+    lines = [LINES[1], HOUSE, "The ball is red.", "The ball is blue."]
     plain, remembered = model.translate(lines), model.translate(lines, translation_memory=MEMORY, alignments=True)
     assert [t.stop == "memory" for t in remembered] == [False, True, False, True]
     assert [t.text for t in remembered] == [plain[0].text, "Nueva.", plain[2].text, "La pelota es azul."]

@@ -104,9 +104,8 @@ def run(
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
-    if len(models) > 1 and (
-        single := [name for name, value in _options_of_one(source, terms, memory, exported) if value]
-    ):
+    of_one = [name for name, value in _options_of_one(source, terms, memory, exported) if value]
+    if len(models) > 1 and of_one:
         raise ValueError(f"{' and '.join(of_one)}: only for one model; name the languages of several as en:es=DIR")
     (first_languages, model), *other_models = named
     source, target = first_languages or (source, target)
