@@ -30,6 +30,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
+    "documents": Floor(ours="documents data.formats"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
@@ -60,10 +61,14 @@ FLOORS = {  # in the order of reading, from the ground up
         ours="inspect trace decode store model data.batching data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
     ),
+    "influence": Floor(
+        ours="influence trace train decode store model data text",
+        others="numpy torch jaxtyping",
+    ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
+    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect influence"),
     "serve": Floor(
-        ours="serve api trace decode store page config data.corpus data.formats data.tokenizer",
+        ours="serve api trace decode documents store page config data.corpus data.formats data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),

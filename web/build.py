@@ -13,12 +13,13 @@ from pathlib import Path
 
 WEB = Path(__file__).resolve().parent
 STATIC = WEB.parent / "src" / "pellucid" / "page" / "static"
-SCRIPT, LICENCES = "pellucid.js", "LICENSES.txt"
+SCRIPT, ENGINE, LICENCES = "pellucid.js", "engine.js", "LICENSES.txt"
 LIMIT = 120_000  # bytes of the script, compressed: a notebook carries one copy for each widget
+ENGINE_LIMIT = 30_000  # bytes of the engine, compressed: only a file with a model inside carries it
 BUNDLED = ("preact", "@preact/signals", "@preact/signals-core")
 OLDEST_NODE = 18
 ESBUILD = [
-    *("--bundle", "--format=esm", "--target=es2020", "--minify", "--charset=utf8", "--legal-comments=none"),
+    *("--bundle", "--target=es2020", "--minify", "--charset=utf8", "--legal-comments=none"),
     *("--loader:.css=text", "--jsx=automatic", "--jsx-import-source=preact"),
 ]
 
@@ -59,16 +60,20 @@ def problems(static: Path = STATIC, web: Path = WEB) -> list[str]:
     if not (static / SCRIPT).is_file():
         return [f"{static / SCRIPT} is missing: run `make page`."]
     found = []
-    text = (static / SCRIPT).read_bytes()
-    if text.split(b"\n", 1)[0].decode() != first_line(web):
-        found.append(f"{SCRIPT} was built from other sources: run `make page`.")
-    if len(gzip.compress(text, mtime=0)) > LIMIT:
-        found.append(f"{SCRIPT} is larger than {LIMIT} bytes compressed.")
-    if b"sourceMappingURL" in text:
-        found.append(f"{SCRIPT} names a source map.")
+    for script, limit in ((SCRIPT, LIMIT), (ENGINE, ENGINE_LIMIT)):
+        if not (static / script).is_file():
+            found.append(f"{script} is missing: run `make page`.")
+            continue
+        text = (static / script).read_bytes()
+        if text.split(b"\n", 1)[0].decode() != first_line(web):
+            found.append(f"{script} was built from other sources: run `make page`.")
+        if len(gzip.compress(text, mtime=0)) > limit:
+            found.append(f"{script} is larger than {limit} bytes compressed.")
+        if b"sourceMappingURL" in text:
+            found.append(f"{script} names a source map.")
     if not (static / LICENCES).is_file():
         found.append(f"{LICENCES} is missing.")
-    others = sorted(path.name for path in static.iterdir() if path.name not in {SCRIPT, LICENCES})
+    others = sorted(path.name for path in static.iterdir() if path.name not in {SCRIPT, ENGINE, LICENCES})
     return found + [f"{name} is not a file of the page." for name in others]
 
 
@@ -100,10 +105,14 @@ def bundle(web: Path, into: Path, environment: dict[str, str]) -> None:
     licences = "\n\n".join(licence(web, name) for name in BUNDLED)
     (into / LICENCES).write_text(licences, encoding="utf-8", newline="\n")
     banner = f"{first_line(web)}\n/*!\n{licences}*/"
-    esbuild = [command("node", environment), "node_modules/esbuild/bin/esbuild", "src/main.tsx", *ESBUILD]
-    run([*esbuild, f"--outfile={script}", f"--banner:js={banner}", "--log-level=warning"], web, environment)
-    if b"</script" in script.read_bytes().lower():
-        raise ValueError(f"{SCRIPT} holds '</script', which would end it early inside an HTML file.")
+    esbuild = [command("node", environment), "node_modules/esbuild/bin/esbuild", "--log-level=warning", *ESBUILD]
+    run([*esbuild, "src/main.tsx", "--format=esm", f"--outfile={script}", f"--banner:js={banner}"], web, environment)
+    # A script of a worker, which is no module; it bundles nothing of others.
+    engine = ["src/engine/worker.ts", "--format=iife", f"--outfile={into / ENGINE}"]
+    run([*esbuild, *engine, f"--banner:js={first_line(web)}"], web, environment)
+    for made in (script, into / ENGINE):
+        if b"</script" in made.read_bytes().lower():
+            raise ValueError(f"{made.name} holds '</script', which would end it early inside an HTML file.")
 
 
 def licence(web: Path, name: str) -> str:
@@ -170,9 +179,12 @@ def run(words: list[str], web: Path, environment: dict[str, str]) -> None:
 
 
 def size(static: Path) -> str:
-    """How large the script is, as it is and compressed."""
-    text = (static / SCRIPT).read_bytes()
-    return f"{SCRIPT} {len(text) / 1000:.1f} kB, {len(gzip.compress(text, mtime=0)) / 1000:.1f} kB compressed"
+    """How large the scripts are, as they are and compressed."""
+    texts = {name: (static / name).read_bytes() for name in (SCRIPT, ENGINE)}
+    return "; ".join(
+        f"{name} {len(text) / 1000:.1f} kB, {len(gzip.compress(text, mtime=0)) / 1000:.1f} kB compressed"
+        for name, text in texts.items()
+    )
 
 
 if __name__ == "__main__":

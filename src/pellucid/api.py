@@ -17,6 +17,9 @@ from pellucid.store.directory import Bundle, load_bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.translation_memory import TranslationMemory
+    from pellucid.evaluate.reference import Verification
+    from pellucid.influence.word_influence import WordInfluence
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
     from pellucid.trace.session import Drawing, ModelQueries, Trace
@@ -137,6 +140,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: str | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> Translation: ...
 
@@ -147,6 +151,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> list[Translation]: ...
 
@@ -156,6 +161,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: str | Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> Translation | list[Translation]:
         """Translate one text, or several lines in their order.
@@ -164,7 +170,9 @@ class Model:
         target terms that must translate them, or such pairs. `prefixes` is the text that each translation must begin
         with: one for one text, otherwise one for each line. A line that cannot be translated as asked stays as it is,
         with stop = "failed" and the reason in its notes; a warning names it. Raises ValueError for invalid search
-        settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room.
+        settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room. A line
+        that is in `translation_memory` gets the translation there, with stop = "memory"; `remembered` shows the entry,
+        or that of a similar line, which is not used.
         """
         config = SearchConfig.from_options(search)
         if isinstance(lines, str):
@@ -173,12 +181,22 @@ class Model:
             prefix_list = None if prefixes is None else [prefixes]
             return next(
                 _warn_of_failures(
-                    self.translator.translate([lines], config, terms=_as_terms(terms), prefixes=prefix_list)
+                    self.translator.translate(
+                        [lines],
+                        config,
+                        terms=_as_terms(terms),
+                        prefixes=prefix_list,
+                        translation_memory=translation_memory,
+                    )
                 )
             )
         prefix_list = None if prefixes is None else list(_check_texts(prefixes, "prefixes"))
         translations = self.translator.translate(
-            list(_check_texts(lines)), config, terms=_as_terms(terms), prefixes=prefix_list
+            list(_check_texts(lines)),
+            config,
+            terms=_as_terms(terms),
+            prefixes=prefix_list,
+            translation_memory=translation_memory,
         )
         # Warnings are given when all lines are translated: one that is made an error does not stop the others.
         return list(_warn_of_failures(translations))
@@ -190,6 +208,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
         """Translate any number of lines in bounded memory, `block` of them at a time; arguments as of `translate`."""
@@ -201,7 +220,12 @@ class Model:
         checked_terms = _as_terms(terms)
         return _warn_of_failures(
             self.translator.translate_stream(
-                _check_texts(lines), config, block, terms=checked_terms, prefixes=prefix_texts
+                _check_texts(lines),
+                config,
+                block,
+                terms=checked_terms,
+                prefixes=prefix_texts,
+                translation_memory=translation_memory,
             )
         )
 
@@ -262,6 +286,45 @@ class Model:
             self.translator, self.bundle, beam, tuple(prefix_ids), patterns, _import_model_queries, drawing
         )
         return trace_sentence(origin, sentence, target, edits)
+
+    @_check_arguments
+    def find_influence(
+        self, sentence: str, word: str, *, target: str | None = None, beam: int = 4, pairs: int = 10
+    ) -> "WordInfluence":
+        """Find the training pairs that made a word of a translation likelier, and those that spoke against it.
+
+        The translation is the one that a search with this `beam` finds, or the `target`. Up to `pairs` of each kind are
+        returned, with the file and line of each. The model's states over its training text must have been stored, once,
+        by `pellucid remember`. Raises ValueError where they were not, and for a word that is not in the translation.
+
+            found = model.find_influence("The ball is blue.", "azul")
+            found.because[0].line, found.because[0].target        # the pair that taught it most
+            found.agreement.rank_correlation                      # of the two ways by which pairs are found
+        """
+        from pellucid.influence.word_influence import find_word_influence
+
+        if pairs < 1:
+            raise ValueError(f"pairs is {pairs}, it must be 1 or more")
+        trace = self.trace(sentence, target=target, beam=beam, keep="states")
+        return find_word_influence(trace, self.bundle, word, pairs)
+
+    def verify(self, tolerance: float | None = None) -> "Verification":
+        """Translate the lines of the model's reference anew, and say whether the same texts and scores come out.
+
+        Scores may differ by `tolerance`, in nats, by default 0.001. Raises ValueError for a model without a reference.
+        """
+        from pellucid.evaluate.reference import REFERENCE_FILE, TOLERANCE, compare_reference, read_reference
+
+        about = self.manifest.get("reference")
+        if REFERENCE_FILE not in self.manifest["files"] or not isinstance(about, Mapping):
+            raise ValueError(
+                f"{self.directory} has no {REFERENCE_FILE}: it was trained by version 0.2 or earlier, with "
+                "train.keep_reference = false, or by another program"
+            )
+        lines = read_reference(self.directory / REFERENCE_FILE)
+        translations = self.translate([line.source for line in lines], beam=about.get("beam", SearchConfig.beam))
+        texts, scores = [found.text for found in translations], [found.score for found in translations]
+        return compare_reference(lines, texts, scores, TOLERANCE if tolerance is None else tolerance)
 
     def evaluate(
         self,

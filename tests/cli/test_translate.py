@@ -14,6 +14,8 @@ from pellucid.api import load
 from pellucid.cli.files import write_lines
 from pellucid.cli.translate import translations_as_json, translations_as_n_best, translations_as_text
 from pellucid.decode.lines import Translation
+from pellucid.documents.document import read_document
+from tests.documents.samples import SAMPLES
 from tests.processes import ForkedProcess
 
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk."]
@@ -297,3 +299,47 @@ def test_a_missing_device_is_refused(call, model, file, monkeypatch, command, de
 
 def test_the_processor_is_a_device_by_name(call, model, file):
     assert call("translate", model, file, "--device", "cpu").stdout == call("translate", model, file).stdout
+
+
+def test_a_document_is_translated_with_all_else_unchanged(call, model, tmp_path):
+    for name, (content, texts) in SAMPLES.items():
+        (tmp_path / name).write_bytes(content)
+        ended = call("translate", model, name, "--out", f"out-{name}", "--max-extra", 5, "--from", "en", "--to", "es")
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "")
+        # A file of lines, as a .txt is, has a translation for each line.
+        if name == "a.txt":
+            assert (tmp_path / "out-a.txt").read_text("utf-8").count("\n") == 4
+            continue
+        expected = read_document(name, content, ("en", "es")).write(
+            [translation.text for translation in load(model).translate(texts, max_extra=5)]
+        )
+        assert (tmp_path / f"out-{name}").read_bytes() == expected
+    to_output = call("translate", model, "a.html", "--max-extra", 5)
+    assert to_output.stdout_bytes == (tmp_path / "out-a.html").read_bytes()
+
+
+def test_a_text_of_a_document_that_cannot_be_translated_stays_and_is_named(call, model, tmp_path):
+    (tmp_path / "a.html").write_text("<p>The ball.</p>", encoding="utf-8")
+    (tmp_path / "terms.tsv").write_text("ball\t" + "1 " * 80 + "1\n", encoding="utf-8")
+    ended = call("translate", model, "a.html", "--terms", "terms.tsv")
+    assert (ended.exit_code, ended.stdout) == (0, "<p>The ball.</p>")
+    assert ended.stderr.startswith("pellucid: a.html: not translated: 'The ball.': its 1 terms take ")
+
+
+def test_a_document_is_refused_in_one_sentence_before_anything_is_written(call, model, tmp_path):
+    (tmp_path / "a.docx").write_bytes(b"no zip")
+    (tmp_path / "a.tmx").write_bytes(SAMPLES["a.tmx"][0])
+    for words, sentence in (
+        (["a.docx"], "a.docx is not a document of this format, or damaged"),
+        (["a.tmx"], "a translation memory has several languages; name two of them, such as en and es"),
+        (["a.tmx", "--from", "en"], "one language is named; name both: --from en --to es"),
+        (
+            ["a.docx", "--json", "--beam", "4", "--n-best", "2"],
+            "a document; --json and --n-best: only for a file of lines",
+        ),
+    ):
+        ended = call("translate", model, *words, "--out", "out")
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert sentence in ended.stderr
+        assert ended.stderr.count("\n") == 1
+        assert not (tmp_path / "out").exists()

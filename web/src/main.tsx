@@ -2,6 +2,7 @@
 import { effect } from "@preact/signals";
 import { render as draw } from "preact";
 import { Page } from "./app";
+import { engineSource } from "./engine_source";
 import { AppContext } from "./hooks";
 import { applyLink, openLink, readLink, syncAddress } from "./permalink";
 import { App, type Host } from "./state";
@@ -75,4 +76,9 @@ function adoptStyle(root: Node): () => void {
 
 const root = typeof document === "undefined" ? null : document.getElementById("pellucid");
 if (root?.dataset.host === "page") mount(root, httpSource(), { host: "page" });
-else if (root?.dataset.host === "file") mount(root, fileSource(document), { host: "file" });
+else if (root?.dataset.host === "file") {
+  const engine = engineSource(document);
+  if (engine) Object.assign(window, { pellucid: engine.api });
+  // With a model inside, a file is a page that translates, and links lead to what it is asked.
+  mount(root, engine?.source ?? fileSource(document), { host: engine ? "page" : "file" });
+}

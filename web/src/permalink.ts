@@ -213,7 +213,7 @@ export function applyLink(app: App, link: Link): void {
 export async function openLink(app: App, link: Link): Promise<void> {
   const { trace, question, fault } = link;
   applyLink(app, link);
-  if (app.source.kind !== "http") {
+  if (app.source.kind === "file" || app.source.kind === "widget") {
     await app.showTrace();
     const manifest = app.manifest.value;
     const isOther = manifest && ((trace !== null && trace !== manifest.id) || (question !== null && !isAnswerTo(manifest, question)));

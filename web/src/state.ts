@@ -1,5 +1,6 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
+import { describeError } from "./errors";
 import { makeStage } from "./navigation";
 import { Player } from "./play";
 import { findFileAnswer, TraceCache } from "./trace_cache";
@@ -194,8 +195,3 @@ const BUSY_TEXTS: Partial<Record<keyof Acts, string>> = {
   identity: "Translating the other sentence",
   analogy: "Adding vectors",
 };
-
-/** Describes an error in one sentence. */
-export function describeError(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

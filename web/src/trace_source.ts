@@ -1,4 +1,5 @@
 // Sources of a trace: a server, a file, or the kernel of a notebook, all with the same interface.
+import { inflate, toFloats, toNumbers } from "./packed_numbers";
 import type { Acts, Examples, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
 interface HttpSource extends TraceSource {
@@ -106,27 +107,12 @@ export function readReason(text: string): string | null {
   return null;
 }
 
-function toFloats(bytes: ArrayBuffer): Float32Array {
-  if (bytes.byteLength % 4) throw new Error(`The numbers were cut off, ${bytes.byteLength} bytes arrived.`);
-  return new Float32Array(bytes);
-}
-
 /** Makes the source of a file, whose manifest and packed numbers are in inert script elements of the document. */
 export function fileSource(document: Document): TraceSource {
-  const manifestText = document.getElementById("pellucid-manifest")?.textContent;
   let loading: Promise<Manifest> | null = null;
   const manifest = () => {
-    loading ??= readManifest();
+    loading ??= readFileManifest(document);
     return loading;
-  };
-  const readManifest = async () => {
-    if (!manifestText) throw new Error("This file holds no trace.");
-    const whole = JSON.parse(manifestText) as Manifest;
-    for (const block of document.querySelectorAll("script[data-answer]")) {
-      const text = new TextDecoder().decode(await inflate(block.textContent ?? ""));
-      Object.assign(whole, { [block.getAttribute("data-answer") ?? ""]: JSON.parse(text) });
-    }
-    return whole;
   };
   const unpack = async (kind: "tensor" | "parameter", name: string): Promise<Float32Array> => {
     const block = [...document.querySelectorAll(`script[data-${kind}]`)].find(
@@ -151,27 +137,16 @@ export function fileSource(document: Document): TraceSource {
   };
 }
 
-/** Decompresses gzip that is encoded as base64. */
-async function inflate(text: string): Promise<ArrayBuffer> {
-  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
-}
-
-/** Converts little-endian bytes to numbers. */
-export function toNumbers(bytes: ArrayBuffer, dtype: TensorRow["dtype"]): Float32Array {
-  if (dtype === "float32") return toFloats(bytes);
-  if (dtype === "bool") return Float32Array.from(new Uint8Array(bytes));
-  return Float32Array.from(new Uint16Array(bytes), decodeHalf);
-}
-
-/** Decodes a half-precision number from its 16 bits (IEEE 754, binary16). */
-export function decodeHalf(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
+/** Reads the manifest of a file, with the answers that are packed beside it. */
+export async function readFileManifest(document: Document): Promise<Manifest> {
+  const manifestText = document.getElementById("pellucid-manifest")?.textContent;
+  if (!manifestText) throw new Error("This file holds no trace.");
+  const whole = JSON.parse(manifestText) as Manifest;
+  for (const block of document.querySelectorAll("script[data-answer]")) {
+    const text = new TextDecoder().decode(await inflate(block.textContent ?? ""));
+    Object.assign(whole, { [block.getAttribute("data-answer") ?? ""]: JSON.parse(text) });
+  }
+  return whole;
 }
 
 /** The part of anywidget's model that is used. */

@@ -379,7 +379,7 @@ export interface Examples {
 }
 
 export interface TraceSource {
-  kind: "http" | "widget" | "file";
+  kind: "http" | "widget" | "file" | "engine";
   /** Fetches the manifest of the trace that is shown, or from now on of this id, if it is the one wanted. */
   fetchManifest(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<Manifest>;
   /** Fetches all numbers of a captured tensor, the last dimension running fastest. */

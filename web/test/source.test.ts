@@ -2,16 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import {
-  cutNumbers,
-  decodeHalf,
-  fileSource,
-  httpSource,
-  readReason,
-  toNumbers,
-  type WidgetModel,
-  widgetSource,
-} from "../src/trace_source";
+import { decodeHalf, toNumbers } from "../src/packed_numbers";
+import { cutNumbers, fileSource, httpSource, readReason, type WidgetModel, widgetSource } from "../src/trace_source";
 import { makeManifest } from "./small_trace";
 
 const NUMBERS = Float32Array.from([0, -1.5, 12345.678, 6e-8, Number.NaN]);

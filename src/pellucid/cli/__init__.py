@@ -18,10 +18,12 @@ from pellucid.cli import (
     mini,
     plan,
     prepare,
+    remember,
     score,
     serve,
     train,
     translate,
+    verify,
 )
 from pellucid.cli.options import Command, report_errors
 
@@ -40,11 +42,13 @@ for name, module in {
     "prepare": prepare,
     "train": train,
     "translate": translate,
+    "remember": remember,
     "explain": explain,
     "serve": serve,
     "evaluate": evaluate,
     "compare": compare,
     "score": score,
+    "verify": verify,
     "distill": distill,
     "export": export,
     "import": import_,

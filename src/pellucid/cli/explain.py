@@ -18,7 +18,8 @@ EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue." --html ball.html
   pellucid explain runs/demo/best "The ball is blue." --html ball.html --keep weights
   pellucid explain runs/demo/best "The ball is blue." --target "La pelota es azul."
-  pellucid explain runs/demo/best "The ball is blue." --json > ball.json"""
+  pellucid explain runs/demo/best "The ball is blue." --json > ball.json
+  pellucid explain runs/demo/best "The ball is blue." --because azul"""
 
 
 def run(
@@ -39,7 +40,14 @@ def run(
             "in full float32; or the weights too. By default float16, and maps where that would take more than 3 MB",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="write the manifest as one JSON object instead of text")] = False,
+    because: Annotated[
+        str | None,
+        typer.Option(metavar="WORD", help="show the training pairs that taught this word of the translation"),
+    ] = None,
+    pairs: Annotated[
+        int, typer.Option(help="with --because: the most pairs to show for the word, and against it")
+    ] = 10,
+    json: Annotated[bool, typer.Option("--json", help="write one JSON object instead of text")] = False,
 ) -> None:
     """Show every step of one translation, with its numbers.
 
@@ -47,8 +55,16 @@ def run(
     and why it stopped; what each written word attends to; the beam and what it dropped; what adds to each logit; and
     the checks that these numbers passed. With --html the same and more becomes a page in one file, which opens without
     a network.
+
+    With --because, show the training pairs that made one of its words likelier, and those that spoke against it, with
+    file and line. They are found in two ways. "state": how alike the decoder's states are, from -1 to 1, below 0 where
+    the pair wrote another piece from such a state. "gradient": how much training on the pair makes the word likelier,
+    below 0 for less likely, summed over the run's checkpoints. Where both ways agree, trust them more. The model's
+    training text must have been stored once, with `pellucid remember`.
     """
     from pellucid.api import load
+    from pellucid.cli.because import influence_lines
+    from pellucid.cli.terminal import Terminal
     from pellucid.decode.request import SearchConfig
     from pellucid.page.html import (
         format_size,
@@ -64,6 +80,12 @@ def run(
     elif keep:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
     line = _read_only_line() if sentence == "-" else sentence
+    if because is not None:
+        if html:
+            raise ValueError("--because and --html exclude each other; ask for one at a time")
+        found = load(model).find_influence(line, because, target=target, beam=beam, pairs=pairs)
+        write_lines([json_line(found.as_json())] if json else influence_lines(line, found, Terminal.of_stdout()))
+        return
     trace = load(model).trace(line, target=target, beam=beam)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))

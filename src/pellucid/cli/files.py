@@ -97,9 +97,12 @@ def name_file_in_errors(path: str) -> Iterator[None]:
         raise ValueError(f"{name}: {error}") from None
 
 
-def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output in UTF-8, whatever the machine's default encoding is."""
+def write_lines(lines: Iterable[str], write: Callable[[str], Any] | None = None) -> None:
+    """Write lines by a function, or to standard output in UTF-8, whatever the machine's default encoding is."""
     for line in lines:
+        if write is not None:
+            write(line.translate(LINE_BREAKERS) + "\n")
+            continue
         # One write and one flush a line: a reader sees it at once, and an interruption leaves complete lines only.
         sys.stdout.buffer.write(line.translate(LINE_BREAKERS).encode() + b"\n")
         sys.stdout.buffer.flush()
@@ -125,16 +128,18 @@ def require_file(path: str) -> str:
 Item = TypeVar("Item")
 
 
-def show_progress(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
-    """Yield the items, counted by a bar if standard error is a terminal and standard output is not."""
+def show_progress(
+    items: Iterable[Item], total: int | None = None, unit: str = "lines", *, to_file: bool = False
+) -> Iterator[Item]:
+    """Yield the items, counted by a bar if standard error is a terminal, and no results are written to one."""
     # Where results go to the terminal, the bar would stand between them, and they show the progress themselves.
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from items
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (MofNCompleteColumn(), TextColumn("lines"), BarColumn(), TimeElapsedColumn())
+    columns = (MofNCompleteColumn(), TextColumn(unit), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         for item in items:

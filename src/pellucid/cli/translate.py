@@ -1,8 +1,10 @@
-"""`pellucid translate`: translates a file line by line, in the same order."""
+"""`pellucid translate`: translates a file line by line in the same order, or a document with its formatting."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,16 +19,31 @@ from pellucid.cli.files import (
     show_progress,
     write_lines,
 )
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, TERMS, search_default, search_option
+from pellucid.cli.options import (
+    DEVICE,
+    ENGINE,
+    EXPORTED,
+    JSON,
+    MEMORY,
+    MODEL,
+    PRECISIONS,
+    TERMS,
+    search_default,
+    search_option,
+)
+from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
+    from pellucid.api import Model, TermsLike
     from pellucid.decode.lines import Translation
+    from pellucid.decode.translation_memory import TranslationMemory
 
 EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
   pellucid translate runs/demo/best book.en.gz > book.es
   pellucid translate runs/demo/best book.en --n-best 4 --json
   pellucid translate runs/demo/best book.en --terms glossary.tsv --alignments book.align > book.es
+  pellucid translate runs/demo/best book.docx --out libro.docx
   pellucid translate runs/demo/best book.en --with runs/other/best
   pellucid translate runs/demo/best book.en --method sample --temperature 0.7"""
 
@@ -35,8 +52,14 @@ def run(
     model: Annotated[str, MODEL],
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="sentences to translate, one per line, plain or .gz; - is standard input"),
+        typer.Argument(
+            metavar="FILE", help="sentences, one per line, plain or .gz, or a document; - is standard input"
+        ),
     ] = "-",
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="write here instead of to standard output; appears once all is written"),
+    ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
@@ -51,6 +74,7 @@ def run(
     repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
     markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
     terms: Annotated[str | None, TERMS] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     prefix: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
@@ -69,18 +93,27 @@ def run(
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     exported: Annotated[str | None, EXPORTED] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="CODE", help="source language of a document and in a memory, where needed"),
+    ] = None,
+    target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it is translated to")] = None,
     block: Annotated[
         int | None,
         typer.Option(min=1, help="lines read and translated together; default: 2048, or 1 at a keyboard"),
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Translate a file line by line.
+    """Translate a file line by line, or a document with its formatting.
 
     Translations come in the order of the lines, in bounded memory. A blank line stays as it is, and so do white space,
     tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by sentence.
     Tags go where their words went; placeholders such as {name}, URLs and addresses stay as they are. A carriage return
     or NUL inside a translation is written as a space.
+
+    A document is recognised by its ending: .docx, .odt, .html, .srt (subtitles), .po, .xliff, .xlf or .tmx. Its
+    paragraphs are translated, bold words and links stay around their words, and all else is kept byte for byte. Units
+    of .po, .xliff and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.
@@ -89,10 +122,15 @@ def run(
     translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
     "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
     error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
+
+    With --memory, a line that is in the memory is not searched for: it gets the translation there, and "stop" is
+    "memory". "memory" then shows the entry; for a line that is only similar, three quarters of the words and more, it
+    offers that entry, which was not used.
     """
     options = locals()  # those of a search have the names of its settings
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
+    from pellucid.documents.document import document_suffix
 
     search: dict[str, Any] = {
         field.name: options[field.name] for field in fields(SearchConfig) if field.name in options
@@ -101,6 +139,9 @@ def run(
     search |= {"alignments": alignments is not None, "scores": json or n_best > 1}
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)  # the stream opens it only when the first line is asked for
+    is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
+    if is_document:
+        _refuse_options_of_lines(options, file)
     terminology = None
     if terms is not None:
         from pellucid.decode.terms.glossary import Terms
@@ -111,18 +152,101 @@ def run(
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    with name_file_in_errors(file), open_output(alignments) as align:
+    remembered = None
+    if memory is not None:
+        from pellucid.decode.translation_memory import TranslationMemory
+
+        remembered = TranslationMemory.read(memory, *(_choose_languages(loaded.manifest, source, target) or ()))
+    if is_document:
+        _translate_document(loaded, file, out, (source, target), terminology, remembered, search)
+        return
+    with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         translations = loaded.translate_stream(
-            read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
+            read_sentences(file),
+            block=block,
+            terms=terminology,
+            prefixes=prefixes,
+            translation_memory=remembered,
+            **search,
         )
-        stream = _write_alignments(show_progress(translations), align)
+        stream = _write_alignments(show_progress(translations, to_file=out is not None), align)
         write_lines(
             translations_as_json(stream)
             if json
             else translations_as_n_best(stream)
             if n_best > 1
-            else translations_as_text(stream)
+            else translations_as_text(stream),
+            write,
         )
+
+
+_LINE_OPTIONS = {"json": "--json", "prefix": "--prefix", "alignments": "--alignments", "block": "--block"}
+
+
+def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
+    """Raise ValueError for options that only make sense for a file of lines."""
+    from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix
+
+    used = [name for key, name in _LINE_OPTIONS.items() if options[key]] + ["--n-best"] * (options["n_best"] > 1)
+    if used:
+        raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
+    if options["out"] is None and sys.stdout.isatty() and not DOCUMENT_FORMATS[document_suffix(file) or ""].is_text:
+        raise ValueError(f"{file} becomes a document that no terminal shows; name a file for it: --out FILE")
+
+
+def _translate_document(
+    model: "Model",
+    file: str,
+    out: str | None,
+    named_languages: tuple[str | None, str | None],
+    terms: "TermsLike",
+    memory: "TranslationMemory | None",
+    search: dict[str, Any],
+) -> None:
+    """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
+    from pellucid.decode.lines import NotTranslated
+    from pellucid.documents.document import read_document
+
+    document = read_document(file, Path(file).read_bytes(), _choose_languages(model.manifest, *named_languages))
+    failed: list[Translation] = []
+
+    def translate() -> Iterator[str]:
+        translations = model.translate_stream(document.texts, terms=terms, translation_memory=memory, **search)
+        for translation in show_progress(translations, len(document.texts), "texts", to_file=out is not None):
+            if translation.stop == "failed":
+                failed.append(translation)
+            yield translation.text
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotTranslated)  # its number would be that of a line
+        content = document.write(translate())
+    if out is None:
+        sys.stdout.buffer.write(content)
+    else:
+        with atomic_file(out) as write:
+            write(content)
+    for translation in failed[:_MOST_FAILURES]:
+        reason = "; ".join(translation.notes)
+        typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
+    if len(failed) > _MOST_FAILURES:
+        typer.echo(f"pellucid: {file}: {len(failed) - _MOST_FAILURES} more texts are not translated", err=True)
+
+
+_MOST_FAILURES = 10
+
+
+def _choose_languages(manifest: Mapping[str, Any], source: str | None, target: str | None) -> tuple[str, str] | None:
+    """Return the languages that are named, or else those of the model; None where neither says them."""
+    if (source is None) != (target is None):
+        raise ValueError("one language is named; name both: --from en --to es")
+    if source is not None and target is not None:
+        return source, target
+    stored = manifest.get("languages")
+    codes = (stored.get("source"), stored.get("target")) if isinstance(stored, Mapping) else ()
+    match codes:
+        case (str() as known_source, str() as known_target):
+            return known_source, known_target
+    return None
 
 
 def _write_alignments(
@@ -159,10 +283,11 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
     """Return one translation as `--json` writes it."""
     return {
         "text": translation.text,
-        # The score of a failed line is NaN, which JSON does not know.
-        "score": None if translation.stop == "failed" else translation.score,
+        # The score of a line that was not searched for is NaN, which JSON does not know.
+        "score": None if translation.stop in ("failed", "memory") else translation.score,
         "stop": translation.stop,
         "pieces": translation.pieces,
         "notes": list(translation.notes),
         **({} if translation.alignment is None else {"alignment": translation.alignment}),
+        **({} if translation.remembered is None else {"memory": asdict(translation.remembered)}),
     }

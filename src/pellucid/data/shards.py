@@ -86,7 +86,7 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     for side in SIDES:
         if types.get(side) not in _ID_TYPES:
             raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {_ID_TYPES}")
-        starts, ids = _map_numbers(folder / f"{side}.starts", "<i8"), _map_numbers(folder / f"{side}.ids", types[side])
+        starts, ids = map_numbers(folder / f"{side}.starts", "<i8"), map_numbers(folder / f"{side}.ids", types[side])
         sentences = PackedSentences(ids, starts)
         if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.lengths.min() < 1:
             raise ValueError(
@@ -96,7 +96,7 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     return EncodedPairs(*sides)
 
 
-def _map_numbers(path: Path, dtype: str) -> NDArray[Any]:
+def map_numbers(path: Path, dtype: str) -> NDArray[Any]:
     """Map the numbers in a file into memory, read-only."""
     # An empty file cannot be mapped.
     if not path.stat().st_size:

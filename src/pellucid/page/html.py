@@ -112,13 +112,13 @@ def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
             data = pack_numbers(row["name"], read(row["name"]), row.get("dtype", "float32"))
             row["sha256"] = hashlib.sha256(data).hexdigest()  # the rows are the file's own, not those of the trace
             blocks.append(html_block(kind, row["name"], data, level=1))  # level 6 is slow, and saves 0.3 %
-    return _page_document(file_manifest, "".join(blocks))
+    return page_document(file_manifest, "".join(blocks))
 
 
 def estimate_size(manifest: Mapping[str, Any], keep: str) -> int:
     """Return the most bytes that the file can have; what gzip may save is not counted."""
     file_manifest, tensors, parameters = _select_for_file(manifest, keep)
-    return sum(map(_estimate_block, tensors + parameters)) + len(_page_document(file_manifest, "").encode())
+    return sum(map(_estimate_block, tensors + parameters)) + len(page_document(file_manifest, "").encode())
 
 
 def _estimate_block(row: Mapping[str, Any]) -> int:
@@ -178,14 +178,17 @@ def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
     return {**row, "dtype": "float16", **dict(zip(extremes, half.tolist(), strict=True))}
 
 
-def _page_document(manifest: Mapping[str, Any], blocks: str) -> str:
-    """Return the HTML: the manifest, the blocks, and the script, which finds both."""
+def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = None, workers: bool = False) -> str:
+    """Return the HTML: the manifest, the blocks, and the script, which finds both.
+
+    The title is that of the translation unless another is given; with `workers` the script may start workers.
+    """
     script = script_text(read_script())
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # A hash rather than 'unsafe-inline': no other script runs, no handler in an attribute either.
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        f"base-uri 'none'; form-action 'none'{'; worker-src blob:' if workers else ''}"
     )
     # Packed on their own; the rest of the manifest stays readable in the file.
     packed = {name: _dump_json(manifest[name]) for name in _PACKED_ANSWERS if name in manifest}
@@ -200,7 +203,7 @@ def _page_document(manifest: Mapping[str, Any], blocks: str) -> str:
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{source} → {target}</title>
+<title>{source + " → " + target if title is None else escape(title)}</title>
 <style>html {{ color-scheme: light dark }} body {{ margin: 0 }}</style>
 </head>
 <body>
@@ -316,15 +319,16 @@ def script_text(module: str) -> str:
 
 
 SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
-"""Path of the script that web/build.py makes."""
+"""Path of the script of the page, which web/build.py makes."""
 
 
-def read_script() -> str:
-    """Return the script's text; ValueError, saying how to build it, where that was not done."""
+def read_script(path: Path | None = None) -> str:
+    """Return the text of a script, by default the page's; ValueError, saying how to build it, where it is missing."""
+    path = path or SCRIPT_PATH
     try:
-        return SCRIPT_PATH.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ValueError(
-            f"the page is not built: {SCRIPT_PATH} is missing; run `make page` in a checkout of the project, or "
+            f"the page is not built: {path} is missing; run `make page` in a checkout of the project, or "
             "install a released package, which contains it"
         ) from None

@@ -1,11 +1,8 @@
 """Translation with the API of LibreTranslate: its paths, names and forms, and HTML."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape, unescape
-from itertools import count
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -14,6 +11,9 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
+from pellucid.documents.document import DOCUMENT_FORMATS
+from pellucid.documents.html import split_html
+from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
     ENCODED,
     JSON,
@@ -30,7 +30,7 @@ from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
 _BEAM = SearchConfig().beam
-STOP_ORDER = ("empty", "eos", "length", "failed")
+STOP_ORDER = ("empty", "memory", "eos", "length", "failed")
 """Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs."""
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
@@ -61,16 +61,44 @@ class Detected(BaseModel):
     confidence: float = Field(ge=0, le=100, description="percent of the words that the model's vocabulary knows")
 
 
+class Remembered(BaseModel):
+    """An entry of the server's translation memory: used where its similarity is 1, otherwise only offered."""
+
+    source: str
+    target: str
+    similarity: float = Field(ge=0, le=1)
+
+
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has no `stop` and no `notes`."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has no `stop`, `notes` and `memory`."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: Detected | list[Detected] | None = None
     stop: str | list[str] = Field(
-        description='"eos" where the model ended, "length" where its limit did, "empty", or "failed"'
+        description='"eos" where the model ended, "length" where its limit did, "memory", "empty", or "failed"'
     )
     notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
+    memory: list[Remembered] | list[list[Remembered]] | None = Field(
+        default=None, description="entries of the translation memory, if the server has one: the same, or similar"
+    )
+
+
+class SuggestRequest(BaseModel):
+    """A better translation of a text. A field of another name is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    q: Annotated[str, Field(description="the text"), StringConstraints(pattern=r"\S")]
+    s: Annotated[str, Field(description="the suggested translation"), StringConstraints(pattern=r"\S")]
+    source: str
+    target: str
+    api_key: str | None = None
+
+
+class Suggested(BaseModel):
+    """Whether the suggestion was stored."""
+
+    success: bool
 
 
 class DetectRequest(BaseModel):
@@ -90,7 +118,7 @@ class Language(BaseModel):
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """Make the routes POST /translate and /detect, GET /languages and /frontend/settings."""
+    """Make the routes POST /translate, /suggest and /detect, GET /languages and /frontend/settings."""
     router = APIRouter(tags=["LibreTranslate"])
     limits, directions = service.limits, service.directions
 
@@ -118,8 +146,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
         direction = await run_in_threadpool(directions.find, form.source, form.target, texts)
         if direction is None:
             raise Refusal(422, directions.problem(form.source, form.target))
-        pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
-        segments = tuple(part.text for page in pages for part in page if isinstance(part, HtmlText))
+        pages = [split_html(text) if form.format == "html" else [TextSlot(text)] for text in texts]
+        segments = tuple(slot.text for page in pages for slot in list_slots(page))
         # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
         search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
         # In a thread: the terms of a request are added to those of the server, which may be many.
@@ -136,11 +164,30 @@ def libretranslate_routes(service: Service) -> APIRouter:
             detectedLanguage=detected,
             stop=[result.stop for result in results],
             notes=[result.notes for result in results],
+            memory=[result.remembered for result in results] if service.translation_memory is not None else None,
         )
         # For a single text, every list becomes its only element; None stays.
         if isinstance(form.q, str):
             return Translated(**{name: value and value[0] for name, value in answer})
         return answer
+
+    @router.post(
+        "/suggest",
+        responses=documented_responses(403, 415),
+        openapi_extra=_describe_body(SuggestRequest, service),
+        **service.keys.in_body(),
+    )
+    async def suggest(request: Request) -> Suggested:
+        """Store a better translation, where the server was told to keep corrections."""
+        form = await _read_limited_form(request, SuggestRequest, service)
+        if service.corrections is None:
+            raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
+        if len(form.s) > limits.characters:
+            raise Refusal(413, f"{len(form.s):,} characters, this server takes {limits.characters:,} at a time")
+        if directions.find(form.source, form.target) is None or form.source == "auto":
+            raise Refusal(422, directions.problem(form.source, form.target))
+        await run_in_threadpool(service.corrections.append, form.q, form.s, (form.source, form.target))
+        return Suggested(success=True)
 
     @router.post(
         "/detect",
@@ -168,12 +215,12 @@ def libretranslate_routes(service: Service) -> APIRouter:
         return {
             "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
-            "filesTranslation": False,
+            "filesTranslation": True,
             "frontendTimeout": 500,
             "keyRequired": bool(service.keys),
             "language": {side: {"code": code, "name": language_name(code)} for side, code in codes.items()},
-            "suggestions": False,
-            "supportedFilesFormat": [],
+            "suggestions": service.corrections is not None,
+            "supportedFilesFormat": list(DOCUMENT_FORMATS),
         }
 
     return router
@@ -189,8 +236,8 @@ async def _read_limited_form(request: Request, form: type[Form], service: Servic
     def check_and_validate() -> Form:
         _refuse_large_texts(table.get("q"), service.limits)
         if isinstance(table.get("terms"), str):
-            table["terms"] = _parse_terms(table["terms"])
-        _refuse_large_terms(table.get("terms"), service.limits)
+            table["terms"] = parse_terms(table["terms"])
+        refuse_large_terms(table.get("terms"), service.limits)
         # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
         return validate_table(form, table, strict=is_json)
 
@@ -212,7 +259,7 @@ def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
 
 
-def _parse_terms(text: str) -> Any:
+def parse_terms(text: str) -> Any:
     """Parse terms that are given as the text of a JSON object; raise `Refusal` where it is no JSON."""
     try:
         return json.loads(text)
@@ -220,7 +267,7 @@ def _parse_terms(text: str) -> Any:
         raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
 
 
-def _refuse_large_terms(terms: Any, limits: Limits) -> None:
+def refuse_large_terms(terms: Any, limits: Limits) -> None:
     """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to pydantic."""
     if not isinstance(terms, Mapping):
         return
@@ -240,23 +287,24 @@ class _TextResult:
     texts: list[str]
     stop: str
     notes: list[str]
+    remembered: list[Remembered]
 
 
-def _assemble_text(page: "Sequence[str | HtmlText]", answers: Iterator[Translation], ranks: int) -> _TextResult:
+def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _TextResult:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
-    translations = [next(answers) for part in page if not isinstance(part, str)]
+    translations = [next(answers) for _ in list_slots(page)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
     texts = [
         # A segment with fewer translations than others repeats its last one.
-        fill_translations(
-            page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked])
-        )
+        fill_slots(page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked]))
         for rank in range(max(map(len, ranked), default=1))
     ]
     stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
     notes = [note for translation in translations for note in translation.notes]
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
-    return _TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
+    found = [translation.remembered for translation in translations if translation.remembered]
+    remembered = [Remembered(**asdict(match)) for match in found]
+    return _TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)), remembered)
 
 
 def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
@@ -275,6 +323,14 @@ def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict
     schema = form.model_json_schema()
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
+    if form is SuggestRequest:
+        for side in ("q", "s"):
+            fields[side]["maxLength"] = limits.characters
+        fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
+        if directions.first.languages.are_named:
+            fields["source"]["enum"] = [code for code, into in directions.targets.items() if into]
+            fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+        return schema
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
     fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
     if form is TranslateRequest:
@@ -287,113 +343,3 @@ def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict
             fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
             fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
     return schema
-
-
-# Possessive quantifiers (*+) never backtrack: without them, a crafted page could take exponential time.
-_ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
-_UNTOUCHED_ELEMENTS = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
-_MARKUP = re.compile(
-    rf"<!--.*?(?:-->|\Z)|<[!?][^>]*+(?:>|\Z)"
-    rf"|<({_UNTOUCHED_ELEMENTS})(?=[\s/>]){_ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
-    rf"|<([a-z][\w:-]*+)\s(?=[^<>]*?\btranslate\s*=\s*[\"']?no\b){_ATTRIBUTES}>.*?(?:</\2\s*+>|\Z)"
-    rf"|<(/?)([a-z][\w:-]*+)(?=[\s/>]){_ATTRIBUTES}>",
-    re.IGNORECASE | re.DOTALL | re.ASCII,
-)
-"""Markup, that is everything but text. As in browsers, an element that is never closed goes on to the end. The last two
-groups are those of a single tag: whether it closes, and its name."""
-
-_VOID_NAMES = "area base embed img input link meta param source track wbr"
-_VOID_ELEMENTS = frozenset(_VOID_NAMES.split())
-_BLOCK_NAMES = """
-address article aside audio blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
-figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li main menu nav
-noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
-video
-"""
-_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())
-"""Elements that separate texts; any other is inline, and stands inside a text."""
-
-_SPACE = re.compile(r"[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
-_NUMBERED = re.compile(r"</?(\d{1,6})/?>")
-
-
-@dataclass(frozen=True)
-class HtmlText:
-    """One text to translate; if it comes from HTML, with its tags by the numbered tags that stand for them."""
-
-    text: str
-    tags: dict[str, str] | None = None
-
-    def restore(self, translation: str) -> str:
-        """Put the original tags back into a translation of HTML, and escape everything else."""
-        if self.tags is None:
-            return translation
-        position, out = 0, []
-        for match in [*_NUMBERED.finditer(translation), None]:  # None: the text after the last tag
-            out.append(escape(translation[position : match.start() if match else None], quote=False))
-            if match:
-                out.append(self.tags.get(match[0]) or escape(match[0], quote=False))
-                position = match.end()
-        return "".join(out)
-
-
-def split_html(html: str) -> list[str | HtmlText]:
-    """Split HTML into texts to translate and markup that stays as it is, in their order.
-
-    >>> split_html("<p>Tom &amp; <b>Ann</b></p>")
-    ['<p>', HtmlText(text='Tom & <0>Ann</0>', tags={'<0>': '<b>', '</0>': '</b>'}), '</p>']
-    """
-    parts: list[str | HtmlText] = []
-    run: list[re.Match[str] | str] = []
-    position = 0
-    for match in _MARKUP.finditer(html):
-        run.append(html[position : match.start()])
-        position = match.end()
-        if (match[4] or "").lower() in _BLOCK_ELEMENTS:
-            parts += [*_join_run(run), match[0]]
-            run = []
-        else:
-            run.append(match)
-    return parts + _join_run([*run, html[position:]])
-
-
-def _join_run(run: Sequence[re.Match[str] | str]) -> list[str | HtmlText]:
-    """Join a run of texts and inline tags to one text; a run without words stays as it is."""
-    verbatim = "".join(item if isinstance(item, str) else item[0] for item in run)
-    texts = [unescape(item) for item in run if isinstance(item, str)]
-    if not any(text.strip() for text in texts):
-        return [verbatim] if verbatim else []
-    # A text may itself contain something like <0>, which must not be taken for a tag of ours.
-    used = {int(number) for number in _NUMBERED.findall("".join(texts))}
-    numbers = (number for number in count() if number not in used)
-    tags: dict[str, str] = {}
-    open_tags: list[tuple[str, int]] = []
-    out: list[str] = []
-    for item in run:
-        if isinstance(item, str):
-            out.append(_SPACE.sub(" ", unescape(item)))
-            continue
-        stand_in = _number_tag(item, open_tags, numbers)
-        tags[stand_in] = item[0]
-        out.append(stand_in)
-    return [HtmlText("".join(out), tags)]
-
-
-def _number_tag(match: re.Match[str], open_tags: list[tuple[str, int]], numbers: Iterator[int]) -> str:
-    """Return the stand-in of a tag; a closing tag gets the number of the tag that it closes."""
-    closing, name = match[3], (match[4] or "").lower()
-    if closing:
-        # HTML in the wild closes tags out of order, so look through all open ones, innermost last.
-        matching = [i for i, (open_name, _) in enumerate(open_tags) if open_name == name]
-        number = open_tags.pop(matching[-1])[1] if matching else next(numbers)
-        return f"</{number}>"
-    number = next(numbers)
-    if not name or name in _VOID_ELEMENTS or match[0].endswith("/>"):
-        return f"<{number}/>"
-    open_tags.append((name, number))
-    return f"<{number}>"
-
-
-def fill_translations(parts: Sequence[str | HtmlText], translations: Iterator[str]) -> str:
-    """Join the parts of a page, with a translation in place of each text."""
-    return "".join(part if isinstance(part, str) else part.restore(next(translations)) for part in parts)

@@ -211,6 +211,9 @@ class TrainConfig:
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
     dev_beam: Annotated[int, "beam width of those translations"] = 4
+    keep_reference: Annotated[
+        bool, "keep up to 200 of those sentences with their translations in each model, for `pellucid verify`"
+    ] = True
     keep: Annotated[int, "checkpoints kept; those from the last quarter of the run are averaged at the end"] = 5
 
     def __post_init__(self) -> None:

@@ -100,7 +100,7 @@ class TextCorpus:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the training text."""
-        return _combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
+        return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
 
 
 def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
@@ -145,7 +145,7 @@ def note_held_out(drawn: int) -> str:
     )
 
 
-def _combine_fingerprints(fingerprints: Sequence[str]) -> str:
+def combine_fingerprints(fingerprints: Sequence[str]) -> str:
     """Return one SHA-256 for all corpora; a single corpus keeps its own."""
     return fingerprints[0] if len(fingerprints) == 1 else hashlib.sha256(" ".join(fingerprints).encode()).hexdigest()
 
@@ -291,7 +291,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
     named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
     max_characters = manifest["settings"]["data.max_characters"]
     dev, notes = named_dev or (read_held_out(folder, manifest["dev"], max_characters), ())
-    fingerprint = _combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
+    fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
     accounts = tuple(
         # Only the first corpus has held-out pairs.
         CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])

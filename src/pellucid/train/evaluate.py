@@ -8,6 +8,7 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator, inference_only
+from pellucid.evaluate.reference import ReferenceLine
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.checkpoint import RunCounts
@@ -106,6 +107,8 @@ class Evaluation:
     bleu: float
     chrf: float
     signatures: dict[str, str]
+    translations: tuple[ReferenceLine, ...] = ()
+    """Dev lines with their translations, which are not written into logs."""
 
     @property
     def score(self) -> float:
@@ -126,6 +129,7 @@ def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, beam: 
     with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
     translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=beam))
+    references = zip(dev.sources, translations, strict=True)
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
     # A lowercase model cannot know the case of the references.
     scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
@@ -134,4 +138,5 @@ def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, beam: 
         bleu=scores["bleu"]["score"],
         chrf=scores["chrf"]["score"],
         signatures={name: scores[name]["signature"] for name in ("bleu", "chrf")},
+        translations=tuple(ReferenceLine(line, found.text, found.score) for line, found in references),
     )

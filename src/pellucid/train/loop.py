@@ -13,6 +13,7 @@ import torch
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, choose_reference, write_reference
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest, write_text_whole
@@ -384,9 +385,25 @@ def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evalua
         "step": state.counts.step,
     }
     manifest |= ancestry_notes(setup.initial_model, longest)
+    reference = _choose_reference_lines(setup, evaluation, manifest["longest_source"])
+    if reference:
+        manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}
+
+    def write_more(folder: Path) -> None:
+        if reference:
+            write_reference(folder / REFERENCE_FILE, reference)
+
     # A float32 weight takes 4 bytes.
     with explain_failed_write(setup.out / name, size=4 * state.parameters):
-        save_bundle(setup.out / name, state.model, setup.tokenizer, **manifest, dev=evaluation.row())
+        save_bundle(setup.out / name, state.model, setup.tokenizer, also=write_more, **manifest, dev=evaluation.row())
+
+
+def _choose_reference_lines(setup: RunSetup, evaluation: Evaluation, longest: int | None) -> list[ReferenceLine]:
+    """Choose the dev lines whose translations are kept in a model, none that translation would split into sentences."""
+    if not setup.run.train.keep_reference:
+        return []
+    sources = setup.tokenizer.encode_source([line.source for line in evaluation.translations])
+    return choose_reference(evaluation.translations, (longest is None or len(ids) <= longest for ids in sources))
 
 
 def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) -> None:

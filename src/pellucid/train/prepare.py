@@ -81,7 +81,7 @@ def _learn_from_text(
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
     say("reading the text")
-    dev = _draw_dev_pairs(run.data, run.seed)
+    dev = draw_dev_pairs(run.data, run.seed)
     facts = [_CorpusFacts() for _ in run.data.corpora]
     corpora_and_facts = zip(run.data.corpora, facts, strict=True)
     rows = (
@@ -123,7 +123,7 @@ def _learn_from_text(
     return tokenizer, read_json(folder / "facts.json")
 
 
-def _draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
+def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
     if data.dev_source is not None or data.dev is not None:
         return None
@@ -139,7 +139,7 @@ def _draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     return SentencePairs(sources, targets, lines, side_files(*first.files), SkippedPairs())
 
 
-def _training_pairs(
+def training_pairs(
     corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
 ) -> Iterable[tuple[int, str, str]]:
     """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
@@ -157,7 +157,7 @@ def count_rows(
     corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, corpus_facts: _CorpusFacts
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a corpus to train on without their lines; number and checksum go into `corpus_facts`."""
-    for _, source, target in _training_pairs(corpus, data, dev, corpus_facts.skipped):
+    for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):
         corpus_facts.pairs += 1
         corpus_facts.digest.update(f"{source}\n{target}\n".encode())
         yield source, target
@@ -165,8 +165,8 @@ def count_rows(
 
 def count_training_pairs(data: DataConfig, seed: int) -> int:
     """Count the pairs to train on, those with too many pieces included, without keeping them in memory."""
-    dev = _draw_dev_pairs(data, seed)
-    return sum(1 for corpus in data.corpora for _ in _training_pairs(corpus, data, dev, SkippedPairs()))
+    dev = draw_dev_pairs(data, seed)
+    return sum(1 for corpus in data.corpora for _ in training_pairs(corpus, data, dev, SkippedPairs()))
 
 
 def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
@@ -326,7 +326,7 @@ def pair_blocks(
 ) -> Iterator[tuple[Path, SentencePairs]]:
     """Yield the pairs of a corpus in blocks, each with the path of its ids."""
     folder.mkdir(exist_ok=True)
-    rows = iter(_training_pairs(corpus, run.data, dev, SkippedPairs()))
+    rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
     for block_number in count():
         lines, sources, targets = array("q"), [], []
         for line, source, target in islice(rows, PAIRS_PER_PART):

@@ -8,7 +8,8 @@ import { type AttentionParts, describeSection, findTensorRow, listAttentions, li
 import { AttentionMenu, Bars, HeadMenu, Missing, NotReady, NumberMenu, Value } from "../parts";
 import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
-import { type App, type Baseline, describeError } from "../state";
+import { describeError } from "../errors";
+import type { App, Baseline } from "../state";
 import type { EditSpec, Manifest, Side } from "../types";
 
 export function CompareView() {

@@ -10,7 +10,8 @@ import { listAttentions } from "../network";
 import { HeadMenu, Menu, Missing } from "../parts";
 import { makeAddress } from "../permalink";
 import { findMask, makePicture } from "../picture";
-import { type App, describeError } from "../state";
+import { describeError } from "../errors";
+import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest, TensorRow } from "../types";
 

@@ -1,0 +1,343 @@
+"""Documents in which a translation stands beside its source: XLIFF, TMX and PO."""
+
+import codecs
+import re
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+
+from pellucid.data.formats.units import find_language, matches_language
+from pellucid.documents.slots import Inline, Parts, TextSlot, join_markup, make_slot
+from pellucid.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    escape_xml_text,
+    parse_xml,
+    read_xml_text,
+    with_attribute,
+)
+
+LanguagePair = tuple[str, str]
+
+_AROUND_TEXT = ("g", "pc", "mrk", "hi")
+"""Inline elements that surround text; every other is code, which stays as it is."""
+
+_OPENING_CODES, _CLOSING_CODES = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
+_UNTRANSLATED = ("new", "needs-translation", "initial")
+
+
+def split_xliff(name: str, text: str, languages: LanguagePair | None) -> Parts:
+    """Take an XLIFF file (1.2 or 2) apart, with a slot in the target of each unit that nobody has translated yet.
+
+    A new target says that it needs a review. Raises ValueError for a file between other languages, and for one that
+    does not name its target language where that is not known.
+    """
+    xml = parse_xml(name, text)
+    if xml.root.name != "xliff":
+        raise ValueError(f"{name} begins with <{xml.root.name}>, expected <xliff>")
+
+    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
+        if element.name == "trans-unit":
+            out += _fill_unit(xml, element)
+        elif element.name == "segment":
+            out += _fill_segment(xml, element)
+        elif xml.attribute(element, "translate") == "no" and element.name in ("unit", "group", "file"):
+            out.append(xml.raw(element))
+        else:
+            first = len(out)
+            xml.cut_children(element, cut, out)
+            if element.name in ("file", "xliff"):
+                _refuse_other_languages(name, xml, element, languages)
+                opening = xml.opening(element)
+                named = _name_target_language(name, xml, element, languages)
+                out[first] = named + f"{out[first]}"[len(opening) :]
+
+    parts: list[str | TextSlot] = [text[: xml.root.start]]
+    cut(xml.root, parts)
+    return join_markup([*parts, text[xml.root.end :]])
+
+
+def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> None:
+    """Raise ValueError where a file of XLIFF is between other languages than those of the model."""
+    found = [
+        xml.attribute(element, old) or xml.attribute(element, new)
+        for old, new in (("source-language", "srcLang"), ("target-language", "trgLang"))
+    ]
+    if languages and any(tag and not _is_related(wish, tag) for wish, tag in zip(languages, found, strict=True)):
+        known = " to ".join(tag or "a language it does not name" for tag in found)
+        raise ValueError(f"{name} translates {known}, not {' to '.join(languages)}")
+
+
+def _is_related(one: str, other: str) -> bool:
+    """Whether two codes may mean one language: one of them may leave out the region."""
+    return matches_language(one, other) or matches_language(other, one)
+
+
+def _name_target_language(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> str:
+    """Return the opening tag of an element, with the target language if it is the one that should name it."""
+    opening = xml.opening(element)
+    is_second = element.name == "xliff" and xml.attribute(element, "srcLang") is not None
+    is_first = element.name == "file" and xml.attribute(element, "source-language") is not None
+    attribute = "trgLang" if is_second else "target-language"
+    if not (is_first or is_second) or xml.attribute(element, attribute):
+        return opening
+    if languages is not None:
+        return with_attribute(opening, attribute, languages[1])
+    if is_first:  # XLIFF 1.2 may leave it out
+        return opening
+    raise ValueError(f"{name} does not name the language of its translations; name both, such as en and es")
+
+
+def _fill_unit(xml: XmlText, unit: XmlElement) -> Parts:
+    """Return a unit of XLIFF 1.2, with a slot in its target if it has no translation yet."""
+    source, target = xml.child(unit, "source"), xml.child(unit, "target")
+    state = xml.attribute(target, "state") if target else None
+    if source is None or xml.attribute(unit, "translate") == "no" or _has_text(xml, target, state):
+        return [xml.raw(unit)]
+    # Segments that a tool has marked keep their marks in the target.
+    segmented = xml.child(unit, "seg-source")
+    new = _write_target(xml, unit, segmented or source, target, "needs-review-translation")
+    return _put_target(xml, unit, segmented or source, target, new)
+
+
+def _fill_segment(xml: XmlText, segment: XmlElement) -> Parts:
+    """Return a segment of XLIFF 2, with a slot in its target if it has no translation yet."""
+    source, target = xml.child(segment, "source"), xml.child(segment, "target")
+    if source is None or _has_text(xml, target, xml.attribute(segment, "state")):
+        return [xml.raw(segment)]
+    parts = _put_target(xml, segment, source, target, _write_target(xml, segment, source, target, None))
+    opening = xml.opening(segment)
+    assert isinstance(parts[0], str)
+    return [with_attribute(opening, "state", "translated") + parts[0][len(opening) :], *parts[1:]]
+
+
+def _has_text(xml: XmlText, target: XmlElement | None, state: str | None) -> bool:
+    """Whether a target is a translation already."""
+    if target is None or state in _UNTRANSLATED:
+        return False
+    return bool(xml.text[target.inner : target.inner_end].strip())
+
+
+def _write_target(
+    xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, state: str | None
+) -> Parts:
+    """Return a target with a slot for the translation of `source`."""
+    name = f"{xml.prefix(source)}target"
+    opening = xml.opening(target) if target else f"<{name}>"
+    opening = re.sub(r"\s*/>$", ">", opening)
+    if state is not None:
+        opening = with_attribute(opening, "state", state)
+    keep_lines = "preserve" in (xml.attribute(source, "xml:space"), xml.attribute(unit, "xml:space"))
+    return [opening, *_describe_text(xml, source, keep_lines), f"</{name}>"]
+
+
+def _put_target(xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, new: Parts) -> Parts:
+    """Return a unit with a new target: in place of the old one, or behind the source, on a line of its own."""
+    space = ""
+    if target is None:
+        start = max((child.end for child in unit.children if child.end <= source.start), default=unit.inner)
+        space = xml.text[start : source.start]
+
+    def cut(child: XmlElement, out: list[str | TextSlot]) -> None:
+        if child is target:
+            out += new
+            return
+        out.append(xml.raw(child))
+        if child is source and target is None:
+            out += [space if not space.strip() else "", *new]
+
+    parts: list[str | TextSlot] = []
+    xml.cut_children(unit, cut, parts)
+    return join_markup(parts)
+
+
+def _describe_text(xml: XmlText, element: XmlElement, keep_lines: bool) -> Parts:
+    """Return the content of an element as a slot, or as one for each segment that is marked in it."""
+    if any(_is_marked_segment(xml, inner) for inner in xml.walk(element) if inner is not element):
+        out: list[str | TextSlot] = []
+        position = element.inner
+        for child in element.children:
+            out += [xml.text[position : child.start], xml.opening(child)]
+            out += [*_describe_text(xml, child, keep_lines), xml.closing(child)]
+            position = child.end
+        return join_markup([*out, xml.text[position : element.inner_end]])
+    items = _list_inline(xml, element)
+    return make_slot(items, escape_xml_text, read=read_xml_text, keep_lines=keep_lines)
+
+
+def _is_marked_segment(xml: XmlText, element: XmlElement) -> bool:
+    return element.name == "mrk" and xml.attribute(element, "mtype") == "seg"
+
+
+def _list_inline(xml: XmlText, element: XmlElement) -> list[str | Inline]:
+    """Return the texts and the inline markup in an element, in their order."""
+    items: list[str | Inline] = []
+    position = element.inner
+    for child in element.children:
+        items.append(xml.text[position : child.start])
+        position = child.end
+        if child.name in _AROUND_TEXT and child.end > child.inner:
+            items.append(Inline("opening", child.start, [xml.opening(child)]))
+            items += _list_inline(xml, child)
+            items.append(Inline("closing", child.start, [xml.closing(child)]))
+        else:
+            items.append(_describe_code(xml, child))
+    return [item for item in [*items, xml.text[position : element.inner_end]] if item]
+
+
+def _describe_code(xml: XmlText, element: XmlElement) -> Inline:
+    """Describe an inline element that is code: the beginning and the end of one thing belong together."""
+    names = ("startRef",) if element.name == "ec" else ("i", "rid", "id")
+    key = next(filter(None, (xml.attribute(element, name) for name in names)), None)
+    opens, closes = element.name in _OPENING_CODES, element.name in _CLOSING_CODES
+    if key is None or not (opens or closes):
+        return Inline("single", None, [xml.raw(element)])
+    return Inline("opening" if opens else "closing", ("code", key), [xml.raw(element)])
+
+
+def split_tmx(name: str, text: str, languages: LanguagePair | None) -> Parts:
+    """Take a translation memory apart, with a new variant in each unit that has the source language and not the target.
+
+    Raises ValueError where the languages are not known.
+    """
+    if languages is None:
+        raise ValueError(f"{name}: a translation memory has several languages; name two of them, such as en and es")
+    xml = parse_xml(name, text)
+    if xml.root.name != "tmx":
+        raise ValueError(f"{name} begins with <{xml.root.name}>, expected <tmx>")
+
+    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
+        if element.name == "tu":
+            out += _fill_tmx_unit(xml, element, languages)
+        elif element.name in ("tmx", "body"):
+            xml.cut_children(element, cut, out)
+        else:
+            out.append(xml.raw(element))
+
+    parts: list[str | TextSlot] = [text[: xml.root.start]]
+    cut(xml.root, parts)
+    return join_markup([*parts, text[xml.root.end :]])
+
+
+def _fill_tmx_unit(xml: XmlText, unit: XmlElement, languages: LanguagePair) -> Parts:
+    """Return a unit of a translation memory, with a variant in the target language."""
+    variants = [child for child in unit.children if child.name == "tuv"]
+    tags = [xml.attribute(variant, "xml:lang") or xml.attribute(variant, "lang") or "" for variant in variants]
+    source, target = find_language(languages[0], tags), find_language(languages[1], tags)
+    segment = None if source is None else xml.child(variants[source], "seg")
+    if source is None or segment is None or target is not None:
+        return [xml.raw(unit)]
+    text = _describe_text(xml, segment, xml.attribute(segment, "xml:space") == "preserve")
+    language = escape(languages[1])
+    new = [f'<tuv xml:lang="{language}" creationtool="pellucid"><seg>', *text, "</seg></tuv>"]
+    return _put_target(xml, unit, variants[source], None, new)
+
+
+_PO_STRING = re.compile(
+    r'[ \t]*(?:(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d+)\])?[ \t]+)?"((?:[^"\\]|\\.)*+)"[ \t]*\r?\n?'
+)
+_PO_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_PO_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "b": "\b", "a": "\a"}
+_TO_PO = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
+_PO_CHARSET = re.compile(rb'Content-Type:[^"\n]*charset\s*=\s*([\w-]+)', re.IGNORECASE)
+
+
+def decode_po(name: str, content: bytes) -> tuple[str, str]:
+    """Return the text of a message catalogue and its encoding, which its header names."""
+    named = _PO_CHARSET.search(content[:100_000])
+    encoding = named[1].decode("ascii", "replace") if named else "utf-8"
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        encoding = "utf-8"  # templates say CHARSET
+    try:
+        return content.decode(encoding), encoding
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{name}:{line}: byte 0x{content[error.start]:02X} is not {encoding}, the encoding of the file by its "
+            "header; correct the header or convert the file with msgconv"
+        ) from None
+
+
+def split_po(name: str, text: str) -> Parts:
+    """Take a message catalogue apart, with a slot for each message without a translation, which is marked as fuzzy.
+
+    Raises ValueError for a line that fits no entry.
+    """
+    parts: list[str | TextSlot] = []
+    entry: list[str] = []
+    is_complete = False
+    for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), start=1):
+        stripped = line.strip().removeprefix("\ufeff")
+        if stripped and not stripped.startswith("#") and not _PO_STRING.fullmatch(line.removeprefix("\ufeff")):
+            raise ValueError(f"{name}:{number}: this line fits no entry of a message catalogue (PO)")
+        begins = is_complete and re.match(r"msgctxt\b|msgid\s|#", stripped) is not None
+        if not stripped or begins:
+            parts += _fill_entry(entry)
+            entry, is_complete = [], False
+        is_complete = is_complete or stripped.startswith("msgstr")
+        if stripped:
+            entry.append(line)
+        else:
+            parts.append(line)
+    return join_markup([*parts, *_fill_entry(entry)])
+
+
+def _fill_entry(lines: Sequence[str]) -> Parts:
+    """Return an entry of a catalogue, with slots if it has a message and no translation."""
+    texts: dict[tuple[str, str], str] = {}
+    key = ("", "")
+    for line in lines:
+        match = _PO_STRING.fullmatch(line)
+        if match:
+            key = (match[1], match[2] or "") if match[1] else key
+            texts[key] = texts.get(key, "") + _read_po(match[3])
+    message = texts.get(("msgid", ""), "")
+    translations = [text for (word, _), text in texts.items() if word == "msgstr"]
+    if not message or not translations or any(translations):
+        return list(lines)
+    end = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    out: list[str | TextSlot] = []
+    is_fuzzy = in_translation = False
+    for line in lines:
+        match = _PO_STRING.fullmatch(line)
+        if line.startswith("#,") and not is_fuzzy:
+            line, is_fuzzy = line if "fuzzy" in line else f"#, fuzzy,{line[2:]}", True
+        elif not is_fuzzy and (match or line.startswith("#|")):
+            out.append(f"#, fuzzy{end}")
+            is_fuzzy = True
+        in_translation = match is not None and (match[1] or "msgstr" * in_translation) == "msgstr"
+        if match is None or not in_translation:
+            out.append(line)
+        elif match[1]:  # the lines below an empty msgstr are empty strings, too
+            is_plural = match[2] is not None and (len(translations) == 1 or int(match[2]) > 0)
+            source = texts.get(("msgid_plural", ""), message) if is_plural else message
+            head = f"msgstr[{match[2]}]" if match[2] is not None else "msgstr"
+            slot = TextSlot(source, finish=partial(_write_po, end=end))
+            out += [f"{head} ", slot, line[len(line.rstrip("\r\n")) :]]
+    return out
+
+
+def _read_po(escaped: str) -> str:
+    """Return the characters of a string in a catalogue."""
+
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] == "x" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if code[0] in "01234567" else _PO_CHARACTERS.get(code, code)
+
+    return _PO_ESCAPE.sub(character, escaped)
+
+
+def _write_po(text: str, end: str) -> str:
+    r"""Return a string of a catalogue, with a line for each of its lines.
+
+    >>> print(_write_po('One "line".', "\n"), _write_po("Two\nlines.", "\n"))
+    "One \"line\"." ""
+    "Two\n"
+    "lines."
+    """
+    lines = [f'"{line.translate(_TO_PO)}"'.replace("\n", "\\n") for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    return "".join(lines or ['""']) if len(lines) < 2 else end.join(['""', *lines])

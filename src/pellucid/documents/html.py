@@ -1,0 +1,67 @@
+"""Takes HTML apart into texts to translate and markup that stays as it is."""
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from pellucid.documents.slots import Inline, Parts, TextSlot, make_slot
+
+# Possessive quantifiers (*+) never backtrack: without them, a crafted page could take exponential time.
+_ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
+_UNTOUCHED_ELEMENTS = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
+_MARKUP = re.compile(
+    rf"<!--.*?(?:-->|\Z)|<[!?][^>]*+(?:>|\Z)"
+    rf"|<({_UNTOUCHED_ELEMENTS})(?=[\s/>]){_ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
+    rf"|<([a-z][\w:-]*+)\s(?=[^<>]*?\btranslate\s*=\s*[\"']?no\b){_ATTRIBUTES}>.*?(?:</\2\s*+>|\Z)"
+    rf"|<(/?)([a-z][\w:-]*+)(?=[\s/>]){_ATTRIBUTES}>",
+    re.IGNORECASE | re.DOTALL | re.ASCII,
+)
+"""Markup, that is everything but text. As in browsers, an element that is never closed goes on to the end. The last two
+groups are those of a single tag: whether it closes, and its name."""
+
+_VOID_NAMES = "area base embed img input link meta param source track wbr"
+_VOID_ELEMENTS = frozenset(_VOID_NAMES.split())
+_BLOCK_NAMES = """
+address article aside audio blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
+figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li main menu nav
+noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
+video
+"""
+_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())
+"""Elements that separate texts; any other is inline, and stands inside a text."""
+
+
+def split_html(html: str) -> list[str | TextSlot]:
+    """Split HTML into texts to translate and markup that stays as it is, in their order.
+
+    >>> [part if isinstance(part, str) else part.text for part in split_html("<p>Tom &amp; <b>Ann</b></p>")]
+    ['<p>', 'Tom & <0>Ann</0>', '</p>']
+    """
+    parts: list[str | TextSlot] = []
+    run: list[re.Match[str] | str] = []
+    position = 0
+    for match in _MARKUP.finditer(html):
+        run.append(html[position : match.start()])
+        position = match.end()
+        if (match[4] or "").lower() in _BLOCK_ELEMENTS:
+            parts += [*_join_run(run), match[0]]
+            run = []
+        else:
+            run.append(match)
+    return [*parts, *_join_run([*run, html[position:]])]
+
+
+def _join_run(run: Sequence[re.Match[str] | str]) -> Parts:
+    """Join a run of texts and inline tags to one text; a run without words stays as it is."""
+    return make_slot([item if isinstance(item, str) else _describe_tag(item) for item in run], _escape_text)
+
+
+def _describe_tag(match: re.Match[str]) -> Inline:
+    """Describe inline markup; a closing tag has the key of the tags that it may close."""
+    closing, name = match[3], (match[4] or "").lower()
+    single = not name or name in _VOID_ELEMENTS or match[0].endswith("/>")
+    return Inline("closing" if closing else "single" if single else "opening", name, [match[0]])
+
+
+def _escape_text(text: str) -> str:
+    return escape(text, quote=False)

@@ -1,0 +1,343 @@
+"""Takes the XML of word processors apart: paragraphs of DOCX and ODT, with their formatting as inline tags."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
+
+from pellucid.documents.slots import MOST_TAGS, Inline, Parts, TextSlot, join_markup, number_tags
+from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, read_xml_text
+
+_ODT_PARAGRAPHS = ("p", "h")
+_ODT_AROUND_TEXT = ("span", "a", "meta", "meta-field")
+_ODT_SKIPPED = ("tracked-changes", "annotation", "scripts", "font-face-decls", "automatic-styles", "forms")
+_ODT_BREAKS = {"tab": "\t", "line-break": "\n"}
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+def split_odt(name: str, text: str) -> Parts:
+    """Take the content or the styles of an ODT document apart: each paragraph and heading is a slot."""
+    xml = parse_xml(name, text)
+    # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
+    paragraphs: dict[int, Parts] = {}
+
+    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
+        if element.name in _ODT_PARAGRAPHS and element.end > element.inner:
+            if element.start not in paragraphs:
+                paragraphs[element.start] = describe_paragraph(element)
+            out += paragraphs[element.start]
+        elif element.name in _ODT_SKIPPED:
+            out.append(xml.raw(element))
+        else:
+            xml.cut_children(element, cut, out)
+
+    def describe_all(element: XmlElement) -> Parts:
+        out: list[str | TextSlot] = []
+        xml.cut_children(element, cut, out)
+        return join_markup(out)
+
+    def describe_paragraph(paragraph: XmlElement) -> Parts:
+        items = list_items(paragraph)
+        prefix = xml.prefix(paragraph)
+        escape = partial(_escape_with_breaks, breaks={sign: f"<{prefix}{tag}/>" for tag, sign in _ODT_BREAKS.items()})
+        if not any(isinstance(item, str) and item.strip() for item in items):
+            return describe_all(paragraph)
+        start, end = _find_middle(items)
+        written = [[escape(item)] if isinstance(item, str) else item.parts for item in items]
+        before = [xml.opening(paragraph), *chain.from_iterable(written[:start])]
+        after = [*chain.from_iterable(written[end:]), xml.closing(paragraph)]
+        slot_text, tags, _ = number_tags(items[start:end])
+        return [TextSlot(slot_text, tags, describe_all(paragraph), escape, before=before, after=after)]
+
+    def list_items(element: XmlElement) -> list[str | Inline]:
+        items: list[str | Inline] = []
+        position = element.inner
+        for child in [*element.children, None]:
+            items.append(_SPACES.sub(" ", read_xml_text(text[position : child.start if child else element.inner_end])))
+            if child is None:
+                break
+            position = child.end
+            if child.name in _ODT_BREAKS:
+                items.append(_ODT_BREAKS[child.name])
+            elif child.name in _ODT_AROUND_TEXT and child.end > child.inner:
+                items += [Inline("opening", child.start, [xml.opening(child)]), *list_items(child)]
+                items.append(Inline("closing", child.start, [xml.closing(child)]))
+            elif child.name != "soft-page-break":
+                # A note or a frame stands inside its paragraph and has paragraphs of its own.
+                inner: list[str | TextSlot] = []
+                cut(child, inner)
+                items.append(Inline("single", None, join_markup(inner)))
+        return [item for item in items if item != ""]
+
+    return join_markup([text[: xml.root.start], *describe_all(xml.root), text[xml.root.end :]])
+
+
+_CONTAINERS = ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "bdo", "dir", "sdt")
+"""Elements of a paragraph that surround runs."""
+
+_FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
+"""What Word or the author noted about the old words: spelling, the end of a page, where to hyphenate."""
+
+_RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
+_RANGE_ENDS = {end: start for start, end in _RANGES.items()}
+_UNTOUCHED = ("del", "moveFrom", "oMath", "oMathPara", "fldSimple", "pPr", "sectPr")
+_NO_FORMATTING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*?/>")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A stretch of text in a run of DOCX, with the opening tag of the run and its formatting."""
+
+    text: str
+    opening: str
+    formatting: str
+    key: str
+    """The formatting that readers see: the language for the spelling checker is none of it."""
+    prefix: str
+
+    @property
+    def wrap(self) -> tuple[str, str]:
+        """Everything before and after a text with this formatting."""
+        name = f"{self.prefix}t"
+        return f'{self.opening}{self.formatting}<{name} xml:space="preserve">', f"</{name}></{self.prefix}r>"
+
+    def escape(self, text: str) -> str:
+        """Escape a text for this run: tabs and line ends are elements beside the text."""
+        name = f"{self.prefix}t"
+        signs = {"\t": "tab", "\n": "br"}
+        breaks = {sign: f'</{name}><{self.prefix}{tag}/><{name} xml:space="preserve">' for sign, tag in signs.items()}
+        return _escape_with_breaks(text, breaks)
+
+
+@dataclass(frozen=True)
+class _FieldMark:
+    """A part of a field that is no text: where it begins, what it computes, where its result begins and ends."""
+
+    kind: str
+    parts: Parts
+
+
+_Item = _Run | Inline | _FieldMark
+
+
+def split_docx(name: str, text: str) -> Parts:
+    """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
+
+    Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures. Texts
+    that were deleted with their change recorded, and formulas, stay as they are.
+    """
+    xml = parse_xml(name, text)
+    return join_markup([text[: xml.root.start], *_DocxReader(xml).describe_all(xml.root), text[xml.root.end :]])
+
+
+class _DocxReader:
+    """Reads the paragraphs of one XML file of a DOCX document."""
+
+    def __init__(self, xml: XmlText):
+        self.xml = xml
+        # Each paragraph once: a text box in a text box in a text box would otherwise take twice the time with each.
+        self.paragraphs: dict[int, Parts] = {}
+
+    def cut(self, element: XmlElement, out: list[str | TextSlot]) -> None:
+        """Append the parts of an element to `out`, with slots in place of the paragraphs in it."""
+        # Shapes have paragraphs of another kind, whose prefix is always this one.
+        if element.name == "p" and self.xml.prefix(element) != "a:" and element.end > element.inner:
+            if element.start not in self.paragraphs:
+                self.paragraphs[element.start] = self.describe_paragraph(element)
+            out += self.paragraphs[element.start]
+        elif element.name in _UNTOUCHED:
+            out.append(self.xml.raw(element))
+        else:
+            self.xml.cut_children(element, self.cut, out)
+
+    def describe(self, element: XmlElement) -> Parts:
+        """Return the parts of an element."""
+        out: list[str | TextSlot] = []
+        self.cut(element, out)
+        return join_markup(out)
+
+    def describe_all(self, element: XmlElement) -> Parts:
+        """Return the parts of an element whose children are cut, whatever it is itself."""
+        out: list[str | TextSlot] = []
+        self.xml.cut_children(element, self.cut, out)
+        return join_markup(out)
+
+    def describe_paragraph(self, paragraph: XmlElement) -> Parts:
+        """Return a paragraph as a slot with its formatting; one without words as it is."""
+        items = _join_fields(self.list_items(paragraph))
+        sizes = Counter[str]()
+        for item in items:
+            if isinstance(item, _Run) and item.text.strip():
+                sizes[item.key] += len(item.text)
+        if not sizes:
+            return self.describe_all(paragraph)
+        base_key = sizes.most_common(1)[0][0]
+        base = next(item for item in items if isinstance(item, _Run) and item.key == base_key)
+        start, end = _find_middle(items)
+        text, tags, wraps = number_tags(_tag_formatting(items[start:end], base_key))
+        return [
+            TextSlot(
+                text,
+                tags,
+                self.describe_all(paragraph),
+                base.escape,
+                wraps=wraps,
+                base_wrap=base.wrap,
+                before=[self.xml.opening(paragraph), *_list_parts(items[:start])],
+                after=[*_list_parts(items[end:]), self.xml.closing(paragraph)],
+            )
+        ]
+
+    def list_items(self, element: XmlElement) -> Iterator[_Item]:
+        """Yield the texts of a paragraph, or of a container in it, with everything between them."""
+        xml = self.xml
+        ends = {_range_key(xml, child) for child in element.children if child.name in _RANGE_ENDS}
+        starts = {_range_key(xml, child) for child in element.children if child.name in _RANGES}
+        for child in element.children:
+            if child.name == "r":
+                yield from self.list_run_items(child)
+            elif child.name in _CONTAINERS and child.end > child.inner:
+                content = xml.child(child, "sdtContent") if child.name == "sdt" else child
+                if content is None:
+                    yield Inline("single", None, self.describe(child))
+                    continue
+                properties = [inner.end for inner in content.children if inner.name.endswith("Pr")]
+                inner = max(properties, default=content.inner)
+                yield Inline("opening", child.start, [xml.text[child.start : inner]])
+                yield from self.list_items(content)
+                yield Inline("closing", child.start, [xml.text[content.inner_end : child.end]])
+            elif child.name in _RANGES and _range_key(xml, child) in ends:
+                yield Inline("opening", _range_key(xml, child), [xml.raw(child)])
+            elif child.name in _RANGE_ENDS and _range_key(xml, child) in starts:
+                yield Inline("closing", _range_key(xml, child), [xml.raw(child)])
+            elif child.name not in _FORGOTTEN and not (child.name.endswith("Pr") and child.name != "pPr"):
+                yield Inline("single", None, self.describe(child))
+
+    def list_run_items(self, run: XmlElement) -> Iterator[_Item]:
+        """Yield the texts of a run and the other things in it."""
+        xml = self.xml
+        prefix, properties = xml.prefix(run), xml.child(run, "rPr")
+        formatting = xml.raw(properties) if properties else ""
+        key = _NO_FORMATTING.sub("", xml.text[properties.inner : properties.inner_end]) if properties else ""
+        opening = xml.opening(run)
+        for child in run.children:
+            if child.name == "t":
+                raw = xml.content(child)
+                text = _SPACES.sub(" ", raw if xml.attribute(child, "xml:space") == "preserve" else raw.strip())
+            elif child.name == "tab" or (child.name in ("br", "cr") and "=" not in xml.opening(child)):
+                text = "\t" if child.name == "tab" else "\n"
+            elif child.name == "noBreakHyphen":
+                text = "\u2011"
+            elif child.name == "rPr" or child.name in _FORGOTTEN:
+                continue
+            else:
+                parts = [opening + formatting, *self.describe(child), xml.closing(run)]
+                if child.name in ("fldChar", "instrText"):
+                    kind = xml.attribute(child, f"{xml.prefix(child)}fldCharType")
+                    yield _FieldMark(kind or "instruction", parts)
+                else:
+                    yield Inline("single", None, parts)
+                continue
+            yield _Run(text, opening, formatting, key, prefix)
+
+
+def _range_key(xml: XmlText, mark: XmlElement) -> tuple[str, str | None]:
+    """Return what the start and the end of a bookmark or a comment have in common."""
+    return _RANGE_ENDS.get(mark.name, mark.name), xml.attribute(mark, f"{xml.prefix(mark)}id")
+
+
+def _join_fields(items: Iterable[_Item]) -> list[_Item]:
+    """Return items in which each whole field is a pair of tags around its result, or a single tag if that has no words.
+
+    Fields that span several paragraphs, or half a link, stay in their parts.
+    """
+    out: list[_Item] = []
+    begun: list[int] = []
+    for item in items:
+        out.append(item)
+        if _is_mark(item, "begin"):
+            begun.append(len(out) - 1)
+        elif _is_mark(item, "end") and begun:
+            start = begun.pop()
+            field = out[start:]
+            middle = next((i for i, inner in enumerate(field) if _is_mark(inner, "separate")), len(field) - 1)
+            result = field[middle + 1 : -1]
+            if _has_half(field):
+                continue
+            if any(isinstance(inner, _Run) and re.search(r"[^\W\d_]", inner.text) for inner in result):
+                opening = Inline("opening", ("field", id(item)), _list_parts(field[: middle + 1]))
+                out[start:] = [opening, *result, Inline("closing", ("field", id(item)), _list_parts([item]))]
+            else:
+                out[start:] = [Inline("single", None, _list_parts(field))]
+    return out
+
+
+def _is_mark(item: _Item, kind: str) -> bool:
+    return isinstance(item, _FieldMark) and item.kind == kind
+
+
+def _has_half(items: Sequence[_Item]) -> bool:
+    """Whether a pair of tags has only one of its halves among these items."""
+    kinds = Counter((item.key, item.kind) for item in items if isinstance(item, Inline) and item.kind != "single")
+    return any(kinds[key, "closing"] != kinds[key, "opening"] for key, _ in kinds)
+
+
+def _find_middle(items: "Sequence[_Item] | Sequence[str | Inline]") -> tuple[int, int]:
+    """Return where the items begin and end that a translation may move: from the first text with words to the last.
+
+    A pair of tags of which one is among them is among them as a whole.
+    """
+    texts = [
+        i for i, item in enumerate(items) if (item if isinstance(item, str) else getattr(item, "text", "")).strip()
+    ]
+    start, end = texts[0], texts[-1] + 1
+    places = {(item.key, item.kind): i for i, item in enumerate(items) if isinstance(item, Inline)}
+    ends = {key: i for (key, kind), i in places.items() if kind == "closing"}
+    pairs = [(i, ends[key]) for (key, kind), i in places.items() if kind == "opening" and key in ends]
+    if len(pairs) > MOST_TAGS:
+        raise ValueError(f"a paragraph has more than {MOST_TAGS:,} pairs of inline tags")
+    changed = True
+    while changed:
+        changed = False
+        for pair in pairs:
+            if any(start <= i < end for i in pair) and not all(start <= i < end for i in pair):
+                start, end, changed = min(start, *pair), max(end, pair[1] + 1), True
+    return start, end
+
+
+def _tag_formatting(items: Sequence[_Item], base: str) -> list[str | Inline]:
+    """Return texts and tags, with a pair of tags around each stretch of another formatting than `base`."""
+    out: list[str | Inline] = []
+    for key, group in groupby(items, key=lambda item: item.key if isinstance(item, _Run) else None):
+        stretch = [*group]
+        first = stretch[0]
+        if not isinstance(first, _Run):
+            out += [
+                item if isinstance(item, Inline) else Inline("single", None, _list_parts([item])) for item in stretch
+            ]
+            continue
+        text = "".join(item.text for item in stretch if isinstance(item, _Run))
+        if key == base or not text.strip():
+            out.append(text)
+        else:
+            tag = ("formatting", len(out))
+            out += [Inline("opening", tag, [], first.wrap), text, Inline("closing", tag, [])]
+    return out
+
+
+def _list_parts(items: Sequence[_Item]) -> Parts:
+    """Return what items stand for, as it is written where they are not translated."""
+    out: list[str | TextSlot] = []
+    for item in items:
+        out += [item.wrap[0], item.escape(item.text), item.wrap[1]] if isinstance(item, _Run) else item.parts
+    return join_markup(out)
+
+
+def _escape_with_breaks(text: str, breaks: Mapping[str, str]) -> str:
+    """Escape a text for XML, with markup in place of tabs and line ends."""
+    text = escape_xml_text(text)
+    for sign, markup in breaks.items():
+        text = text.replace(sign, markup)
+    return text

@@ -1,0 +1,225 @@
+"""Slots of a document: places with a text to translate, whose inline markup is kept as numbered tags."""
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from itertools import count
+from typing import Literal, TypeAlias
+
+Parts: TypeAlias = Sequence["str | TextSlot"]
+"""A stretch of a document: markup that stays as it is, and slots for translations."""
+
+MOST_TAGS = 2000
+"""Inline tags of one text; placing more would take long, and no sentence has them."""
+
+NUMBERED_TAG = re.compile(r"</?(\d{1,6})/?>")
+_SPACE_WITH_LINE_END = re.compile(r"[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def _keep(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Markup inside a text: an opening tag, the closing tag with the same key, or something that stands alone."""
+
+    kind: Literal["opening", "closing", "single"]
+    key: Hashable
+    parts: Parts
+    wrap: tuple[str, str] | None = None
+    """What stands before and after each text between this opening tag and its closing tag, instead of `base_wrap`."""
+
+
+@dataclass(frozen=True)
+class TextSlot:
+    """A text to translate, in which numbered tags stand for the markup inside it."""
+
+    text: str
+    tags: Mapping[str, Parts] = field(default_factory=dict)
+    """What each numbered tag stands for."""
+    original: Parts | None = None
+    """What stood here; it is written again where the translation is the text itself."""
+    escape: Callable[[str], str] = _keep
+    finish: Callable[[str], str] = _keep
+    wraps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    base_wrap: tuple[str, str] = ("", "")
+    before: Parts = ()
+    """What stands before the translation, and is a part of `original` too."""
+    after: Parts = ()
+
+    @property
+    def inner_parts(self) -> "Iterator[str | TextSlot]":
+        """All markup around and inside the text, in order; it may hold texts of its own, as a footnote does."""
+        for parts in (self.before, *self.tags.values(), self.after):
+            yield from parts
+
+    @property
+    def is_translatable(self) -> bool:
+        """Whether the text has a letter outside its tags; numbers and signs alone stay as they are."""
+        return _LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
+
+    def write(self, translation: str, tags: Mapping[str, str]) -> str:
+        """Write a translation with its markup, given what each numbered tag stands for."""
+        pieces = [*split_numbered_tags(translation, tags)]
+        own = [*split_numbered_tags(self.text, tags)]
+        if not _are_sound([piece for piece in pieces if piece in tags], [piece for piece in own if piece in tags]):
+            # A tag too many or too few would damage the document: the text stands together, beside all tags in order.
+            plain = "".join(piece for piece in pieces if piece not in tags)
+            first = next((i for i, piece in enumerate(own) if piece not in tags and piece.strip()), len(own))
+            pieces = [piece for piece in own[:first] if piece in tags]
+            pieces += [plain, *(piece for piece in own[first:] if piece in tags)]
+        out, wraps = [], [self.base_wrap]
+        for piece in pieces:
+            if piece in tags:
+                out.append(tags[piece])
+                if piece.startswith("</"):
+                    wraps = wraps[: max(1, len(wraps) - 1)]
+                elif not piece.endswith("/>"):
+                    wraps.append(self.wraps.get(piece, wraps[-1]))
+            elif piece:
+                before, after = wraps[-1]
+                out.append(f"{before}{self.escape(piece)}{after}")
+        return self.finish("".join(out))
+
+
+def split_numbered_tags(text: str, known: Mapping[str, object]) -> Iterator[str]:
+    """Yield the numbered tags of a text that are known, and the texts between them, in order."""
+    position = 0
+    for match in NUMBERED_TAG.finditer(text):
+        if match[0] in known:
+            yield text[position : match.start()]
+            yield match[0]
+            position = match.end()
+    yield text[position:]
+
+
+def _are_sound(found: Sequence[str], source: Sequence[str]) -> bool:
+    """Whether the tags of a source are all here, once each, and no pair crosses another that it did not cross there."""
+    return sorted(found) == sorted(source) and _find_crossing(found) <= _find_crossing(source)
+
+
+def _find_crossing(tags: Sequence[str]) -> set[str]:
+    """Return the opening tags that are closed too late, and the closing tags that come too early.
+
+    >>> sorted(_find_crossing(["<0>", "<1>", "</0>", "</1>", "<2>", "</2>"])), _find_crossing(["</0>", "<0>"])
+    (['<1>'], {'</0>'})
+    """
+    open_tags: list[str] = []
+    crossing: set[str] = set()
+    paired = set(tags)
+    for tag in tags:
+        opening = f"<{tag[2:]}"
+        if not tag.startswith("</"):
+            open_tags += [tag] if f"</{tag[1:]}" in paired else []
+        elif opening in open_tags:
+            place = open_tags.index(opening)
+            crossing.update(open_tags[place + 1 :])
+            del open_tags[place]
+        elif opening in paired:
+            crossing.add(tag)
+    return crossing
+
+
+def make_slot(
+    items: Iterable[str | Inline],
+    escape: Callable[[str], str],
+    *,
+    read: Callable[[str], str] = unescape,
+    keep_lines: bool = False,
+    finish: Callable[[str], str] = _keep,
+) -> Parts:
+    """Join texts and inline markup to one slot; white space around it stays outside, and so does all without a text.
+
+    Texts are as they stand in the document; `read` gives their characters. Line ends are spaces unless `keep_lines`.
+    """
+    raw, before, after = [*items], "", ""
+    if raw and isinstance(raw[0], str):
+        stripped = raw[0].lstrip()
+        before, raw[0] = raw[0][: len(raw[0]) - len(stripped)], stripped
+    if raw and isinstance(raw[-1], str):
+        stripped = raw[-1].rstrip()
+        after, raw[-1] = raw[-1][len(stripped) :], stripped
+    original = join_markup(part for item in raw for part in ([item] if isinstance(item, str) else item.parts))
+    items = [read(item) if isinstance(item, str) else item for item in raw]
+    if not any(isinstance(item, str) and item.strip() for item in items):
+        return join_markup([before, *original, after])
+    if not keep_lines:
+        items = [_SPACE_WITH_LINE_END.sub(" ", item) if isinstance(item, str) else item for item in items]
+    text, tags, _ = number_tags(items)
+    return [part for part in (before, TextSlot(text, tags, original, escape, finish), after) if part != ""]
+
+
+def number_tags(items: Sequence[str | Inline]) -> tuple[str, dict[str, Parts], dict[str, tuple[str, str]]]:
+    """Return texts and inline markup as one text with numbered tags, what each stands for, and the wraps of some."""
+    # A text may itself contain something like <0>, which must not be taken for a tag of ours.
+    used = {int(number) for item in items if isinstance(item, str) for number in NUMBERED_TAG.findall(item)}
+    numbers = (number for number in count() if number not in used)
+    tags: dict[str, Parts] = {}
+    wraps: dict[str, tuple[str, str]] = {}
+    open_tags: dict[Hashable, list[int]] = {}
+    out: list[str] = []
+    for item in items:
+        if isinstance(item, str):
+            out.append(item)
+            continue
+        tag = _number_tag(item, open_tags, numbers)
+        tags[tag] = item.parts
+        if item.wrap is not None:
+            wraps[tag] = item.wrap
+        out.append(tag)
+    return "".join(out), tags, wraps
+
+
+def _number_tag(item: Inline, open_tags: dict[Hashable, list[int]], numbers: Iterator[int]) -> str:
+    """Return the numbered tag of inline markup; a closing tag gets the number of the tag that it closes."""
+    if item.kind == "closing":
+        # HTML in the wild closes tags out of order, so it need not be the one opened last.
+        opened = open_tags.get(item.key)
+        return f"</{opened.pop() if opened else next(numbers)}>"
+    number = next(numbers)
+    if item.kind == "single":
+        return f"<{number}/>"
+    open_tags.setdefault(item.key, []).append(number)
+    return f"<{number}>"
+
+
+def list_slots(parts: Parts) -> Iterator[TextSlot]:
+    """Yield the slots of a document in the order in which `fill_slots` takes their translations."""
+    for part in parts:
+        if isinstance(part, TextSlot):
+            yield part
+            yield from list_slots([*part.inner_parts])
+
+
+def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
+    """Join the parts of a document, with a translation in each of its slots."""
+    out = []
+    for part in parts:
+        if isinstance(part, str):
+            out.append(part)
+            continue
+        translation = next(translations)
+        if translation == part.text and part.original is not None:
+            # Its slots are those of `inner_parts`, in the same order.
+            out.append(fill_slots(part.original, translations))
+        else:
+            out.append(fill_slots(part.before, translations))
+            tags = {tag: fill_slots(inner, translations) for tag, inner in part.tags.items()}
+            out += [part.write(translation, tags), fill_slots(part.after, translations)]
+    return "".join(out)
+
+
+def join_markup(parts: Iterable[str | TextSlot]) -> Parts:
+    """Return parts with neighbouring markup joined."""
+    joined: list[str | TextSlot] = []
+    run: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            run.append(part)
+            continue
+        joined += ["".join(run), part]
+        run = []
+    return [part for part in [*joined, "".join(run)] if part != ""]

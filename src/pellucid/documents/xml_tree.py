@@ -1,0 +1,214 @@
+"""Elements of an XML text with their places in it, so that all that is not translated stays byte for byte."""
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from html import escape, unescape
+from xml.parsers import expat
+
+from pellucid.documents.slots import TextSlot
+
+MOST_ELEMENTS = 1_000_000
+"""Elements of one XML file; beyond, the file would fill the memory."""
+
+_DEEPEST = 200
+_CHUNK = 2**16
+
+# The text is well-formed when this is used, so the pattern need not refuse anything.
+_MARKUP = re.compile(
+    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<![^>]*>|<(/?)([^\s/>]+)((?:[^"'>]++|"[^"]*"|'[^']*')*+)>""", re.DOTALL
+)
+_ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
+_NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
+_DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(slots=True, eq=False)
+class XmlElement:
+    """An element: its name without prefix, and where its tags and its content begin and end in the text."""
+
+    name: str
+    start: int
+    inner: int
+    inner_end: int
+    end: int
+    children: list["XmlElement"] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class XmlText:
+    """An XML text and the tree of its elements."""
+
+    text: str
+    root: XmlElement
+
+    def opening(self, element: XmlElement) -> str:
+        """Return the opening tag of an element, as it stands in the text."""
+        return self.text[element.start : element.inner]
+
+    def closing(self, element: XmlElement) -> str:
+        """Return the closing tag of an element; "" for one without content."""
+        return self.text[element.inner_end : element.end]
+
+    def raw(self, element: XmlElement) -> str:
+        """Return an element with its tags and its content, as it stands in the text."""
+        return self.text[element.start : element.end]
+
+    def prefix(self, element: XmlElement) -> str:
+        """Return the prefix of an element's name with its colon, or ""."""
+        name = re.match(r"<([^\s/>]+)", self.opening(element))
+        return name[1].rpartition(":")[0] + ":" if name and ":" in name[1] else ""
+
+    def attribute(self, element: XmlElement, name: str) -> str | None:
+        """Return the value of an attribute; None where there is none."""
+        found = _find_attribute(self.opening(element), name)
+        return unescape(found[2][1:-1]) if found else None
+
+    def content(self, element: XmlElement) -> str:
+        """Return the characters in an element that has no element in it."""
+        return read_xml_text(self.text[element.inner : element.inner_end])
+
+    def child(self, element: XmlElement, name: str) -> XmlElement | None:
+        """Return the first child of this name."""
+        return next((child for child in element.children if child.name == name), None)
+
+    def walk(self, element: XmlElement) -> Iterator[XmlElement]:
+        """Yield an element and all those in it, in their order."""
+        waiting = [element]
+        while waiting:
+            element = waiting.pop()
+            yield element
+            waiting += reversed(element.children)
+
+    def cut_children(
+        self,
+        element: XmlElement,
+        cut: "Callable[[XmlElement, list[str | TextSlot]], object]",
+        out: "list[str | TextSlot]",
+    ) -> None:
+        """Append the parts of an element to `out`; `cut` appends those of each of its children."""
+        position = element.start
+        for child in element.children:
+            out.append(self.text[position : child.start])
+            cut(child, out)
+            position = child.end
+        out.append(self.text[position : element.end])
+
+
+def with_attribute(opening: str, name: str, value: str) -> str:
+    """Return an opening tag with an attribute set to a value.
+
+    >>> with_attribute('<target state="new">', "state", "final"), with_attribute("<file>", "target-language", "es")
+    ('<target state="final">', '<file target-language="es">')
+    """
+    quoted = f'"{escape(value)}"'
+    if found := _find_attribute(opening, name):
+        return opening[: found.start(2)] + quoted + opening[found.end(2) :]
+    end = len(opening) - (2 if opening.endswith("/>") else 1)
+    return f"{opening[:end].rstrip()} {name}={quoted}{opening[end:]}"
+
+
+def _find_attribute(opening: str, name: str) -> re.Match[str] | None:
+    # One after the other, so that the value of another attribute is not searched.
+    return next((match for match in _ATTRIBUTE.finditer(opening) if match[1] == name), None)
+
+
+def read_xml_text(raw: str) -> str:
+    """Return the characters of a stretch of text as it stands in XML, without comments.
+
+    >>> read_xml_text("a &lt; <!-- no --><![CDATA[b & c]]>")
+    'a < b & c'
+    """
+    if "<" not in raw:
+        return unescape(raw) if "&" in raw else raw
+    out, position = [], 0
+    for match in _NO_ELEMENT.finditer(raw):
+        out += [unescape(raw[position : match.start()]), match[1] or ""]
+        position = match.end()
+    return "".join([*out, unescape(raw[position:])])
+
+
+def escape_xml_text(text: str) -> str:
+    """Escape a text for the content of an element; characters that XML cannot hold become spaces."""
+    return _FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
+
+
+def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str, str]:
+    """Return the text of an XML file and its encoding, which it declares; without a declaration, the one given.
+
+    Raises ValueError for an encoding that is not known, and for bytes that are not in it.
+    """
+    declared = _DECLARED_ENCODING.match(content[:200])
+    if content.startswith((codecs.BOM_UTF16_LE, b"<\0")):
+        encoding = "utf-16-le"
+    elif content.startswith((codecs.BOM_UTF16_BE, b"\0<")):
+        encoding = "utf-16-be"
+    elif declared:
+        encoding = declared[1].decode("ascii")
+    try:
+        if not codecs.lookup(encoding)._is_text_encoding:  # pyright: ignore[reportAttributeAccessIssue]
+            raise LookupError
+        text = content.decode(encoding)
+    except LookupError:
+        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8") from None
+    except UnicodeError as error:
+        raise ValueError(f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}") from None
+    return text, encoding
+
+
+def encode_xml(text: str, encoding: str) -> bytes:
+    """Return the bytes of an XML or HTML text; characters that the encoding has not are written as references."""
+    return text.encode(encoding, errors="xmlcharrefreplace")
+
+
+def parse_xml(name: str, text: str) -> XmlText:
+    """Return the tree of an XML text, in which nothing is expanded or fetched.
+
+    Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
+    """
+    _refuse_unsound(name, text)
+    root: XmlElement | None = None
+    open_elements: list[XmlElement] = []
+    number = 0
+    for match in _MARKUP.finditer(text):
+        if match[2] is None:
+            continue
+        if match[1]:
+            element = open_elements.pop()
+            element.inner_end, element.end = match.start(), match.end()
+            continue
+        number += 1
+        if number > MOST_ELEMENTS or len(open_elements) >= _DEEPEST:
+            raise ValueError(f"{name} has more than {MOST_ELEMENTS:,} elements, or more than {_DEEPEST} in one another")
+        element = XmlElement(match[2].rpartition(":")[2], match.start(), match.end(), match.end(), match.end())
+        if open_elements:
+            open_elements[-1].children.append(element)
+        root = root or element
+        if not match[3].endswith("/"):
+            open_elements.append(element)
+    assert root is not None
+    return XmlText(text, root)
+
+
+def _refuse_unsound(name: str, text: str) -> None:
+    """Raise ValueError for a text that is not well-formed XML, or declares entities or types of its own."""
+    parser = expat.ParserCreate("utf-8")
+
+    def refuse_declarations(doctype: str, system: str | None, public: str | None, has_own: bool) -> None:
+        if has_own:
+            raise ValueError(
+                f"{name} has declarations of its own (<!DOCTYPE ... [ ... ]>), which can blow up a file or reach for "
+                "others; remove them"
+            )
+
+    parser.StartDoctypeDeclHandler = refuse_declarations
+    try:
+        # In pieces, between which other threads get their turn.
+        for start in range(0, len(text), _CHUNK):
+            parser.Parse(text[start : start + _CHUNK].encode(errors="surrogatepass"), False)
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        reason = expat.errors.messages.get(error.code, "damaged")
+        raise ValueError(f"{name}:{error.lineno}: not well-formed XML: {reason}") from None

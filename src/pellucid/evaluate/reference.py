@@ -1,0 +1,115 @@
+"""Reference of a model: lines with the translations and scores it gave when it was saved, to compare with later."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import compress
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+REFERENCE_FILE = "reference.jsonl"
+"""File of a model directory that holds its reference, a line of JSON each."""
+
+REFERENCE_LINES = 200
+"""Most lines of a reference."""
+
+TOLERANCE = 1e-3
+"""Largest difference of two scores that counts as the same, in nats: far above rounding, far below notice."""
+
+_LARGEST_FILE = 2**22
+
+
+@dataclass(frozen=True)
+class ReferenceLine:
+    """A line with its translation and the score of it: its log-probability over the length penalty."""
+
+    source: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class ChangedLine:
+    """A line of a reference, numbered from 1, that is translated otherwise now, or with another score."""
+
+    number: int
+    source: str
+    expected: str
+    text: str
+    expected_score: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Comparison of a reference with what the model writes now."""
+
+    lines: int
+    changed: tuple[ChangedLine, ...]
+    other_texts: int
+    """Lines, among those that changed, whose text is another."""
+    largest_difference: float
+    """Largest difference of the scores of a text that came out the same."""
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every line came out the same."""
+        return not self.changed
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as an object for JSON."""
+        # A line that failed has no score, and JSON has no NaN.
+        changed = [{k: None if v != v else v for k, v in asdict(line).items()} for line in self.changed]
+        return {"passed": self.passed, **asdict(self), "changed": changed}
+
+
+def choose_reference(lines: Sequence[ReferenceLine], fits: Iterable[bool]) -> list[ReferenceLine]:
+    """Choose at most REFERENCE_LINES of the lines that fit, evenly, without those that could not be translated."""
+    usable = [line for line in compress(lines, fits) if isfinite(line.score)]
+    return usable[:: max(1, -(-len(usable) // REFERENCE_LINES))]
+
+
+def write_reference(path: Path, lines: Iterable[ReferenceLine]) -> None:
+    """Write a reference, a line of JSON each."""
+    text = "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_reference(path: Path) -> list[ReferenceLine]:
+    """Read a reference; ValueError, naming the line, for anything that is none."""
+    if path.stat().st_size > _LARGEST_FILE:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a reference has at most {_LARGEST_FILE:,}")
+    return list(_parse_reference(path))
+
+
+def _parse_reference(path: Path) -> Iterator[ReferenceLine]:
+    # Not by splitlines: a translation may hold other characters that end a line for it.
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
+        row = None
+        with suppress(ValueError, TypeError, RecursionError):
+            row = ReferenceLine(**json.loads(line))
+        if row is None or not (isinstance(row.source, str) and isinstance(row.text, str) and type(row.score) is float):
+            raise ValueError(f'{path}:{number} is not {{"source", "text", "score"}} with two texts and a number')
+        yield row
+
+
+def compare_reference(
+    reference: Sequence[ReferenceLine], texts: Sequence[str], scores: Sequence[float], tolerance: float = TOLERANCE
+) -> Verification:
+    """Compare what a model writes now, line by line, with its reference; raise ValueError for a tolerance below 0."""
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance is {tolerance}, it must be 0 or more")
+    rows = list(zip(reference, texts, scores, strict=True))
+    same = [abs(score - line.score) for line, text, score in rows if text == line.text]
+    changed = tuple(
+        ChangedLine(number, line.source, line.text, text, line.score, score)
+        for number, (line, text, score) in enumerate(rows, start=1)
+        # Not ">": a score that is not a number is no equal one.
+        if text != line.text or not abs(score - line.score) <= tolerance
+    )
+    return Verification(
+        len(rows), changed, sum(line.text != line.expected for line in changed), max(same, default=0.0), tolerance
+    )

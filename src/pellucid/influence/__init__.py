@@ -1,0 +1,1 @@
+"""Which training pairs made a word of a translation likelier, and which spoke against it."""

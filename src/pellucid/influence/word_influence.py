@@ -1,0 +1,230 @@
+"""Training pairs that made a word of a translation likelier, and those that spoke against it, found in two ways."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.decode.alignment import align_sentences, strip_eos
+from pellucid.influence.gradients import PieceChoice, choice_state, select_pairs, sum_influences
+from pellucid.influence.state_store import StateStore, open_state_store
+from pellucid.store.directory import Bundle, load_bundle
+from pellucid.text.word_pieces import is_punctuation, words_without_punctuation
+from pellucid.trace.session import Trace
+from pellucid.train.checkpoint import checkpoint_step, list_checkpoints
+from pellucid.train.config import read_run
+
+CANDIDATES = 200
+"""States of each kind, of the same piece and of others, whose pairs are judged by their gradients, too."""
+
+TOP = 20
+"""Pairs of each way that are compared to say how far the two ways agree."""
+
+
+@dataclass(frozen=True)
+class InfluentialPair:
+    """A training pair with its influence on a choice, and the word it wrote where it was most like it.
+
+    `state` is the cosine of its nearest state with that of the choice, below 0 if it wrote another piece there;
+    `gradient` is its influence by gradients, which has no unit.
+    """
+
+    line: int
+    file: str
+    source: str
+    target: str
+    state: float
+    gradient: float
+    word: int
+    """Index, from 0, of the word of the target that was written from the nearest state; -1 for its end."""
+    source_words: tuple[int, ...]
+    """Indices of the words of the source that this word is aligned with."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of the two ways on the candidates: Spearman's rank correlation, and pairs that both have on top."""
+
+    rank_correlation: float
+    both_on_top: int
+    of: int
+
+
+@dataclass(frozen=True)
+class WordInfluence:
+    """The pairs that made a word of a translation likelier, the strongest first, and those that spoke against it.
+
+    `piece` is the piece at which the word was decided, the least likely one of it, and `probability` that of the piece.
+    """
+
+    word: str
+    translation: str
+    piece: str
+    probability: float
+    because: tuple[InfluentialPair, ...]
+    against: tuple[InfluentialPair, ...]
+    agreement: Agreement
+    candidates: int
+    steps: tuple[int, ...]
+    """Steps of the checkpoints that the gradients were summed over; empty where there was only the model itself."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as an object for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class WeighedPairs:
+    """Candidates for a choice: pairs with the positions of their nearest states in the store, weighed in both ways."""
+
+    store: StateStore
+    choice: PieceChoice
+    numbers: list[int]
+    positions: list[int]
+    states: NDArray[np.float64]
+    gradients: NDArray[np.float64]
+    steps: tuple[int, ...]
+
+    def order_for(self) -> list[int]:
+        """Return the indices of the pairs that speak for the choice by either way, the strongest by both first."""
+        order = np.argsort(-(rank(self.states) + rank(self.gradients)), kind="stable").tolist()
+        # One of the ways is enough, and the other may doubt it.
+        return [i for i in order if self.states[i] > 0 or self.gradients[i] > 0]
+
+    def order_against(self) -> list[int]:
+        """Return the indices of the pairs that speak against the choice by either way, the strongest by both first."""
+        order = np.argsort(rank(self.states) + rank(self.gradients), kind="stable").tolist()
+        return [i for i in order if self.states[i] < 0 or self.gradients[i] < 0]
+
+
+def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> WordInfluence:
+    """Find the training pairs, up to `count` for and against, that taught a model a word of a traced translation.
+
+    Raises ValueError for a word that is not in the translation, and where the model has no store of states.
+    """
+    weighed = weigh_pairs(bundle, find_choice(trace, word))
+    because, against = weighed.order_for()[:count], weighed.order_against()[:count]
+    described = describe_pairs(bundle, weighed, [*because, *against])
+    step = trace.steps[weighed.choice.index]
+    return WordInfluence(
+        word,
+        trace.target.text,
+        step.chosen.piece,
+        step.chosen.prob,
+        tuple(described[: len(because)]),
+        tuple(described[len(because) :]),
+        measure_agreement(weighed.states, weighed.gradients),
+        len(weighed.numbers),
+        weighed.steps,
+    )
+
+
+def weigh_pairs(bundle: Bundle, choice: PieceChoice) -> WeighedPairs:
+    """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
+    store, run = open_state_store(bundle.directory, bundle.manifest), bundle.directory.resolve().parent
+    nearest = nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
+    checkpoints = [path for path in list_checkpoints(run) if checkpoint_step(path)]
+    models = (load_bundle(path).model for path in checkpoints) if checkpoints else [bundle.model]
+    smoothing = read_run(run / "run.toml", began=run).optim.label_smoothing
+    gradients = sum_influences(models, select_pairs(store.pairs, list(nearest)), choice, smoothing)
+    return WeighedPairs(
+        store,
+        choice,
+        list(nearest),
+        [position for position, _ in nearest.values()],
+        np.array([cosine for _, cosine in nearest.values()]),
+        gradients.double().numpy(),
+        tuple(map(checkpoint_step, checkpoints)),
+    )
+
+
+def find_choice(trace: Trace, word: str) -> PieceChoice:
+    """Find the first word of the translation that is `word`, punctuation aside, and its least likely piece."""
+    ids = strip_eos(list(trace.target.ids))
+    text = trace.target.text
+    words = words_without_punctuation(trace.target.pieces[: len(ids)], text)
+    for spelled, aligned in zip(text.split(), words, strict=True):
+        if word in (spelled, strip_punctuation(spelled)):
+            index = min(aligned.pieces, key=lambda i: trace.steps[i].chosen.prob)
+            return PieceChoice(list(trace.source.ids), list(trace.target.ids), index)
+    raise ValueError(f"{word!r:.60} is no word of the translation {text!r}; choose one of its words")
+
+
+def strip_punctuation(word: str) -> str:
+    """Return a word without the punctuation around it.
+
+    >>> strip_punctuation("«don't»,")
+    "don't"
+    """
+    letters = [i for i, letter in enumerate(word) if not is_punctuation(letter)]
+    return word[letters[0] : letters[-1] + 1] if letters else word
+
+
+def nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -> dict[int, tuple[int, float]]:
+    """Return the candidates: for each pair the position in the store of its nearest state, and the signed cosine.
+
+    The sign is that of what was written there: above 0 for the `token`, below 0 for another.
+    """
+    found: dict[int, tuple[int, float]] = {}
+    for near, sign in zip(store.find_nearest(state, token, CANDIDATES), (1.0, -1.0), strict=True):
+        for pair, position, cosine in zip(
+            store.pair_of(near.positions).tolist(), near.positions.tolist(), near.cosines.tolist(), strict=True
+        ):
+            if pair not in found or cosine > abs(found[pair][1]):
+                found[pair] = position, sign * cosine
+    return found
+
+
+def rank(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return the rank of each value, the smallest 0; equal values share the mean of their ranks.
+
+    >>> rank(np.array([0.3, 0.1, 0.3])).tolist()
+    [1.5, 0.0, 1.5]
+    """
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts + 1) / 2)[inverse]
+
+
+def measure_agreement(states: NDArray[np.floating[Any]], gradients: NDArray[np.floating[Any]]) -> Agreement:
+    """Measure how far the two ways agree on the same pairs."""
+    top = min(TOP, len(states))
+    tops = (set(np.argsort(-values, kind="stable")[:top].tolist()) for values in (states, gradients))
+    a, b = rank(states), rank(gradients)
+    varies = a.std() > 0 and b.std() > 0
+    return Agreement(float(np.corrcoef(a, b)[0, 1]) if varies else 0.0, len(set.intersection(*tops)), top)
+
+
+def describe_pairs(bundle: Bundle, weighed: WeighedPairs, indices: Sequence[int]) -> list[InfluentialPair]:
+    """Return some of the pairs with their text, place and alignment."""
+    tokenizer, store = bundle.tokenizer, weighed.store
+    numbers = [weighed.numbers[i] for i in indices]
+    sources, targets = (
+        [side[number].tolist() for number in numbers] for side in (store.pairs.sources, store.pairs.targets)
+    )
+    source_texts, target_texts = map(tokenizer.decode_source, sources), map(tokenizer.decode_target, targets)
+    texts = list(source_texts), list(target_texts)
+    links = align_sentences(bundle.model, tokenizer, sources, targets, *texts)
+    described = []
+    for i, number, target, pair_links, source_text, target_text in zip(
+        indices, numbers, targets, links, *texts, strict=True
+    ):
+        words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), target_text)
+        index = weighed.positions[i] - int(store.pairs.targets.starts[number])
+        word = next((w for w, aligned in enumerate(words) if index in aligned.pieces), -1)
+        files, line = store.place_of(number)
+        described.append(
+            InfluentialPair(
+                line,
+                files[0],
+                source_text,
+                target_text,
+                float(weighed.states[i]),
+                float(weighed.gradients[i]),
+                word,
+                tuple(source_word for source_word, w in pair_links if w == word),
+            )
+        )
+    return described

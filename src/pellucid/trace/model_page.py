@@ -1,0 +1,90 @@
+"""Exports the model behind a trace as one HTML file in which it translates and traces any sentence."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pellucid.data.tokenizer import ListedPieces, Tokenizer
+from pellucid.model import Transformer
+from pellucid.model.known_parts import unknown_parts
+from pellucid.trace.session import Trace
+
+_OF_ONE_TRACE = {
+    "tensors": [],
+    "steps": [],
+    "checks": [],
+    "notes": [],
+    "edits": [],
+    "tree": None,
+}
+"""Entries of a manifest that belong to one trace, emptied: the page computes them for each sentence."""
+
+
+def save_model_page(
+    trace: Trace,
+    path: str | Path,
+    precision: str = "float16",
+    examples: Sequence[str] = (),
+    languages: tuple[str | None, str | None] | None = None,
+) -> int:
+    """Write the page with the model of a trace inside and return its bytes; the trace's sentence is shown first.
+
+    Raises ValueError for a model with parts of its own, which the page has no formula of, for a precision that is none
+    of float16 and float32, and for a weight that the precision has no room for.
+    """
+    from pellucid.page.model_file import MODEL_PRECISIONS, save_model_html
+
+    if precision not in MODEL_PRECISIONS:
+        raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {' or '.join(MODEL_PRECISIONS)}")
+    origin = trace.require_origin()
+    model, tokenizer, translator = origin.bundle.model, origin.bundle.tokenizer, origin.translator
+    if problems := unknown_parts(model):
+        raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
+    header = {
+        "format": "pellucid-model",
+        "version": 1,
+        "config": asdict(model.config),
+        "precision": precision,
+        "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
+        "limits": {"trained": translator.lengths.longest_trained, "longest": translator.lengths.longest},
+        "forbidden": list(translator.bounds.forbidden),
+        "examples": list(dict.fromkeys([trace.sentence, *examples])),
+        "languages": languages if languages and all(languages) else None,
+    }
+    return save_model_html(
+        Path(path), header, _shared_manifest(trace), _list_parameters(model), _tokenizer_files(tokenizer)
+    )
+
+
+def _shared_manifest(trace: Trace) -> dict[str, Any]:
+    """Return what the manifests of all traces of a model have in common, with answers about the model."""
+    manifest = trace.manifest()
+    rows = [
+        {key: value for key, value in row.items() if key not in ("least", "largest", "edited")}
+        for row in manifest["tensors"]
+    ]
+    run = {**manifest["run"], "device": "this browser", "torch": "not used", "capture": "float32"}
+    answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
+    return {**manifest, **_OF_ONE_TRACE, **answers, "run": run, "tensors": rows}
+
+
+def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the weights of a model by name, each once."""
+    for name, parameter in model.named_parameters():
+        yield name, parameter.detach().float().cpu().numpy()
+
+
+def _tokenizer_files(tokenizer: Tokenizer) -> Mapping[str, bytes]:
+    """Return the files of a tokenizer by side; one that serves both sides stands under "source" alone."""
+    files: dict[str, bytes] = {}
+    for side, pieces in (("source", tokenizer.source), ("target", tokenizer.target)):
+        if side == "target" and pieces is tokenizer.source:
+            continue
+        files[side] = pieces.serialized_model_proto()
+        if isinstance(pieces, ListedPieces):
+            files[f"{side}.pieces"] = json.dumps(pieces.names).encode()
+    return files

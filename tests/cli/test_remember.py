@@ -1,0 +1,73 @@
+"""`pellucid remember` and `pellucid explain --because` as users call them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid.influence.state_store import remember_states
+from pellucid.train.loop import train_run
+from tests.train.corpora import small_run
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model with its store."""
+    folder = tmp_path_factory.mktemp("remembered")
+    train_run(small_run(folder / "text"), folder / "run")
+    remember_states(folder / "run", lambda words: None)
+    return folder / "run" / "best"
+
+
+def test_a_run_is_remembered_in_at_most_200_bytes_a_token(call, tmp_path):
+    # The width of a tiny model, which has the most numbers a state in the store.
+    train_run(small_run(tmp_path / "text", model={"d_model": 128}), tmp_path / "run")
+    result = call("remember", tmp_path / "run")
+    assert result.exit_code == 0, result.stderr
+    assert "211 of 211 pairs" in result.stderr
+    *_, size, _, _, _ = result.stderr.split()
+    assert 128 < int(size) <= 200, result.stderr
+    assert (tmp_path / "run" / "best.states" / "manifest.json").is_file()
+
+
+def test_a_model_without_its_run_is_refused(call, model):
+    result = call("remember", model)
+    assert result.exit_code == 2
+    assert "run.toml is missing: it names the text that" in result.stderr
+
+
+def test_the_pairs_for_a_word_and_against_it_are_shown_with_their_lines(call, remembered):
+    result = call("explain", remembered, "one two", "--target", "dos uno", "--because", "uno", "--pairs", 3)
+    assert result.exit_code == 0, result.stderr
+    assert "Training pairs that made it likelier\n  source.txt:" in result.stdout
+    assert "Training pairs that spoke against it\n  source.txt:" in result.stdout
+    assert result.stdout.count("gradient ") == 6
+    assert "[" in result.stdout  # the word, where there are no colours
+    assert "rank correlation" in result.stdout
+
+
+def test_as_json_it_is_one_object(call, remembered):
+    words = "explain", remembered, "one two", "--target", "dos uno", "--because", "uno", "--pairs", 2, "--json"
+    [line] = call(*words).stdout.splitlines()
+    found = json.loads(line)
+    assert found["word"] == "uno"
+    assert [len(found[side]) for side in ("because", "against")] == [2, 2]
+    assert {"line", "file", "source", "target", "state", "gradient"} <= found["because"][0].keys()
+
+
+def test_a_word_that_was_not_written_is_refused(call, remembered):
+    result = call("explain", remembered, "one two", "--target", "dos uno", "--because", "tres")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'tres' is no word of the translation 'dos uno'" in result.stderr
+
+
+def test_without_a_store_the_command_that_makes_it_is_named(call, model):
+    result = call("explain", model, "one two", "--target", "dos uno", "--because", "uno")
+    assert result.exit_code == 2
+    assert "must be stored once, with `pellucid remember" in result.stderr
+
+
+def test_because_and_html_exclude_each_other(call, remembered):
+    result = call("explain", remembered, "one two", "--because", "uno", "--html", "a.html")
+    assert result.exit_code == 2
+    assert "--because and --html exclude each other" in result.stderr

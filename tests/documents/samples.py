@@ -1,0 +1,219 @@
+"""Small documents of every format, each with formatting, things that are no text, and a sentence to translate."""
+
+import io
+import zipfile
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+DECLARATION = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\r\n'
+RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+TYPES = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+
+
+def make_zip(files: dict[str, str | bytes], stored: tuple[str, ...] = ()) -> bytes:
+    """Make an archive of these files, in this order."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(
+                zipfile.ZipInfo(name, (2020, 2, 2, 2, 2, 2)),
+                content,
+                zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED,
+            )
+    return out.getvalue()
+
+
+def read_zip(content: bytes) -> dict[str, str]:
+    """Return the files of an archive."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def make_docx(body: str, **parts: str) -> bytes:
+    """Make a DOCX document of paragraphs, and of further parts such as header1."""
+    overrides = "".join(
+        f'<Override PartName="/word/{name}.xml" ContentType="{TYPES}.{name.rstrip("123")}+xml"/>' for name in parts
+    )
+    kinds = {"header": "hdr", "footer": "ftr"}
+    relations = "".join(
+        f'<Relationship Id="{name}" Type="{RELATION}/{name.rstrip("123")}" Target="{name}.xml"/>' for name in parts
+    )
+    files: dict[str, str | bytes] = {
+        "[Content_Types].xml": f'{DECLARATION}<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Default Extension="xml" ContentType="application/xml"/>'
+        f'<Override PartName="/word/document.xml" ContentType="{TYPES}.document.main+xml"/>{overrides}</Types>',
+        "_rels/.rels": f'{DECLARATION}<Relationships xmlns="{RELATIONS}">'
+        f'<Relationship Id="rId1" Type="{RELATION}/officeDocument" Target="word/document.xml"/></Relationships>',
+        "word/_rels/document.xml.rels": f'{DECLARATION}<Relationships xmlns="{RELATIONS}">{relations}</Relationships>',
+        "word/document.xml": f"{DECLARATION}<w:document {W}><w:body>{body}</w:body></w:document>",
+    }
+    for name, content in parts.items():
+        kind = kinds.get(name.rstrip("123"), name)
+        files[f"word/{name}.xml"] = f"{DECLARATION}<w:{kind} {W}>{content}</w:{kind}>"
+    return make_zip(files)
+
+
+ODF_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+ODF = " ".join(
+    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"'
+    for prefix, name in {
+        "office": "office",
+        "text": "text",
+        "table": "table",
+        "style": "style",
+        "draw": "drawing",
+    }.items()
+)
+
+
+def make_odt(body: str, **more: str) -> bytes:
+    """Make an ODT document of paragraphs."""
+    kind = "application/vnd.oasis.opendocument.text"
+    return make_zip(
+        {
+            "mimetype": kind,
+            "content.xml": f'{ODF_DECLARATION}<office:document-content {ODF} office:version="1.3">'
+            f"<office:body><office:text>{body}</office:text></office:body></office:document-content>",
+            "styles.xml": f'{ODF_DECLARATION}<office:document-styles {ODF} office:version="1.3">'
+            '<office:master-styles><style:master-page style:name="Standard"><style:header><text:p>A header.</text:p>'
+            "</style:header></style:master-page></office:master-styles></office:document-styles>",
+            "META-INF/manifest.xml": '<?xml version="1.0"?><manifest:manifest '
+            'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0" manifest:version="1.3">'
+            f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/>'
+            '<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>'
+            '<manifest:file-entry manifest:full-path="styles.xml" manifest:media-type="text/xml"/></manifest:manifest>',
+            **more,
+        },
+        stored=("mimetype",),
+    )
+
+
+DOCX = make_docx(
+    '<w:p w:rsidR="00A1"><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:bookmarkStart w:id="0" w:name="_Toc1"/>'
+    "<w:r><w:t>The ball.</w:t></w:r><w:bookmarkEnd w:id='0'/></w:p>"
+    '<w:p><w:r><w:rPr><w:lang w:val="en-US"/></w:rPr><w:t xml:space="preserve">The </w:t></w:r><w:proofErr w:type="x"/>'
+    '<w:r><w:rPr><w:b/></w:rPr><w:t>red ball</w:t></w:r><w:r><w:t xml:space="preserve"> is </w:t></w:r>'
+    '<w:hyperlink w:anchor="_Toc1"><w:r><w:rPr><w:u w:val="single"/></w:rPr><w:t>here</w:t></w:r></w:hyperlink>'
+    '<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:t>.</w:t></w:r></w:p>'
+    "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>A cell &amp; more</w:t><w:tab/><w:t>after a tab</w:t></w:r></w:p></w:tc>"
+    "<w:tc><w:p><w:r><w:t>12.5</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+    '<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> PAGE </w:instrText></w:r>'
+    '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>1</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    "<w:r><w:t xml:space='preserve'> is the page.</w:t></w:r>"
+    "<w:del><w:r><w:delText>Gone.</w:delText></w:r></w:del></w:p>"
+    "<w:p/><w:sectPr/>",
+    header1="<w:p><w:r><w:t>A header.</w:t></w:r></w:p>",
+    footnotes='<w:footnote w:id="2"><w:p><w:r><w:footnoteRef/></w:r><w:r><w:t>A note.</w:t></w:r></w:p></w:footnote>',
+)
+DOCX_TEXTS = [
+    "The ball.",
+    "The <0>red ball</0> is <1><2>here</2></1><3/>.",
+    "A cell & more\tafter a tab",
+    " is the page.",
+    "A header.",
+    "A note.",
+]
+
+ODT = make_odt(
+    '<text:h text:outline-level="1">The ball.</text:h>'
+    '<text:p>The <text:span text:style-name="T1">red\n  ball</text:span> is<text:s/><text:a>here</text:a>.'
+    "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note.</text:p></text:note-body>"
+    "</text:note></text:p><table:table><table:table-row><table:table-cell><text:p>A cell &amp; more<text:tab/>after"
+    "</text:p></table:table-cell></table:table-row></table:table><text:p/><text:p>12.5</text:p>"
+)
+ODT_TEXTS = [
+    "The ball.",
+    "The <0>red ball</0> is<1/><2>here</2>.",
+    "A note.",
+    "A cell & more\tafter",
+    "A header.",
+]
+
+XLIFF = b"""<?xml version='1.0' encoding="UTF-8"?>\r
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\r
+ <file original="a" source-language="en-US" datatype="x"><body>\r
+  <trans-unit id='1' >\r
+   <source>The <g id="1">red ball</g> is <x id="2" />here &amp; there.</source>\r
+  </trans-unit>\r
+  <trans-unit id="2"><source>Done.</source><target>Hecho.</target></trans-unit>\r
+  <trans-unit id="3"><source>The <bpt id="1">[b]</bpt>ball<ept id="1">[/b]</ept>.</source>\r
+   <target state="new"/></trans-unit>\r
+  <trans-unit id="4" translate="no"><source>A name.</source></trans-unit>\r
+  <trans-unit id="5"><source>One. Two.</source>\r
+   <seg-source><mrk mtype="seg" mid="0">One.</mrk> <mrk mtype="seg" mid="1">Two.</mrk></seg-source></trans-unit>\r
+ </body></file>\r
+</xliff>\r
+"""
+XLIFF_TEXTS = ["The <0>red ball</0> is <1/>here & there.", "The <0>ball</0>.", "One.", "Two."]
+
+XLIFF2 = b"""<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">
+<file id="f"><unit id="1"><segment><source>The <pc id="1">ball</pc> is <ph id="2"/>here.</source></segment></unit>
+<unit id="2"><segment state="initial"><source>A house.</source><target>A house.</target></segment></unit>
+<unit id="3" translate="no"><segment><source>A name.</source></segment></unit></file></xliff>"""
+
+TMX = b"""<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en-US"><seg>The <hi>ball</hi>.</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Done.</seg></tuv><tuv xml:lang="es"><seg>Hecho.</seg></tuv></tu>
+</body></tmx>"""
+
+PO = b"""# A header.
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+#: a.c:1
+#, c-format
+msgid "The \\"ball\\" is %s.\\n"
+msgstr ""
+
+#, fuzzy
+msgid "Old."
+msgstr "Viejo."
+
+#| msgid "x"
+msgctxt "menu"
+msgid ""
+"A "
+"house."
+msgstr ""
+""
+
+msgid "%d ball"
+msgid_plural "%d balls"
+msgstr[0] ""
+msgstr[1] ""
+
+#~ msgid "Gone."
+#~ msgstr ""
+"""
+PO_TEXTS = ['The "ball" is %s.\n', "A house.", "%d ball", "%d balls"]
+
+SRT = (
+    b"\xef\xbb\xbf1\r\n00:00:01,000 --> 00:00:02,500\r\n"
+    b"{\\an8}The <i>red</i> ball is here\r\nand the house is big.\r\n\r\n"
+    b"2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- No.\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n42\r\n"
+)
+SRT_TEXTS = ["The <i>red</i> ball is here and the house is big.", "Yes.", "No."]
+
+HTML = (
+    b'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The ball</title></head><body>\n'
+    b"<p class='a'>The <b>red</b>\n ball &amp; a house&nbsp;.</p><script>x < 1</script><p>12</p></body></html>\n"
+)
+HTML_TEXTS = ["The ball", "The <0>red</0> ball & a house\xa0."]
+
+TXT = b"\xef\xbb\xbfThe ball is blue.\r\n\r\n\tThe house.\n12"
+TXT_TEXTS = ["The ball is blue.", "The house."]
+
+SAMPLES = {
+    "a.txt": (TXT, TXT_TEXTS),
+    "a.html": (HTML, HTML_TEXTS),
+    "a.srt": (SRT, SRT_TEXTS),
+    "a.po": (PO, PO_TEXTS),
+    "a.xliff": (XLIFF, XLIFF_TEXTS),
+    "b.xlf": (XLIFF2, ["The <0>ball</0> is <1/>here.", "A house."]),
+    "a.tmx": (TMX, ["The <0>ball</0>."]),
+    "a.docx": (DOCX, DOCX_TEXTS),
+    "a.odt": (ODT, ODT_TEXTS),
+}
+"""Documents by their names, each with the texts that are translated in it."""

@@ -1,0 +1,318 @@
+"""The engine of a page is the model of Python: the same ids, texts, scores, steps, trees and tensors, run in Node."""
+
+import random
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.garbage import draw_lines
+from pellucid.api import Model
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.decode.translate import Translator
+from pellucid.interop.marian import import_marian
+from pellucid.phrasebook import generate_phrases
+from pellucid.store.directory import Bundle
+from pellucid.trace.model_page import save_model_page
+from pellucid.trace.session import Trace
+from tests.decode.models import LINES, random_model
+from tests.interop.marian_models import quiet, write_marian_model
+from tests.page.engines import EngineInNode, read_floats
+from tests.trace.traced import make_model, small_traced
+
+KINDS: dict[str, dict[str, Any]] = {
+    "pre": {"norm": "pre", "positions": "sinusoidal", "activation": "relu", "tie": "all", "output_bias": False},
+    "post": {"norm": "post", "positions": "rotary", "activation": "swiglu", "tie": "none"},
+    "learned": {"norm": "pre", "positions": "learned", "activation": "gelu", "tie": "decoder", "max_positions": 97},
+    "rms": {"norm": "rms", "positions": "rotary", "activation": "silu", "tie": "all"},
+    "none": {"norm": "post", "positions": "none", "activation": "silu", "tie": "none"},
+}
+SENTENCES = ["The ball is blue.", "  Where is  the house? 😀", "zebra Ü 犬", "the the the the the the the the the", "?"]
+ODDITIES = [
+    *"\u2581\u2585\ufdd0\ufeff\u200b\u00a0\u3000\u0301\u0130ßﬁ½ＡñÅ犬😀👩🏽‍🚀\u2028\x1f\x85\0\t\u05d0\uffff\U0010ffff"
+]
+ODDITIES += ["  ", " ", "house", "<s>", "</s>", "<unk>", "<0x41>", ">>spa<<", "\ufdd01", "leche", "12345"]
+
+
+def assert_equal_numbers(ours: np.ndarray, theirs: np.ndarray, name: str, tolerance: float = 1e-4) -> None:
+    """Equal within a share of the range of the numbers, or of 1 where all are alike."""
+    assert ours.shape == theirs.shape, name
+    scale = max(1.0, float(np.ptp(theirs))) if theirs.size else 1.0
+    assert float(np.abs(ours - theirs).max(initial=0.0)) <= tolerance * scale, name
+
+
+def assert_same_tree(nodes: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    """The candidates of each step are the same; where totals differ by rounding alone, they may have changed places."""
+    assert len(nodes) == len(expected)
+    for ours, theirs in zip(nodes, expected, strict=True):
+        assert [ours["step"], ours["rank"], ours["best"]] == [theirs["step"], theirs["rank"], theirs["best"]]
+        assert ours["total"] == pytest.approx(theirs["total"], abs=2e-4)
+        assert ours["score"] == pytest.approx(theirs["score"], abs=2e-4)
+        if any(ours[name] != theirs[name] for name in ("parent", "piece_id", "fate")):
+            rivals = [node for node in expected if node["step"] == ours["step"] and node["id"] != ours["id"]]
+            assert min(abs(node["total"] - ours["total"]) for node in rivals) < 2e-4
+
+
+def assert_same_trace(manifest: dict[str, Any], trace: Trace, words: bool = True) -> None:
+    """The facts of both are the same, and their numbers are close; the `words` of pieces are compared if asked for."""
+    expected = trace.manifest()
+    if not words:
+        for table in (manifest, expected):
+            for side in ("source", "target"):
+                table[side] = {**table[side], "words": []}
+    for name in ("sentence", "source", "inputs", "forced", "stop", "edits"):
+        assert manifest[name] == expected[name], name
+    assert manifest["target"] == expected["target"]
+    assert manifest["run"]["search"] == expected["run"]["search"]
+    assert manifest["log_prob"] == pytest.approx(expected["log_prob"], abs=2e-4)
+    assert manifest["score"] == pytest.approx(expected["score"], abs=2e-4)
+    for ours, theirs in zip(manifest["steps"], expected["steps"], strict=True):
+        assert [ours["chosen"]["id"], ours["rank"]] == [theirs["chosen"]["id"], theirs["rank"]]
+        assert ours["entropy"] == pytest.approx(theirs["entropy"], abs=1e-3)
+        assert ours["others"] == pytest.approx(theirs["others"], abs=1e-4)
+    if expected["tree"] is None:
+        assert manifest["tree"] is None
+    else:
+        assert_same_tree(manifest["tree"]["nodes"], expected["tree"]["nodes"])
+    rows = {row["name"]: row for row in expected["tensors"]}
+    for row in manifest["tensors"]:
+        theirs = rows[row["name"]]
+        for name in ("dims", "shape", "captured", "edited", "op"):
+            assert row.get(name) == theirs.get(name), (row["name"], name)
+    failed = [check for check in manifest["checks"] if not check["passed"]]
+    assert failed == []
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_texts_scores_and_every_tensor_are_those_of_python(options: dict[str, Any], tmp_path: Path):
+    model = small_traced(**{"ends": 9.0, "max_positions": 23, **options})
+    engine = EngineInNode(model, tmp_path)
+    # One model writes long translations, of which only the patterns are captured.
+    sentences = SENTENCES if "max_positions" not in options else SENTENCES[:2]
+    traces = [model.trace(sentence, beam=beam) for sentence in sentences for beam in (1, 4)]
+    questions: list[tuple[str, Any]] = []
+    for trace in traces:
+        beam = trace.facts.run.search["beam"]
+        questions += [("trace", {"sentence": trace.sentence, "beam": beam})]
+        questions += [("tensor", name) for name in trace]
+        questions += [("translate", {"text": trace.sentence, "beam": beam})]
+        if "logits" in trace:
+            questions += [("account", {"step": 0, "piece": trace.target.ids[0]})]
+    answers = iter(engine.ask_all(questions))
+    for trace in traces:
+        assert_same_trace(next(answers), trace)
+        for name in trace:
+            values = trace.tensor(name)
+            assert_equal_numbers(read_floats(next(answers), values.shape), values, name)
+        translated = model.translate(trace.sentence, beam=int(trace.facts.run.search["beam"]))
+        ours = next(answers)
+        assert [ours["text"], ours["stop"], ours["pieces"]] == [translated.text, translated.stop, translated.pieces]
+        assert ours["score"] == pytest.approx(translated.score, abs=2e-4)
+        if "logits" not in trace:
+            continue
+        account, theirs = next(answers), trace.account(0).as_json()
+        assert [part["name"] for part in account["parts"]] == [part["name"] for part in theirs["parts"]]
+        largest = max(abs(part["value"]) for part in theirs["parts"])
+        for part, other in zip(account["parts"], theirs["parts"], strict=True):
+            assert part["value"] == pytest.approx(other["value"], abs=1e-4 * max(1.0, largest)), part["name"]
+
+
+EDITS: list[dict[str, Any]] = [
+    {"kind": "silence", "attention": "decoder.1.cross", "head": 2},
+    {"kind": "pattern", "attention": "encoder.0.self", "head": 1, "row": 1, "values": [0.0, 1.0]},
+    {"kind": "hide", "word": 1},
+    {"kind": "without", "part": "scaling"},
+    {"kind": "without", "part": "positions"},
+    {"kind": "without", "part": "residual"},
+    {"kind": "without", "part": "mask"},
+    {"kind": "prefix", "text": "La bola"},
+]
+
+
+@pytest.mark.parametrize("options", [KINDS["pre"], KINDS["post"]], ids=["pre", "post"])
+def test_every_edit_changes_what_it_changes_in_python(options: dict[str, Any], tmp_path: Path):
+    model = small_traced(**{**options, "output_bias": True, "ends": 9.0, "max_positions": 19})
+    engine = EngineInNode(model, tmp_path)
+    base = model.trace("The ball is blue.")
+    weights = [0.0] * len(base.source.ids)
+    weights[2] = 1.0
+    edits = [{**edit, "values": weights} if edit["kind"] == "pattern" else edit for edit in EDITS]
+    cases = [
+        (edit, keep)
+        for edit in edits
+        for keep in (False, True)
+        # A search has no later pieces to hide, and without the residual pieces in another order tie; a beginning makes
+        # another translation.
+        if not (edit.get("part") in ("mask", "residual") and not keep) and not (edit["kind"] == "prefix" and keep)
+    ]
+    questions: list[tuple[str, Any]] = []
+    for edit, keep in cases:
+        questions += [("trace", {"sentence": base.sentence}), ("edit", {"edits": [edit], "keep_target": keep})]
+        questions += [("tensor", "logits")]
+    answers = iter(engine.ask_all(questions))
+    for edit, keep in cases:
+        next(answers)
+        trace = base.edited(edit, keep_target=keep)
+        assert_same_trace(next(answers), trace)
+        assert_equal_numbers(
+            read_floats(next(answers), trace.tensor("logits").shape), trace.tensor("logits"), str(edit)
+        )
+
+
+def test_what_cannot_be_traced_is_refused_in_a_sentence(tmp_path: Path):
+    engine = EngineInNode(small_traced(), tmp_path)
+    sentence = {"sentence": "The ball is blue."}
+    refused = {
+        "nothing to trace": {"sentence": "  😀 "},
+        "2 parts": {"sentence": "Yes.\tNo."},
+        "whole number": {**sentence, "beam": 0},
+        "decoder.9.cross is no attention": {
+            **sentence,
+            "edits": [{"kind": "silence", "attention": "decoder.9.cross", "head": 0}],
+        },
+        "Word 7 is not": {**sentence, "edits": [{"kind": "hide", "word": 7}]},
+        "by chance": {**sentence, "drawing": {"temperature": 1, "top_k": 0, "top_p": 1, "seed": 1}},
+        "piece 3": {**sentence, "prefix_ids": [3]},
+        "id 2": {**sentence, "target_ids": [2]},
+        "mask": {**sentence, "edits": [{"kind": "without", "part": "mask"}]},
+        "lone surrogate": {"sentence": "a \ud800"},
+    }
+    answers = engine.ask_all([("trace", question) for question in refused.values()])
+    for words, answer in zip(refused, answers, strict=True):
+        assert isinstance(answer, str), answer
+        assert words in answer
+
+
+def test_prefixes_and_given_targets_are_those_of_python(tmp_path: Path):
+    model = small_traced()
+    engine = EngineInNode(model, tmp_path)
+    base = model.trace("The ball is blue.")
+    prefix, target = list(base.target.ids[:1]), "La bola."
+    questions = [
+        ("trace", {"sentence": base.sentence, "prefix_ids": prefix}),
+        ("trace", {"sentence": base.sentence, "target": target}),
+        ("trace", {"sentence": base.sentence, "target_ids": base.target.ids[:2]}),
+    ]
+    expected = [
+        model.trace(base.sentence, prefix_ids=prefix),
+        model.trace(base.sentence, target=target),
+        model.trace(base.sentence, target=base.target.ids[:2]),
+    ]
+    for answer, trace in zip(engine.ask_all(questions), expected, strict=True):
+        assert_same_trace(answer, trace)
+
+
+def model_with_tokenizer(tokenizer: Tokenizer) -> Model:
+    model = random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
+    bundle = Bundle(model, tokenizer, {}, Path("runs/small/best"))
+    return Model(bundle, Translator(model, tokenizer, trained=19))
+
+
+def odd_lines(count: int, seed: int) -> list[str]:
+    generator = random.Random(seed)
+    letters = [*ODDITIES, *"aeiou .,¿?"]
+    return ["".join(generator.choices(letters, k=generator.randrange(14))) for _ in range(count)]
+
+
+TOKENIZERS = {
+    "bpe": TokenizerConfig(kind="bpe", vocabulary=307),
+    "unigram": TokenizerConfig(kind="unigram", vocabulary=307),
+    "char": TokenizerConfig(kind="char", vocabulary=311),
+    "word": TokenizerConfig(kind="word", vocabulary=293),
+    "two, lower case": TokenizerConfig(kind="bpe", vocabulary=293, joint=False, lowercase=True),
+}
+
+
+def assert_same_tokenizer(tokenizer: Tokenizer, engine: EngineInNode, lines: list[str]) -> None:
+    """Every line has the same ids on both sides, and ids drawn at random the same text."""
+    generator = random.Random(4)
+    drawn = [
+        [generator.randrange(tokenizer.target_vocabulary) for _ in range(generator.randrange(9))] for _ in range(500)
+    ]
+    sources, targets, texts = engine.ask_all(
+        [
+            ("encode", {"side": "source", "lines": lines}),
+            ("encode", {"side": "target", "lines": lines}),
+            ("decode", drawn),
+        ]
+    )
+    assert differing(lines, sources, tokenizer.encode_source(lines)) == []
+    assert differing(lines, targets, tokenizer.encode_target(lines)) == []
+    assert differing(drawn, texts, [tokenizer.decode_target(ids) for ids in drawn]) == []
+
+
+def differing(questions: list[Any], ours: list[Any], theirs: list[Any]) -> list[Any]:
+    assert len(questions) == len(ours) == len(theirs)
+    return [triple for triple in zip(questions, ours, theirs, strict=True) if triple[1] != triple[2]][:3]
+
+
+@pytest.mark.parametrize("config", TOKENIZERS.values(), ids=TOKENIZERS)
+def test_every_line_has_the_ids_of_python(config: TokenizerConfig, tmp_path: Path):
+    tokenizer = Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=100)
+    phrases = [phrase.source for phrase in islice(generate_phrases(seed=5), 1000)]
+    garbage = [line for _, line in draw_lines(700, seed=6)]
+    engine = EngineInNode(model_with_tokenizer(tokenizer), tmp_path)
+    assert_same_tokenizer(tokenizer, engine, [*phrases, *garbage, *odd_lines(2000, seed=7), "", " ", *LINES])
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["one vocabulary", "two vocabularies"])
+@quiet
+def test_an_imported_model_is_that_of_python(separate: bool, tmp_path: Path):
+    options: dict[str, Any] = {"share_encoder_decoder_embeddings": False} if separate else {}
+    directory = write_marian_model(tmp_path / "theirs", separate=separate, end=3.0, **options)
+    bundle = import_marian(directory, tmp_path / "ours")
+    model = Model(bundle, Translator(bundle.model, bundle.tokenizer))
+    engine = EngineInNode(model, tmp_path)
+    sentences = ["The ball is blue.", "She said “no” to the ½ price.", ">>spa<< Yes."]
+    traces = [model.trace(sentence, beam=3) for sentence in sentences]
+    for answer, trace in zip(
+        engine.ask_all([("trace", {"sentence": sentence, "beam": 3}) for sentence in sentences]), traces, strict=True
+    ):
+        # Its tokenizer rewrites text, and which letters belong to which word is guessed in another way.
+        assert_same_trace(answer, trace, words=False)
+    assert_same_tokenizer(bundle.tokenizer, engine, [*odd_lines(3000, seed=8), *sentences])
+
+
+def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
+    model = small_traced()
+    model.translator.lengths = type(model.translator.lengths)(19, 40)
+    engine = EngineInNode(model, tmp_path)
+    lines = [
+        "The ball is blue.\tYes. 😀",
+        'Where is the house? Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!',
+        "是。不。" * 9,
+        "e\u0301x👩🏽‍🚀🇺🇦🇵🇪" * 9,
+        "abc; def, ghi — jkl: " * 4,
+        "   ",
+        "",
+        "👍🏽 2 * 3 = 6 ☺️ 1️⃣ ",
+    ]
+    expected = [model.translate(line, markup="text") for line in lines]
+    for line, ours, theirs in zip(
+        lines, engine.ask_all([("translate", {"text": line}) for line in lines]), expected, strict=True
+    ):
+        assert [ours["text"], ours["stop"], ours["pieces"]] == [theirs.text, theirs.stop, theirs.pieces], line
+        assert ours["score"] == pytest.approx(theirs.score, abs=5e-4)
+
+
+def test_weights_in_float16_are_rounded_and_nothing_else(tmp_path: Path):
+    model = small_traced()
+    engine = EngineInNode(model, tmp_path, precision="float16")
+    for parameter in model.bundle.model.parameters():
+        parameter.data = parameter.data.half().float()
+    trace = make_model(model.bundle.model).trace("The ball is blue.")
+    [manifest] = engine.ask_all([("trace", {"sentence": "The ball is blue."})])
+    assert_same_trace(manifest, trace)
+
+
+def test_a_model_with_a_part_of_its_own_is_not_exported(tmp_path: Path):
+    model = small_traced()
+    trace = model.trace("Yes.")
+    model.bundle.model.get_submodule("encoder.0.ffn").activation = np.tanh  # pyright: ignore
+    with pytest.raises(ValueError, match="has the activation tanh"):
+        save_model_page(trace, tmp_path / "model.html")
+    with pytest.raises(ValueError, match="float16 or float32"):
+        save_model_page(trace, tmp_path / "model.html", "int4")
+    assert not (tmp_path / "model.html").exists()

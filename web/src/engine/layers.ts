@@ -1,0 +1,93 @@
+// Feed-forward network, residual connection with its norm, encoder layer and decoder layer (paper, 3.1 and 3.3).
+import { crossAttention, selfAttention } from "./attention";
+import type { LayerCache } from "./cache";
+import type { Run } from "./model";
+import { add, linear, makeTensor, mapNumbers, type Tensor } from "./tensor";
+
+const EPSILON = 1e-5; // added under the square root of every norm
+
+/** max(0, x W1 + b1) W2 + b2 (paper, 3.3, equation 2), or another activation in the place of max(0, ...). */
+function feedForward(run: Run, name: string, x: Tensor): Tensor {
+  const { model, watch } = run;
+  const inner = watch(`${name}.inner`, linear(x, model.parameter(`${name}.inner.weight`), model.parameter(`${name}.inner.bias`)));
+  const active = watch(`${name}.active`, model.config.activation === "swiglu" ? gate(inner) : mapNumbers(inner, ACTIVATIONS[model.config.activation]));
+  return watch(`${name}.output`, linear(active, model.parameter(`${name}.outer.weight`), model.parameter(`${name}.outer.bias`)));
+}
+
+const silu = (x: number) => x / (1 + Math.exp(-x));
+
+const ACTIVATIONS = {
+  relu: (x: number) => Math.max(0, x),
+  gelu: (x: number) => (x * (1 + errorFunction(x * Math.SQRT1_2))) / 2,
+  silu,
+};
+
+/** silu(a) * b, where each row of x is [a, b] (Shazeer 2020, equation 5). */
+function gate(x: Tensor): Tensor {
+  const [rows, twice] = x.shape as [number, number];
+  const width = twice / 2;
+  const y = makeTensor(rows, width);
+  for (let row = 0; row < rows; row++)
+    for (let i = 0; i < width; i++) y.values[row * width + i] = silu(x.values[row * twice + i]!) * x.values[row * twice + width + i]!;
+  return y;
+}
+
+/** erf(x): its Taylor series near 0, elsewhere the continued fraction of erfc (Abramowitz and Stegun 1964, 7.1.6 and 7.1.14). */
+function errorFunction(x: number): number {
+  const size = Math.abs(x);
+  if (size > 6) return Math.sign(x);
+  if (size < 2.5) {
+    let [term, sum] = [x, x];
+    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) sum += term *= (2 * x * x) / (2 * n + 1);
+    return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+  }
+  let fraction = size;
+  for (let n = 60; n > 0; n--) fraction = size + n / 2 / fraction;
+  return Math.sign(x) * (1 - Math.exp(-x * x) / (Math.sqrt(Math.PI) * fraction));
+}
+
+/** (x - mean) / sqrt(variance + eps) * weight + bias of each vector; RMSNorm subtracts no mean and adds no bias. */
+export function norm(run: Run, name: string, x: Tensor): Tensor {
+  const isRms = run.model.config.norm === "rms";
+  const weight = run.model.parameter(`${name}.weight`).values;
+  const bias = isRms ? null : run.model.parameter(`${name}.bias`).values;
+  const [rows, width] = x.shape as [number, number];
+  const y = makeTensor(rows, width);
+  for (let row = 0; row < rows; row++) {
+    const vector = x.values.subarray(row * width, (row + 1) * width);
+    const mean = isRms ? 0 : vector.reduce((sum, value) => sum + value, 0) / width;
+    const variance = vector.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width;
+    const scale = 1 / Math.sqrt(variance + EPSILON);
+    for (let i = 0; i < width; i++) y.values[row * width + i] = (vector[i]! - mean) * scale * weight[i]! + (bias?.[i] ?? 0);
+  }
+  return y;
+}
+
+/** A residual connection around a sublayer f: x + f(norm(x)), or norm(x + f(x)) as in the paper (3.1). */
+function residual(run: Run, name: string, x: Tensor, sublayer: (y: Tensor) => Tensor): Tensor {
+  const normed = (y: Tensor) => run.watch(`${name}.norm`, norm(run, `${name}.norm`, y));
+  const summed = (output: Tensor) => run.watch(`${name}.sum`, add(x, output));
+  return run.model.config.norm === "post" ? normed(summed(sublayer(x))) : summed(sublayer(normed(x)));
+}
+
+/** One layer of the encoder: self-attention and feed-forward, each inside a residual connection. */
+export function encoderLayer(run: Run, name: string, x: Tensor, allowed: Tensor, positions: number[]): Tensor {
+  x = residual(run, `${name}.self_residual`, x, (y) => selfAttention(run, `${name}.self`, y, allowed, positions, null));
+  return residual(run, `${name}.ffn_residual`, x, (y) => feedForward(run, `${name}.ffn`, y));
+}
+
+/** One layer of the decoder: self-attention over the target so far, cross-attention to the source, feed-forward. */
+export function decoderLayer(
+  run: Run,
+  name: string,
+  x: Tensor,
+  allowed: Tensor,
+  positions: number[],
+  memory: Tensor,
+  memoryAllowed: Tensor,
+  cache: LayerCache | null,
+): Tensor {
+  x = residual(run, `${name}.self_residual`, x, (y) => selfAttention(run, `${name}.self`, y, allowed, positions, cache));
+  x = residual(run, `${name}.cross_residual`, x, (y) => crossAttention(run, `${name}.cross`, y, memory, memoryAllowed, cache));
+  return residual(run, `${name}.ffn_residual`, x, (y) => feedForward(run, `${name}.ffn`, y));
+}

@@ -1,0 +1,97 @@
+// The source of a file with the model inside: a worker computes every trace from the weights of the file.
+import type { EngineQuestions } from "./engine/answers";
+import type { EngineReply, EngineRequest } from "./engine/worker";
+import type { ModelHeader, PackedModel } from "./engine/package";
+import { readFileManifest } from "./trace_source";
+import type { Acts, Manifest, TraceSource } from "./types";
+
+type AskEngine = <Q extends keyof EngineQuestions>(ask: Q, args: EngineQuestions[Q]["args"]) => Promise<EngineQuestions[Q]["gives"]>;
+
+/** What a page with a model offers to scripts around it, as `window.pellucid`. */
+export interface PellucidApi {
+  /** Translates a text; resolves to it with its score, why it stopped, and its pieces. */
+  translate(text: string, options?: { beam?: number }): Promise<EngineQuestions["translate"]["gives"]>;
+}
+
+const COMPUTED: ReadonlySet<string> = new Set(["trace", "edit", "account"]); // acts that the engine performs
+
+/** Makes the source of a document that holds a model, and what it offers to scripts; null where the document holds none. */
+export function engineSource(document: Document): { source: TraceSource; api: PellucidApi } | null {
+  const headerText = document.getElementById("pellucid-model")?.textContent;
+  const script = document.getElementById("pellucid-engine")?.textContent;
+  if (!headerText || !script) return null;
+  const header = JSON.parse(headerText) as ModelHeader;
+  const saved = readFileManifest(document); // answers about the model, and what every manifest has in common
+  const ask = startEngine(script);
+  const opened = saved.then((manifest) => ask("open", { header, manifest: leaveOutAnswers(manifest), blocks: listBlocks(document) }));
+  opened.catch(() => undefined); // it is told to whoever asks
+  let shown: Manifest | null = null;
+  const askModel: AskEngine = async (question, args) => {
+    await opened;
+    return ask(question, args);
+  };
+  const source: TraceSource = {
+    kind: "engine",
+    async fetchManifest(id, wanted) {
+      if (!shown || (id && shown.id !== id) || (wanted && !wanted(shown))) throw new Error("This file no longer has that trace.");
+      return shown;
+    },
+    fetchTensor: (name) => askModel("tensor", name),
+    fetchParameter: (name, first, end) => askModel("parameter", { name, first, end }),
+    async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
+      if (!COMPUTED.has(verb)) throw new Error("The model in this page does not compute this; open it with `pellucid serve MODEL`.");
+      const answer = await askModel(verb as "trace", args as Acts["trace"]["args"]);
+      if (verb !== "trace" && verb !== "edit") return answer as Acts[V]["gives"];
+      const { words, heads } = await saved;
+      shown = { ...answer, ...(words && { words }), ...(heads && { heads }) };
+      return shown as Acts[V]["gives"];
+    },
+    fetchExamples: async () => ({ sentences: header.examples, notes: {}, pending: false, languages: header.languages, pairs: null }),
+  };
+  return { source, api: { translate: (text, { beam } = {}) => askModel("translate", { text, beam }) } };
+}
+
+/** Leaves out of a manifest what the engine has no use for. */
+function leaveOutAnswers({ words: _, heads: __, ...manifest }: Manifest): Manifest {
+  return manifest;
+}
+
+/** Lists the packed weights and tokenizers of a document, by kind and name. */
+function listBlocks(document: Document): PackedModel["blocks"] {
+  const blocks: Record<string, string> = {};
+  for (const kind of ["parameter", "tokenizer"])
+    for (const block of document.querySelectorAll(`script[data-${kind}]`)) blocks[`${kind} ${block.getAttribute(`data-${kind}`)}`] = block.textContent ?? "";
+  return blocks;
+}
+
+/** Starts the worker; gives a function that asks it, one question after the other. */
+function startEngine(script: string): AskEngine {
+  const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
+  let lastId = 0;
+  let worker: Worker | null = null;
+  let failure: Error | null = null;
+  const fail = () => {
+    failure = new Error("This browser does not start the worker in which the model of this file runs.");
+    for (const { reject } of waiting.values()) reject(failure);
+    waiting.clear();
+  };
+  try {
+    worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+    worker.onerror = fail;
+    worker.onmessage = ({ data: { id, value, problem } }: MessageEvent<EngineReply>) => {
+      const question = waiting.get(id);
+      waiting.delete(id);
+      if (problem === undefined) question?.resolve(value as never);
+      else question?.reject(new Error(problem));
+    };
+  } catch {
+    fail();
+  }
+  return (ask, args) =>
+    new Promise((resolve, reject) => {
+      if (failure) return reject(failure);
+      const id = ++lastId;
+      waiting.set(id, { resolve, reject });
+      worker?.postMessage({ id, ask, args } satisfies EngineRequest);
+    });
+}

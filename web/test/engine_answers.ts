@@ -1,0 +1,33 @@
+// Asks the engine, in Node, about the model in a file: reads questions from standard input, one JSON array a line of verb and
+// arguments, and writes an answer for each. For the laws of tests/page/test_engine.py.
+import { readFileSync } from "node:fs";
+import { describeError } from "../src/errors";
+import { makeAnswers } from "../src/engine/answers";
+import { type PackedModel, unpackModel } from "../src/engine/package";
+
+const [path = ""] = process.argv.slice(2);
+const html = readFileSync(path, "utf8");
+const readJson = (id: string) => JSON.parse(new RegExp(`<script type="application/json" id="${id}">(.*?)</script>`, "s").exec(html)?.[1] ?? "null");
+const blocks: Record<string, string> = {};
+for (const [, kind, name, text] of html.matchAll(/<script type="application\/gzip" data-(\w+)="([^"]*)">([^<]*)<\/script>/g)) blocks[`${kind} ${name}`] = text ?? "";
+
+const packed: PackedModel = { header: readJson("pellucid-model"), manifest: readJson("pellucid-manifest"), blocks };
+const translator = await unpackModel(packed);
+const answers = {
+  ...makeAnswers(),
+  encode: ({ side, lines }: { side: "source" | "target"; lines: string[] }) => lines.map((line) => translator[side].encode(line)),
+  decode: (sentences: number[][]) => sentences.map((ids) => translator.target.decode(ids)),
+  split: (lines: string[]) => lines.map((line) => translator.split(line)),
+} as Record<string, (args: never) => unknown>;
+await answers.open?.(packed as never);
+for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
+  const [ask, args] = JSON.parse(line) as [string, never];
+  const began = performance.now();
+  try {
+    const value = await answers[ask]?.(args);
+    const numbers = value instanceof Float32Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64") : undefined;
+    console.log(JSON.stringify({ value: numbers ?? value, milliseconds: performance.now() - began }));
+  } catch (error) {
+    console.log(JSON.stringify({ problem: describeError(error) }));
+  }
+}
