@@ -12,7 +12,9 @@ from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
 from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
+from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.files import file_routes
 from pellucid.serve.gate import (
@@ -43,6 +45,8 @@ def create_app(
     terms: Terms | None = None,
     keys: ApiKeys | None = None,
     training_text: TrainingText | None = None,
+    translation_memory: TranslationMemory | None = None,
+    corrections: Corrections | None = None,
 ) -> FastAPI:
     """Make the server of a model, and of `others` for other languages, which are loaded when they are needed.
 
@@ -54,6 +58,7 @@ def create_app(
     model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages,
     its settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
     and marks words that are rare in it; anyone who reaches the server can then read these sentences.
+    A text that is in `translation_memory` gets the translation there. Suggestions are appended to `corrections`.
     """
     limits = limits or Limits()
 
@@ -75,6 +80,8 @@ def create_app(
         terms,
         keys or ApiKeys(),
         training_text or TrainingText(),
+        translation_memory,
+        corrections,
     )
 
     @asynccontextmanager
