@@ -22,11 +22,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import pellucid
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid.data.lines import read_lines
 from pellucid.influence.state_store import remember_states
-from pellucid.influence.word_influence import InfluentialPair, strip_punctuation
+from pellucid.influence.word_influence import find_choice, strip_punctuation, weigh_pairs
 from pellucid.phrasebook import generate_phrases
 
 WRONG, RIGHT, TESTED = 12, 6, 4
@@ -60,7 +62,7 @@ class Evidence:
     """Planted pairs among those named."""
     by_state: int
     by_gradient: int
-    """Planted pairs that one way alone would have named, among the candidates that were returned."""
+    """Planted pairs that one way alone would have named."""
     named: frozenset[int]
     containing: int
     """Pairs of the training text with the wrong word, planted or right."""
@@ -233,18 +235,19 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
         if mistake.wrong in split_words(found.text)
     )
     began = time.monotonic()
-    found = model.find_influence(test, mistake.wrong, pairs=10**6)
+    weighed = weigh_pairs(model.bundle, find_choice(model.trace(test, keep="states"), mistake.wrong))
     seconds = time.monotonic() - began
+    lines = [weighed.store.place_of(number)[1] for number in weighed.numbers]
 
-    def count_planted(pairs: Sequence[InfluentialPair]) -> int:
-        return sum(pair.line in mistake.planted for pair in pairs[:SHOWN])
+    def count_planted(order: Sequence[int]) -> int:
+        return sum(lines[i] in mistake.planted for i in order[:SHOWN])
 
     return Evidence(
         f"{test} → {translation}",
-        count_planted(found.because),
-        count_planted(sorted(found.because, key=lambda pair: -pair.state)),
-        count_planted(sorted(found.because, key=lambda pair: -pair.gradient)),
-        frozenset(pair.line for pair in found.because[:SHOWN]),
+        count_planted(weighed.order_for()),
+        count_planted(np.argsort(-weighed.states, kind="stable").tolist()),
+        count_planted(np.argsort(-weighed.gradients, kind="stable").tolist()),
+        frozenset(lines[i] for i in weighed.order_for()[:SHOWN]),
         sum(mistake.wrong in split_words(target) for _, target in text),
         seconds,
     )

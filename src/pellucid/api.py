@@ -17,6 +17,7 @@ from pellucid.store.directory import Bundle, load_bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.evaluate.reference import Verification
     from pellucid.influence.word_influence import WordInfluence
     from pellucid.model import Transformer
@@ -139,6 +140,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: str | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> Translation: ...
 
@@ -149,6 +151,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> list[Translation]: ...
 
@@ -158,6 +161,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: str | Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> Translation | list[Translation]:
         """Translate one text, or several lines in their order.
@@ -166,7 +170,9 @@ class Model:
         target terms that must translate them, or such pairs. `prefixes` is the text that each translation must begin
         with: one for one text, otherwise one for each line. A line that cannot be translated as asked stays as it is,
         with stop = "failed" and the reason in its notes; a warning names it. Raises ValueError for invalid search
-        settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room.
+        settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room. A line
+        that is in `translation_memory` gets the translation there, with stop = "memory"; `remembered` shows the entry,
+        or that of a similar line, which is not used.
         """
         config = SearchConfig.from_options(search)
         if isinstance(lines, str):
@@ -175,12 +181,22 @@ class Model:
             prefix_list = None if prefixes is None else [prefixes]
             return next(
                 _warn_of_failures(
-                    self.translator.translate([lines], config, terms=_as_terms(terms), prefixes=prefix_list)
+                    self.translator.translate(
+                        [lines],
+                        config,
+                        terms=_as_terms(terms),
+                        prefixes=prefix_list,
+                        translation_memory=translation_memory,
+                    )
                 )
             )
         prefix_list = None if prefixes is None else list(_check_texts(prefixes, "prefixes"))
         translations = self.translator.translate(
-            list(_check_texts(lines)), config, terms=_as_terms(terms), prefixes=prefix_list
+            list(_check_texts(lines)),
+            config,
+            terms=_as_terms(terms),
+            prefixes=prefix_list,
+            translation_memory=translation_memory,
         )
         # Warnings are given when all lines are translated: one that is made an error does not stop the others.
         return list(_warn_of_failures(translations))
@@ -192,6 +208,7 @@ class Model:
         *,
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         **search: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
         """Translate any number of lines in bounded memory, `block` of them at a time; arguments as of `translate`."""
@@ -203,7 +220,12 @@ class Model:
         checked_terms = _as_terms(terms)
         return _warn_of_failures(
             self.translator.translate_stream(
-                _check_texts(lines), config, block, terms=checked_terms, prefixes=prefix_texts
+                _check_texts(lines),
+                config,
+                block,
+                terms=checked_terms,
+                prefixes=prefix_texts,
+                translation_memory=translation_memory,
             )
         )
 

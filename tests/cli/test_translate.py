@@ -331,7 +331,7 @@ def test_a_document_is_refused_in_one_sentence_before_anything_is_written(call, 
     (tmp_path / "a.tmx").write_bytes(SAMPLES["a.tmx"][0])
     for words, sentence in (
         (["a.docx"], "a.docx is not a document of this format, or damaged"),
-        (["a.tmx"], "a translation memory has several languages; name two of them: --from en --to es"),
+        (["a.tmx"], "a translation memory has several languages; name two of them, such as en and es"),
         (["a.tmx", "--from", "en"], "one language is named; name both: --from en --to es"),
         (
             ["a.docx", "--json", "--beam", "4", "--n-best", "2"],

@@ -63,7 +63,13 @@ class HeldTranslator:
         self.translated: list[list[str]] = []
 
     def translate(
-        self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None, check_wanted: Callable[[], None]
+        self,
+        lines: Sequence[str],
+        config: SearchConfig,
+        *,
+        terms: Terms | None,
+        check_wanted: Callable[[], None],
+        **more: Any,
     ) -> list[Translation]:
         self.translated.append(list(lines))
         self.begun.set()
@@ -85,7 +91,13 @@ class EndlessTranslator(HeldTranslator):
         self.go.set()
 
     def translate(
-        self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None, check_wanted: Callable[[], None]
+        self,
+        lines: Sequence[str],
+        config: SearchConfig,
+        *,
+        terms: Terms | None,
+        check_wanted: Callable[[], None],
+        **more: Any,
     ) -> list[Translation]:
         self.begun.set()
         try:

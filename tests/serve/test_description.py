@@ -1,16 +1,21 @@
 import json
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 
 from pellucid.serve.app import create_app
+from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Limits
 from tests.serve.servers import EN_ES, client, small_model
 
 # The time limits are no part of the description: a trace may take long beside other busy processes.
 LIMITS = Limits(characters=20, texts=3, alternatives=2, seconds=600, arrival=600)
-APP = create_app(small_model(), LIMITS, languages=EN_ES, hosts=None)
+CORRECTIONS = Corrections(Path(mkdtemp()) / "corrections.tsv")
+APP = create_app(small_model(), LIMITS, languages=EN_ES, hosts=None, corrections=CORRECTIONS)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -19,6 +24,7 @@ def built_page():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pellucid.serve.trace_routes.read_script", lambda: "export default 1;")
         yield
+    rmtree(CORRECTIONS.path.parent)
 
 
 async def serve_requests_only(scope, receive, send):
@@ -41,7 +47,15 @@ CONFIG = {
     },
     # No description says which sentences have no words, or too many pieces for the model.
     "operations": [
-        {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}}
+        # A document of random bytes is none.
+        {
+            "include-path": "/translate_file",
+            "checks": {
+                "positive_data_acceptance": {"expected-statuses": [*ANSWERED, "400", "413", "422"]},
+                "negative_data_rejection": {"expected-statuses": [*REFUSED, "400"]},
+            },
+        },
+        {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}},
     ],
 }
 schema = schemathesis.openapi.from_asgi(

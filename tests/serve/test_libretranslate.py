@@ -154,8 +154,8 @@ def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
     response = server.get("/frontend/settings").json()
     assert (response["charLimit"], response["apiKeys"], response["keyRequired"]) == (5000, False, False)
     assert response["language"]["source"] == {"code": "en", "name": "English"}
-    assert response["filesTranslation"] is False
-    assert response["supportedFilesFormat"] == []
+    assert response["filesTranslation"] is True
+    assert ".docx" in response["supportedFilesFormat"]
 
 
 @pytest.mark.parametrize(

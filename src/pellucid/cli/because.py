@@ -28,7 +28,7 @@ def influence_lines(sentence: str, found: "WordInfluence", terminal: Terminal) -
         f"Of {found.candidates:,} pairs with states like this one, both ways have {agreement.both_on_top} of their "
         f"first {agreement.of} in common; their rank correlation is {agreement.rank_correlation:.2f}."
     )
-    models = "the checkpoint" if steps == 1 else f"{steps} checkpoints" if steps else "the model itself"
+    models = "the model itself" if not steps else "1 checkpoint" if steps == 1 else f"{steps} checkpoints"
     yield terminal.dim(f"state: how like the state is from which it was written; gradient: influence, by {models}")
 
 

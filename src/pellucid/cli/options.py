@@ -56,6 +56,11 @@ DEVICE = typer.Option(
     help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
 )
 TERMS = typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term")
+MEMORY = typer.Option(
+    metavar="FILE",
+    help="translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "
+    "similar one is told as such",
+)
 SETTINGS = typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
 EXPORTED = typer.Option(
     metavar="DIR",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.options import ENGINE, EXPORTED, PRECISIONS, TERMS
+from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -23,6 +23,7 @@ EXAMPLES = """\
   pellucid serve runs/demo/best --host 0.0.0.0 --set characters=2000 --set texts=16
   pellucid serve runs/demo/best --exported demo-int8
   pellucid serve en:es=runs/demo/best es:en=runs/back/best
+  pellucid serve runs/demo/best --memory memory.tmx --terms glossary.tsv --corrections corrections.tsv
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
@@ -47,6 +48,11 @@ def run(
     precision: Annotated[str, PRECISIONS] = "float32",
     exported: Annotated[str | None, EXPORTED] = None,
     terms: Annotated[str | None, TERMS] = None,
+    memory: Annotated[str | None, MEMORY] = None,
+    corrections: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="append translations that users suggest to this file, .tsv or .jsonl"),
+    ] = None,
     api_key_file: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="file of API keys, one per line; requests without one of them are refused"),
@@ -69,8 +75,10 @@ def run(
     """Serve the page that shows every number, and a translation API.
 
     Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs written for
-    LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Nothing
-    leaves the machine, and no text is stored. Ctrl-C stops the server once the requests under way are answered.
+    LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Documents
+    (.docx, .odt, .html, .srt, .po, .xliff, .tmx, .txt) are translated at /translate_file. Nothing leaves the machine,
+    and no text is stored but suggestions, where --corrections asks for them. Ctrl-C stops the server once the requests
+    under way are answered.
 
     It listens on this machine only, unless you give another --host. Requests that arrive together are translated
     together, and each gets the same text as it would alone. Every limit is on by default, and a request beyond one is
@@ -86,7 +94,9 @@ def run(
         raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
     from pellucid.config import apply_overrides, build_settings
     from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
+    from pellucid.serve.corrections import Corrections
     from pellucid.serve.gate import LOOPBACK, ApiKeys
     from pellucid.serve.settings import Languages, Limits
     from pellucid.serve.training_text import TrainingText
@@ -94,12 +104,14 @@ def run(
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
-    if len(models) > 1 and (single := [name for name, value in _options_of_one(source, terms, exported) if value]):
-        raise ValueError(f"{' and '.join(single)}: only for one model; name the languages of several as en:es=DIR")
+    of_one = [name for name, value in _options_of_one(source, terms, memory, exported) if value]
+    if len(models) > 1 and of_one:
+        raise ValueError(f"{' and '.join(of_one)}: only for one model; name the languages of several as en:es=DIR")
     (first_languages, model), *other_models = named
     source, target = first_languages or (source, target)
     Languages.from_manifest({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
+    kept_corrections = None if corrections is None else Corrections(corrections)
     keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
     # The socket is bound before the model is loaded, so that a taken port is reported at once.
     with bind_socket(host, port) as listening:
@@ -113,6 +125,10 @@ def run(
             for languages, directory in other_models
         ]
         languages = Languages.from_manifest(loaded.manifest, source, target)
+        remembered = None
+        if memory is not None:
+            known = (languages.source, languages.target) if languages.are_named else ()
+            remembered = TranslationMemory.read(memory, *known)
         names = {name.lower() for name in (host, *(allow_host or ()))}
         is_local = _is_loopback(host)
         # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
@@ -128,6 +144,8 @@ def run(
             origins=allow_origin or (),
             terms=terminology,
             keys=keys,
+            translation_memory=remembered,
+            corrections=kept_corrections,
             # The text may be private: other machines are shown nothing of it.
             training_text=TrainingText.find_beside(loaded.directory, loaded.manifest) if is_local else None,
         )
@@ -146,9 +164,11 @@ def run(
     typer.echo("stopped", err=True)
 
 
-def _options_of_one(source: str | None, terms: str | None, exported: str | None) -> list[tuple[str, str | None]]:
+def _options_of_one(
+    source: str | None, terms: str | None, memory: str | None, exported: str | None
+) -> list[tuple[str, str | None]]:
     """Return the options that belong to one model, with their values."""
-    return [("--from and --to", source), ("--terms", terms), ("--exported", exported)]
+    return [("--from and --to", source), ("--terms", terms), ("--memory", memory), ("--exported", exported)]
 
 
 def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:

@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +19,24 @@ from pellucid.cli.files import (
     show_progress,
     write_lines,
 )
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, TERMS, search_default, search_option
+from pellucid.cli.options import (
+    DEVICE,
+    ENGINE,
+    EXPORTED,
+    JSON,
+    MEMORY,
+    MODEL,
+    PRECISIONS,
+    TERMS,
+    search_default,
+    search_option,
+)
 from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
     from pellucid.api import Model, TermsLike
     from pellucid.decode.lines import Translation
+    from pellucid.decode.translation_memory import TranslationMemory
 
 EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -62,6 +74,7 @@ def run(
     repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
     markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
     terms: Annotated[str | None, TERMS] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     prefix: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
@@ -82,7 +95,7 @@ def run(
     exported: Annotated[str | None, EXPORTED] = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="CODE", help="language of a document, for a model that names none"),
+        typer.Option("--from", metavar="CODE", help="source language of a document and in a memory, where needed"),
     ] = None,
     target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it is translated to")] = None,
     block: Annotated[
@@ -109,6 +122,10 @@ def run(
     translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
     "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
     error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
+
+    With --memory, a line that is in the memory is not searched for: it gets the translation there, and "stop" is
+    "memory". "memory" then shows the entry; for a line that is only similar, three quarters of the words and more, it
+    offers that entry, which was not used.
     """
     options = locals()  # those of a search have the names of its settings
     from pellucid.api import load
@@ -135,12 +152,22 @@ def run(
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
+    remembered = None
+    if memory is not None:
+        from pellucid.decode.translation_memory import TranslationMemory
+
+        remembered = TranslationMemory.read(memory, *(_choose_languages(loaded.manifest, source, target) or ()))
     if is_document:
-        _translate_document(loaded, file, out, (source, target), terminology, search)
+        _translate_document(loaded, file, out, (source, target), terminology, remembered, search)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         translations = loaded.translate_stream(
-            read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
+            read_sentences(file),
+            block=block,
+            terms=terminology,
+            prefixes=prefixes,
+            translation_memory=remembered,
+            **search,
         )
         stream = _write_alignments(show_progress(translations, to_file=out is not None), align)
         write_lines(
@@ -173,6 +200,7 @@ def _translate_document(
     out: str | None,
     named_languages: tuple[str | None, str | None],
     terms: "TermsLike",
+    memory: "TranslationMemory | None",
     search: dict[str, Any],
 ) -> None:
     """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
@@ -183,7 +211,7 @@ def _translate_document(
     failed: list[Translation] = []
 
     def translate() -> Iterator[str]:
-        translations = model.translate_stream(document.texts, terms=terms, **search)
+        translations = model.translate_stream(document.texts, terms=terms, translation_memory=memory, **search)
         for translation in show_progress(translations, len(document.texts), "texts", to_file=out is not None):
             if translation.stop == "failed":
                 failed.append(translation)
@@ -255,10 +283,11 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
     """Return one translation as `--json` writes it."""
     return {
         "text": translation.text,
-        # The score of a failed line is NaN, which JSON does not know.
-        "score": None if translation.stop == "failed" else translation.score,
+        # The score of a line that was not searched for is NaN, which JSON does not know.
+        "score": None if translation.stop in ("failed", "memory") else translation.score,
         "stop": translation.stop,
         "pieces": translation.pieces,
         "notes": list(translation.notes),
         **({} if translation.alignment is None else {"alignment": translation.alignment}),
+        **({} if translation.remembered is None else {"memory": asdict(translation.remembered)}),
     }

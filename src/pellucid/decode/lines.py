@@ -13,6 +13,7 @@ from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, re
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
+    from pellucid.decode.translation_memory import MemoryMatch
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class PreparedLine:
     split_line: SplitLine
     segments: tuple[Segment, ...]
     notes: tuple[str, ...]
+    match: "MemoryMatch | None" = None
+    """The entry of a translation memory for it, or for a similar line."""
 
 
 def prepare_lines(
@@ -178,19 +181,22 @@ class Translation:
     for, links words of the line with words of `text`; words are separated by white space and counted from 0. `notes`
     mention anything unusual that was done.
 
-    A line that stopped as "failed" could not be translated as asked: `text` is the line as it was, `notes` say why.
+    A line that stopped as "failed" could not be translated as asked: `text` is the line as it was, `notes` say why. One
+    that stopped as "memory" was taken from a translation memory, which `remembered` shows; for any other line that is
+    the translation of a similar sentence, which was not used.
     """
 
     text: str
     score: float
     log_prob: float
-    stop: Literal["eos", "length", "empty", "failed"]
+    stop: Literal["eos", "length", "empty", "failed", "memory"]
     pieces: list[str]
     piece_log_probs: list[float]
     source_pieces: list[str]
     alternatives: list["Translation"] = field(default_factory=list)
     alignment: Links | None = None
     notes: tuple[str, ...] = ()
+    remembered: "MemoryMatch | None" = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,12 @@ def assemble_translation(
 ) -> Translation:
     """Return the translation of a line with its alternatives: the n-th consists of the n-th of each segment."""
     no_links: Links | None = [] if config.alignments else None
+    if prepared.match is not None and prepared.match.is_exact:
+        match = prepared.match
+        return Translation(match.target, nan, nan, "memory", [], [], [], alignment=no_links, remembered=match)
+    if prepared.match is not None:
+        translation = assemble_translation(replace(prepared, match=None), results, tokenizer, config)
+        return replace(translation, remembered=prepared.match)
     if not results:
         return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=no_links)
     # A line is translated whole or not at all.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.lines import (
     LengthLimits,
+    PreparedLine,
     SearchResult,
     Segment,
     Translation,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.terms.placement import TermAlignment
     from pellucid.decode.torch_engine import TorchEngine
+    from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.model import Transformer
 
 # Whoever wants each answer at once asks for few lines at a time.
@@ -119,6 +121,7 @@ class Translator:
         *,
         terms: "Terms | None" = None,
         prefixes: Sequence[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
         check_wanted: Callable[[], None] = continue_always,
     ) -> list[Translation]:
         """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
@@ -126,15 +129,21 @@ class Translator:
         A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
         notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
         depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
-        where), and begins with its text of `prefixes`. Raises ValueError, naming the lines, for lines that the model
-        cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and again while it
-        translates, and stops it by an exception, which is passed on.
+        where), and begins with its text of `prefixes`. A line without prefix that is in `translation_memory` is not
+        searched for: it gets that translation, and stop = "memory". Raises ValueError, naming the lines, for lines that
+        the model cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and again while
+        it translates, and stops it by an exception, which is passed on.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
         prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, check_wanted)
+        if translation_memory is not None:
+            prepared = [
+                line if prefixes and prefixes[i] else _remember_line(line, translation_memory)
+                for i, line in enumerate(prepared)
+            ]
         segments = [segment for line in prepared for segment in line.segments]
         with self.inference():
             results = self.search_segments(segments, config)
@@ -297,6 +306,7 @@ class Translator:
         *,
         terms: "Terms | None" = None,
         prefixes: Iterable[str] | None = None,
+        translation_memory: "TranslationMemory | None" = None,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `block` of them at a time; otherwise like `translate`.
 
@@ -314,7 +324,12 @@ class Translator:
             first_line = 1
             while block_lines := list(islice(line_iterator, block)):
                 block_prefixes = None if prefix_iterator is None else list(islice(prefix_iterator, len(block_lines)))
-                options = {"terms": terms, "prefixes": block_prefixes, "check_wanted": refuse_stopped}
+                options = {
+                    "terms": terms,
+                    "prefixes": block_prefixes,
+                    "translation_memory": translation_memory,
+                    "check_wanted": refuse_stopped,
+                }
                 yield partial(self.translate, block_lines, config, first_line, **options)
                 first_line += len(block_lines)
 
@@ -357,6 +372,14 @@ class Translator:
                     log_prob = require_finite(log_prob, f"line {i + 1}")
                     scores[i] = Score(log_prob, self.tokenizer.target_pieces(target_ids[i]), log_probs)
         return [scores[i] for i in range(len(source_ids))]
+
+
+def _remember_line(line: PreparedLine, translation_memory: "TranslationMemory") -> PreparedLine:
+    """Return a line with its entry of a translation memory; if that is the same sentence, nothing is left to search."""
+    match = translation_memory.find(line.line) if line.segments else None
+    if match is None:
+        return line
+    return replace(line, match=match, segments=() if match.is_exact else line.segments)
 
 
 def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:

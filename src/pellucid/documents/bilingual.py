@@ -85,7 +85,7 @@ def _name_target_language(name: str, xml: XmlText, element: XmlElement, language
         return with_attribute(opening, attribute, languages[1])
     if is_first:  # XLIFF 1.2 may leave it out
         return opening
-    raise ValueError(f"{name} does not name the language of its translations; name it: --from en --to es")
+    raise ValueError(f"{name} does not name the language of its translations; name both, such as en and es")
 
 
 def _fill_unit(xml: XmlText, unit: XmlElement) -> Parts:
@@ -201,7 +201,7 @@ def split_tmx(name: str, text: str, languages: LanguagePair | None) -> Parts:
     Raises ValueError where the languages are not known.
     """
     if languages is None:
-        raise ValueError(f"{name}: a translation memory has several languages; name two of them: --from en --to es")
+        raise ValueError(f"{name}: a translation memory has several languages; name two of them, such as en and es")
     xml = parse_xml(name, text)
     if xml.root.name != "tmx":
         raise ValueError(f"{name} begins with <{xml.root.name}>, expected <tmx>")

@@ -75,32 +75,39 @@ class WordInfluence:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class WeighedPairs:
+    """Candidates for a choice: pairs with the positions of their nearest states in the store, weighed in both ways."""
+
+    store: StateStore
+    choice: PieceChoice
+    numbers: list[int]
+    positions: list[int]
+    states: NDArray[np.float64]
+    gradients: NDArray[np.float64]
+    steps: tuple[int, ...]
+
+    def order_for(self) -> list[int]:
+        """Return the indices of the pairs that speak for the choice by either way, the strongest by both first."""
+        order = np.argsort(-(rank(self.states) + rank(self.gradients)), kind="stable").tolist()
+        # One of the ways is enough, and the other may doubt it.
+        return [i for i in order if self.states[i] > 0 or self.gradients[i] > 0]
+
+    def order_against(self) -> list[int]:
+        """Return the indices of the pairs that speak against the choice by either way, the strongest by both first."""
+        order = np.argsort(rank(self.states) + rank(self.gradients), kind="stable").tolist()
+        return [i for i in order if self.states[i] < 0 or self.gradients[i] < 0]
+
+
 def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> WordInfluence:
     """Find the training pairs, up to `count` for and against, that taught a model a word of a traced translation.
 
     Raises ValueError for a word that is not in the translation, and where the model has no store of states.
     """
-    store, run = open_state_store(bundle.directory, bundle.manifest), bundle.directory.resolve().parent
-    choice = find_choice(trace, word)
-    nearest = nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
-    numbers = list(nearest)
-    checkpoints = [path for path in list_checkpoints(run) if checkpoint_step(path)]
-    models = (load_bundle(path).model for path in checkpoints) if checkpoints else [bundle.model]
-    smoothing = read_run(run / "run.toml", began=run).optim.label_smoothing
-    pairs = select_pairs(store.pairs, numbers)
-    gradients = sum_influences(models, pairs, choice, smoothing).numpy()
-    states = np.array([cosine for _, cosine in nearest.values()])
-    ranks = rank(states) + rank(gradients)
-    # A pair speaks for the word where at least one of the ways says so, and the other may doubt it.
-    order = np.argsort(-ranks, kind="stable")
-    because = [i for i in order if states[i] > 0 or gradients[i] > 0][:count]
-    against = [i for i in order[::-1] if states[i] < 0 or gradients[i] < 0][:count]
-    shown = describe_pairs(bundle, store, [(numbers[i], nearest[numbers[i]][0]) for i in (*because, *against)])
-    described = [
-        InfluentialPair(**about, state=float(states[i]), gradient=float(gradients[i]))
-        for i, about in zip((*because, *against), shown, strict=True)
-    ]
-    step = trace.steps[choice.index]
+    weighed = weigh_pairs(bundle, find_choice(trace, word))
+    because, against = weighed.order_for()[:count], weighed.order_against()[:count]
+    described = describe_pairs(bundle, weighed, [*because, *against])
+    step = trace.steps[weighed.choice.index]
     return WordInfluence(
         word,
         trace.target.text,
@@ -108,8 +115,27 @@ def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> 
         step.chosen.prob,
         tuple(described[: len(because)]),
         tuple(described[len(because) :]),
-        measure_agreement(states, gradients),
-        len(numbers),
+        measure_agreement(weighed.states, weighed.gradients),
+        len(weighed.numbers),
+        weighed.steps,
+    )
+
+
+def weigh_pairs(bundle: Bundle, choice: PieceChoice) -> WeighedPairs:
+    """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
+    store, run = open_state_store(bundle.directory, bundle.manifest), bundle.directory.resolve().parent
+    nearest = nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
+    checkpoints = [path for path in list_checkpoints(run) if checkpoint_step(path)]
+    models = (load_bundle(path).model for path in checkpoints) if checkpoints else [bundle.model]
+    smoothing = read_run(run / "run.toml", began=run).optim.label_smoothing
+    gradients = sum_influences(models, select_pairs(store.pairs, list(nearest)), choice, smoothing)
+    return WeighedPairs(
+        store,
+        choice,
+        list(nearest),
+        [position for position, _ in nearest.values()],
+        np.array([cosine for _, cosine in nearest.values()]),
+        gradients.double().numpy(),
         tuple(map(checkpoint_step, checkpoints)),
     )
 
@@ -171,21 +197,34 @@ def measure_agreement(states: NDArray[np.floating[Any]], gradients: NDArray[np.f
     return Agreement(float(np.corrcoef(a, b)[0, 1]) if varies else 0.0, len(set.intersection(*tops)), top)
 
 
-def describe_pairs(bundle: Bundle, store: StateStore, positions: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Return text, place and alignment of pairs, each given as its number and the position of a state of it."""
-    tokenizer = bundle.tokenizer
-    sources = [store.pairs.sources[pair].tolist() for pair, _ in positions]
-    targets = [store.pairs.targets[pair].tolist() for pair, _ in positions]
-    texts = [tokenizer.decode_source(ids) for ids in sources], [tokenizer.decode_target(ids) for ids in targets]
+def describe_pairs(bundle: Bundle, weighed: WeighedPairs, indices: Sequence[int]) -> list[InfluentialPair]:
+    """Return some of the pairs with their text, place and alignment."""
+    tokenizer, store = bundle.tokenizer, weighed.store
+    numbers = [weighed.numbers[i] for i in indices]
+    sources, targets = (
+        [side[number].tolist() for number in numbers] for side in (store.pairs.sources, store.pairs.targets)
+    )
+    source_texts, target_texts = map(tokenizer.decode_source, sources), map(tokenizer.decode_target, targets)
+    texts = list(source_texts), list(target_texts)
     links = align_sentences(bundle.model, tokenizer, sources, targets, *texts)
     described = []
-    for n, (pair, position) in enumerate(positions):
-        words = words_without_punctuation(tokenizer.target_pieces(strip_eos(targets[n])), texts[1][n])
-        index = position - int(store.pairs.targets.starts[pair])
-        word = next((i for i, aligned in enumerate(words) if index in aligned.pieces), -1)
-        files, line = store.place_of(pair)
-        described.append({
-            "line": line, "file": files[0], "source": texts[0][n], "target": texts[1][n], "word": word,
-            "source_words": tuple(i for i, j in links[n] if j == word),
-        })  # fmt: skip
+    for i, number, target, pair_links, source_text, target_text in zip(
+        indices, numbers, targets, links, *texts, strict=True
+    ):
+        words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), target_text)
+        index = weighed.positions[i] - int(store.pairs.targets.starts[number])
+        word = next((w for w, aligned in enumerate(words) if index in aligned.pieces), -1)
+        files, line = store.place_of(number)
+        described.append(
+            InfluentialPair(
+                line,
+                files[0],
+                source_text,
+                target_text,
+                float(weighed.states[i]),
+                float(weighed.gradients[i]),
+                word,
+                tuple(source_word for source_word, w in pair_links if w == word),
+            )
+        )
     return described

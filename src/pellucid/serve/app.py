@@ -12,8 +12,11 @@ from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
 from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
+from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
+from pellucid.serve.files import file_routes
 from pellucid.serve.gate import (
     LOOPBACK,
     AddHeaders,
@@ -42,6 +45,8 @@ def create_app(
     terms: Terms | None = None,
     keys: ApiKeys | None = None,
     training_text: TrainingText | None = None,
+    translation_memory: TranslationMemory | None = None,
+    corrections: Corrections | None = None,
 ) -> FastAPI:
     """Make the server of a model, and of `others` for other languages, which are loaded when they are needed.
 
@@ -50,9 +55,10 @@ def create_app(
 
     `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
     all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
-    model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages
-    and its settings. The page offers sentences of `training_text` and marks words that are rare in it; anyone who
-    reaches the server can then read these sentences.
+    model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages,
+    its settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
+    and marks words that are rare in it; anyone who reaches the server can then read these sentences.
+    A text that is in `translation_memory` gets the translation there. Suggestions are appended to `corrections`.
     """
     limits = limits or Limits()
 
@@ -74,6 +80,8 @@ def create_app(
         terms,
         keys or ApiKeys(),
         training_text or TrainingText(),
+        translation_memory,
+        corrections,
     )
 
     @asynccontextmanager
@@ -97,6 +105,7 @@ def create_app(
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate_routes(service))
+    app.include_router(file_routes(service))
     for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -59,6 +60,7 @@ _BOUNDARY = re.compile(r';[ \t]*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))(?=[ 
 _FIELD = re.compile(
     rb'^content-disposition:[ \t]*form-data[^\r\n]*?;[ \t]*name="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE
 )
+_FILE_NAME = re.compile(rb'^content-disposition:[^\r\n]*?;[ \t]*filename="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE)
 
 
 class Problem(BaseModel):
@@ -131,13 +133,61 @@ def _parse_urlencoded(body: bytes) -> dict[str, Any]:
         raise Refusal(422, f"the body is not a valid form: {error!s:.120}") from None
 
 
+@dataclass(frozen=True)
+class Upload:
+    """A file in a form: its name, and its bytes."""
+
+    name: str
+    content: bytes
+
+
+async def read_upload(request: Request) -> tuple[dict[str, Any], Upload | None]:
+    """Read the body as a form with one file; return its other fields, and the file; `Refusal` for any other body."""
+    kind = media_type(request)
+    if kind != PARTS:
+        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {PARTS}")
+    return await run_in_threadpool(_parse_upload, await request.body(), request.headers["content-type"])
+
+
+def _parse_upload(body: bytes, content_type: str) -> tuple[dict[str, Any], Upload | None]:
+    """Parse a multipart form in which the field `file` is a file."""
+    sections = _split_multipart(body, content_type)
+    files = [section for section in sections if section.name == "file"]
+    if len(files) > 1:
+        raise Refusal(422, f"file: the form has {len(files)} files, one is translated at a time")
+    fields = _collect_fields((section.name, section.text) for section in sections if section.name != "file")
+    return fields, Upload(files[0].file_name, files[0].value) if files else None
+
+
 def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
-    """Parse a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value.
+    """Parse the fields of a multipart form.
 
     >>> lines = b"--x", b'Content-Disposition: form-data; name="q"', b"", b"Yes.", b"--x--"
     >>> _parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
     {'q': 'Yes.'}
     """
+    return _collect_fields((section.name, section.text) for section in _split_multipart(body, content_type))
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A section of a multipart form."""
+
+    name: str
+    file_name: str
+    value: bytes
+
+    @property
+    def text(self) -> str:
+        """The value as a text; `Refusal` where it is none."""
+        try:
+            return self.value.decode()
+        except UnicodeDecodeError as error:
+            raise Refusal(422, f"the field {self.name!r:.40} is not UTF-8: {error!s:.120}") from None
+
+
+def _split_multipart(body: bytes, content_type: str) -> list[_Section]:
+    """Split a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be separated")
@@ -150,11 +200,11 @@ def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
         if len(sections) > _MOST_FIELDS:
             raise Refusal(422, f"the form has more than {_MOST_FIELDS:,} fields, as many as this server reads")
         raise Refusal(422, "the body is not a form: its last part does not end with the boundary")
-    return _collect_fields(_parse_part(section) for section in sections[:-1])
+    return [_parse_part(section) for section in sections[:-1]]
 
 
-def _parse_part(section: bytes) -> tuple[str, str]:
-    """Parse a section between two boundaries; return its name and its value."""
+def _parse_part(section: bytes) -> _Section:
+    """Parse a section between two boundaries."""
     start = section.find(b"\r\n\r\n", 0, _LONGEST_PART_HEADER)
     field = _FIELD.search(section[:start]) if start >= 0 else None
     if field is None:
@@ -163,11 +213,12 @@ def _parse_part(section: bytes) -> tuple[str, str]:
             f"the body is not a form: a part does not begin, within {_LONGEST_PART_HEADER:,} bytes, with "
             'Content-Disposition: form-data; name="..." and an empty line',
         )
+    file_name = _FILE_NAME.search(section[:start])
     try:
-        name = field[1].decode()
-        return name, section[start + 4 :].decode()
+        name, shown_name = field[1].decode(), file_name[1].decode() if file_name else ""
     except UnicodeDecodeError as error:
         raise Refusal(422, f"the field {field[1]!r:.40} is not UTF-8: {error!s:.120}") from None
+    return _Section(name, shown_name, section[start + 4 :])
 
 
 def _collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:

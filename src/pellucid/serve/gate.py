@@ -38,6 +38,9 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
 """Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2)."""
 
+_FORM_BYTES = 2**16
+"""Bytes of a form beside the document in it."""
+
 _ALWAYS_ANSWERED = ("/health", "/metrics")
 """Paths outside the limits: monitoring needs them most when the server is overloaded."""
 
@@ -173,7 +176,10 @@ class LimitRequests:
             return await self.app(scope, receive, send)
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
-                await self.app(scope, self.read_body_when_asked(Headers(scope=scope), receive), send)
+                largest = self.limits.body
+                if scope["path"] == "/translate_file":
+                    largest = max(largest, self.limits.document_bytes + _FORM_BYTES)
+                await self.app(scope, self.read_body_when_asked(Headers(scope=scope), receive, largest), send)
         except Refusal as refusal:
             await problem_response(refusal.status, str(refusal))(scope, receive, send)
 
@@ -196,7 +202,7 @@ class LimitRequests:
                 collections.Counter()
             )  # adding drops counts of 0, so the table does not grow with every address
 
-    def read_body_when_asked(self, headers: Headers, receive: Receive) -> Receive:
+    def read_body_when_asked(self, headers: Headers, receive: Receive, largest: int) -> Receive:
         """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
         was_read = False
 
@@ -208,12 +214,12 @@ class LimitRequests:
             # Not before a route asks: one that refuses the key in the header never reads the body.
             was_read = True
             length = headers.get("content-length", "")
-            self.refuse_large_body(int(length) if length.isdecimal() else 0)
-            return {"type": "http.request", "body": await self.read_whole_body(receive), "more_body": False}
+            _refuse_large_body(int(length) if length.isdecimal() else 0, largest)
+            return {"type": "http.request", "body": await self.read_whole_body(receive, largest), "more_body": False}
 
         return receive_whole
 
-    async def read_whole_body(self, receive: Receive) -> bytes:
+    async def read_whole_body(self, receive: Receive, largest: int) -> bytes:
         """Return the whole body; raise `Refusal` for one that is too large or too slow."""
         body = bytearray()
         try:
@@ -224,16 +230,17 @@ class LimitRequests:
                     if message["type"] == "http.disconnect":
                         raise Refusal(499, "the client went away")  # seen only in the metrics
                     body += message.get("body", b"")
-                    self.refuse_large_body(len(body))  # `Connection` drops the rest
+                    _refuse_large_body(len(body), largest)  # `Connection` drops the rest
                     more = message.get("more_body", False)
         except TimeoutError:
             raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
         return bytes(body)
 
-    def refuse_large_body(self, length: int) -> None:
-        """Raise `Refusal` for a body of more bytes than the limits allow."""
-        if length > self.limits.body:
-            raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
+
+def _refuse_large_body(length: int, largest: int) -> None:
+    """Raise `Refusal` for a body of more bytes than the limits allow."""
+    if length > largest:
+        raise Refusal(413, f"the body has more than {largest:,} bytes, as many as this server reads")
 
 
 class Metrics:

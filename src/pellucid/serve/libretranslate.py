@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
+from pellucid.documents.document import DOCUMENT_FORMATS
 from pellucid.documents.html import split_html
 from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
@@ -29,7 +30,7 @@ from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
 _BEAM = SearchConfig().beam
-STOP_ORDER = ("empty", "eos", "length", "failed")
+STOP_ORDER = ("empty", "memory", "eos", "length", "failed")
 """Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs."""
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
@@ -60,16 +61,44 @@ class Detected(BaseModel):
     confidence: float = Field(ge=0, le=100, description="percent of the words that the model's vocabulary knows")
 
 
+class Remembered(BaseModel):
+    """An entry of the server's translation memory: used where its similarity is 1, otherwise only offered."""
+
+    source: str
+    target: str
+    similarity: float = Field(ge=0, le=1)
+
+
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has no `stop` and no `notes`."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has no `stop`, `notes` and `memory`."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: Detected | list[Detected] | None = None
     stop: str | list[str] = Field(
-        description='"eos" where the model ended, "length" where its limit did, "empty", or "failed"'
+        description='"eos" where the model ended, "length" where its limit did, "memory", "empty", or "failed"'
     )
     notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
+    memory: list[Remembered] | list[list[Remembered]] | None = Field(
+        default=None, description="entries of the translation memory, if the server has one: the same, or similar"
+    )
+
+
+class SuggestRequest(BaseModel):
+    """A better translation of a text. A field of another name is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    q: Annotated[str, Field(description="the text"), StringConstraints(pattern=r"\S")]
+    s: Annotated[str, Field(description="the suggested translation"), StringConstraints(pattern=r"\S")]
+    source: str
+    target: str
+    api_key: str | None = None
+
+
+class Suggested(BaseModel):
+    """Whether the suggestion was stored."""
+
+    success: bool
 
 
 class DetectRequest(BaseModel):
@@ -89,7 +118,7 @@ class Language(BaseModel):
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """Make the routes POST /translate and /detect, GET /languages and /frontend/settings."""
+    """Make the routes POST /translate, /suggest and /detect, GET /languages and /frontend/settings."""
     router = APIRouter(tags=["LibreTranslate"])
     limits, directions = service.limits, service.directions
 
@@ -135,11 +164,30 @@ def libretranslate_routes(service: Service) -> APIRouter:
             detectedLanguage=detected,
             stop=[result.stop for result in results],
             notes=[result.notes for result in results],
+            memory=[result.remembered for result in results] if service.translation_memory is not None else None,
         )
         # For a single text, every list becomes its only element; None stays.
         if isinstance(form.q, str):
             return Translated(**{name: value and value[0] for name, value in answer})
         return answer
+
+    @router.post(
+        "/suggest",
+        responses=documented_responses(403, 415),
+        openapi_extra=_describe_body(SuggestRequest, service),
+        **service.keys.in_body(),
+    )
+    async def suggest(request: Request) -> Suggested:
+        """Store a better translation, where the server was told to keep corrections."""
+        form = await _read_limited_form(request, SuggestRequest, service)
+        if service.corrections is None:
+            raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
+        if len(form.s) > limits.characters:
+            raise Refusal(413, f"{len(form.s):,} characters, this server takes {limits.characters:,} at a time")
+        if directions.find(form.source, form.target) is None or form.source == "auto":
+            raise Refusal(422, directions.problem(form.source, form.target))
+        await run_in_threadpool(service.corrections.append, form.q, form.s, (form.source, form.target))
+        return Suggested(success=True)
 
     @router.post(
         "/detect",
@@ -167,12 +215,12 @@ def libretranslate_routes(service: Service) -> APIRouter:
         return {
             "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
-            "filesTranslation": False,
+            "filesTranslation": True,
             "frontendTimeout": 500,
             "keyRequired": bool(service.keys),
             "language": {side: {"code": code, "name": language_name(code)} for side, code in codes.items()},
-            "suggestions": False,
-            "supportedFilesFormat": [],
+            "suggestions": service.corrections is not None,
+            "supportedFilesFormat": list(DOCUMENT_FORMATS),
         }
 
     return router
@@ -188,8 +236,8 @@ async def _read_limited_form(request: Request, form: type[Form], service: Servic
     def check_and_validate() -> Form:
         _refuse_large_texts(table.get("q"), service.limits)
         if isinstance(table.get("terms"), str):
-            table["terms"] = _parse_terms(table["terms"])
-        _refuse_large_terms(table.get("terms"), service.limits)
+            table["terms"] = parse_terms(table["terms"])
+        refuse_large_terms(table.get("terms"), service.limits)
         # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
         return validate_table(form, table, strict=is_json)
 
@@ -211,7 +259,7 @@ def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
 
 
-def _parse_terms(text: str) -> Any:
+def parse_terms(text: str) -> Any:
     """Parse terms that are given as the text of a JSON object; raise `Refusal` where it is no JSON."""
     try:
         return json.loads(text)
@@ -219,7 +267,7 @@ def _parse_terms(text: str) -> Any:
         raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
 
 
-def _refuse_large_terms(terms: Any, limits: Limits) -> None:
+def refuse_large_terms(terms: Any, limits: Limits) -> None:
     """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to pydantic."""
     if not isinstance(terms, Mapping):
         return
@@ -239,6 +287,7 @@ class _TextResult:
     texts: list[str]
     stop: str
     notes: list[str]
+    remembered: list[Remembered]
 
 
 def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _TextResult:
@@ -253,7 +302,9 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _
     stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
     notes = [note for translation in translations for note in translation.notes]
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
-    return _TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
+    found = [translation.remembered for translation in translations if translation.remembered]
+    remembered = [Remembered(**asdict(match)) for match in found]
+    return _TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)), remembered)
 
 
 def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
@@ -272,6 +323,14 @@ def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict
     schema = form.model_json_schema()
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
+    if form is SuggestRequest:
+        for side in ("q", "s"):
+            fields[side]["maxLength"] = limits.characters
+        fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
+        if directions.first.languages.are_named:
+            fields["source"]["enum"] = [code for code, into in directions.targets.items() if into]
+            fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+        return schema
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
     fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
     if form is TranslateRequest:

@@ -17,7 +17,9 @@ from pellucid.api import Model, study_heads
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Refusal
+from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.head_study import PAIRS_STUDIED, BackgroundStudy
@@ -45,10 +47,14 @@ class Service:
         terms: Terms | None,
         keys: ApiKeys,
         training_text: TrainingText,
+        translation_memory: TranslationMemory | None = None,
+        corrections: Corrections | None = None,
     ):
         self.directions = directions
         self.training_text = training_text
         self.terms = terms
+        self.translation_memory = translation_memory
+        self.corrections = corrections
         if terms is not None:
             # Before the first request: it would wait for them, and wrong ones would make every request fail.
             terms.prepare(self.model.translator.tokenizer)
@@ -75,7 +81,11 @@ class Service:
             ("traces", "traces kept", lambda: len(self.traces)),
             ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
-            Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
+            self.add_gauge(name, meaning, value)
+
+    def add_gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """Add a number to the metrics, which a function returns."""
+        Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
 
     def _prepare_head_study(self) -> BackgroundStudy | None:
         """Prepare the study of the model on the dev text of its run; None without that text."""
@@ -148,7 +158,13 @@ class Service:
         # `fit_together` has let only jobs with one model, one search and the same terms come together.
         model = self.directions.model(jobs[0].direction)
         translations = iter(
-            model.translator.translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
+            model.translator.translate(
+                texts,
+                jobs[0].search,
+                terms=jobs[0].terms,
+                translation_memory=self.translation_memory,
+                check_wanted=check_wanted,
+            )
         )
         return [[next(translations) for _ in job.texts] for job in jobs]
 
@@ -387,7 +403,8 @@ class TraceStore:
 
     def store(self, trace: Trace) -> _StoredTrace:
         """Store one more trace and let old ones go; raise ValueError for one larger than the whole store may be."""
-        manifest = trace.manifest()
+        # The checks take longer than the trace: the page asks for them when it has drawn the numbers.
+        manifest = trace.manifest(checked=False)
         # Written once here; the page fetches it as it is.
         encoded = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
         size = manifest["run"]["bytes"] + len(encoded)

@@ -23,6 +23,12 @@ class Limits:
     request_terms: Annotated[Count, "terms in a request"] = 200
     term_characters: Annotated[Count, "characters of a source term or a target term in a request"] = 200
     body: Annotated[Count, "bytes in the body of a request"] = 2**20
+    document_bytes: Annotated[Count, "bytes of a document; unpacked it may have eight times as many"] = 2**23
+    document_characters: Annotated[Count, "characters in all texts of a document together"] = 200_000
+    documents: Annotated[Count, "documents translated at the same time; one more is told to come again (503)"] = 4
+    files: Annotated[Count, "translated documents kept; the oldest goes first"] = 32
+    file_bytes: Annotated[Count, "bytes of all translated documents kept"] = 2**27
+    file_minutes: Annotated[Seconds, "until a translated document is forgotten"] = 10.0
     waiting: Annotated[Count, "requests that wait for the model; one more is told to come again (503)"] = 64
     connections: Annotated[
         Count, "connections open at the same time; those without a complete request give way to others"

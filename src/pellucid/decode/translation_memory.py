@@ -1,0 +1,125 @@
+"""A translation memory: human translations that are used for the same sentence, and offered for a similar one."""
+
+import re
+import unicodedata
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from pellucid.data.corpus import SkippedPairs, read_valid_pairs
+from pellucid.data.formats.units import Sides
+
+SIMILAR = 0.75
+"""Least similarity of a sentence whose translation is offered: three quarters of the words, as CAT tools have it."""
+
+_CANDIDATES, _POSTINGS = 20, 5000
+_LONGEST = 5000
+"""Characters of a sentence in a memory; a longer one is no sentence."""
+
+_WORDS_COMPARED = 200
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class MemoryMatch:
+    """A sentence of a memory, its translation, and how similar it is to what was asked for: 1.0 for the same."""
+
+    source: str
+    target: str
+    similarity: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is the same sentence, so that its translation is used."""
+        return self.similarity == 1.0
+
+
+class TranslationMemory:
+    """Sentences and their translations; of several translations of one sentence the last counts."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]):
+        latest = {normalize_sentence(source): (source, target) for source, target in pairs}
+        self._entries = list(latest.values())
+        self._numbers = {key: number for number, key in enumerate(latest)}
+        # Entries by the words in them: four bytes each, for a memory may have millions of sentences.
+        self._by_word: dict[str, array[int]] = defaultdict(lambda: array("I"))
+        for number, key in enumerate(latest):
+            for word in set(_list_words(key.lower())):
+                self._by_word[word].append(number)
+
+    @classmethod
+    def read(
+        cls, path: str | Path, source_language: str | None = None, target_language: str | None = None
+    ) -> "TranslationMemory":
+        """Read a memory from a file of pairs, such as TMX; the languages choose two of several.
+
+        Raises ValueError for a file that is not of its format, has several languages of which none is chosen, or no
+        pair.
+        """
+        skipped = SkippedPairs()
+        sides = Sides(source_language, target_language)
+        return cls((source, target) for _, source, target in read_valid_pairs(path, None, _LONGEST, skipped, sides))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, text: str) -> MemoryMatch | None:
+        """Return the entry of a sentence, or of the most similar one if it is similar enough; otherwise None.
+
+        The same sentence may differ in its white space, and in how Unicode writes its letters.
+        """
+        key = normalize_sentence(text)
+        number = self._numbers.get(key)
+        if number is not None:
+            source, target = self._entries[number]
+            # The white space around the text is its own.
+            start = len(text) - len(text.lstrip())
+            end = len(text.rstrip())
+            return MemoryMatch(source, f"{text[:start]}{target.strip()}{text[end:]}", 1.0)
+        return self._find_similar(key)
+
+    def _find_similar(self, key: str) -> MemoryMatch | None:
+        words = _list_words(key)[:_WORDS_COMPARED]
+        shared: Counter[int] = Counter()
+        visited = 0
+        # Rare words first: the common ones say little, and have most entries.
+        for word in sorted(set(_list_words(key.lower())), key=lambda word: len(self._by_word.get(word, ()))):
+            postings = self._by_word.get(word, ())
+            visited += len(postings)
+            if visited > _POSTINGS:
+                break
+            shared.update(postings)
+        best = None
+        for number, _ in shared.most_common(_CANDIDATES):
+            source, target = self._entries[number]
+            similarity = measure_similarity(words, _list_words(normalize_sentence(source))[:_WORDS_COMPARED])
+            # Below 1, also where only what is not compared differs.
+            similarity = min(similarity, 0.99)
+            if similarity >= SIMILAR and (best is None or similarity > best.similarity):
+                best = MemoryMatch(source, target, round(similarity, 4))
+        return best
+
+
+def normalize_sentence(text: str) -> str:
+    """Return a sentence with one spelling of each letter (NFC) and single spaces.
+
+    >>> normalize_sentence(" The  cafe\\u0301. ") == "The café."
+    True
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _list_words(text: str) -> list[str]:
+    return _WORD.findall(text)
+
+
+def measure_similarity(first: list[str], second: list[str]) -> float:
+    """Return the share of words and signs that two sentences have in common, in the same order: 2 M / T.
+
+    >>> measure_similarity("The ball is blue .".split(), "The ball is red .".split())
+    0.8
+    """
+    return SequenceMatcher(None, first, second, autojunk=False).ratio()

@@ -1,0 +1,268 @@
+"""Translation of documents with the API of LibreTranslate: upload, translate, download within some minutes."""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from threading import Lock
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from pellucid.decode.lines import Translation
+from pellucid.decode.request import SearchConfig
+from pellucid.decode.terms.glossary import Terms
+from pellucid.documents.document import (
+    DOCUMENT_FORMATS,
+    Document,
+    DocumentLimits,
+    DocumentTooLarge,
+    document_suffix,
+    read_document,
+)
+from pellucid.serve.bodies import PARTS, Refusal, Upload, documented_responses, read_upload, validate_table
+from pellucid.serve.directions import Direction
+from pellucid.serve.libretranslate import parse_terms, refuse_large_terms
+from pellucid.serve.service import Service, TranslationJob
+from pellucid.serve.settings import Limits
+
+_CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
+"""Bounds on the texts of a document that are translated together, between which other requests get their turn."""
+
+_WAIT = 0.2
+"""Seconds until a document asks again for its turn where as many requests wait as may."""
+
+_SAMPLE = 64
+"""Texts by which the language of a document is recognised."""
+
+
+class TranslateFileRequest(BaseModel):
+    """The fields beside the file. A field of another name is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: Annotated[str, Field(description='the language of the document, or "auto"')]
+    target: Annotated[str, Field(description="the language to translate into")]
+    terms: dict[str, str] | None = None
+    api_key: str | None = None
+
+
+class TranslatedFile(BaseModel):
+    """Where the translated document can be fetched. LibreTranslate itself has no `texts` and no `failed`."""
+
+    translatedFileUrl: str
+    texts: int = Field(description="texts that were translated")
+    failed: int = Field(description="texts that could not be translated as asked and stay as they are")
+
+
+@dataclass(frozen=True)
+class _StoredFile:
+    content: bytes
+    media_type: str
+    stored: float
+
+
+class FileStore:
+    """Translated documents by their names, in memory; the oldest goes first, and each after some minutes."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
+        self._limits = limits
+        self._clock = clock
+        self._files: dict[str, _StoredFile] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._forget()
+            return len(self._files)
+
+    def store(self, name: str, content: bytes, media_type: str) -> str:
+        """Store a document and return the name by which it can be fetched, which nobody can guess."""
+        # LibreTranslate's own form: an identity that is not a part of the name of the download, and then that.
+        stored_name = f"{secrets.token_hex(16)}.{name}"
+        with self._lock:
+            self._files[stored_name] = _StoredFile(content, media_type, self._clock())
+            self._forget()
+        return stored_name
+
+    def get(self, name: str) -> _StoredFile | None:
+        """Return a document, if it is still stored."""
+        with self._lock:
+            self._forget()
+            return self._files.get(name)
+
+    def _forget(self) -> None:
+        oldest = self._clock() - 60 * self._limits.file_minutes
+        size = sum(len(file.content) for file in self._files.values())
+        while self._files:
+            first = next(iter(self._files))
+            if (
+                self._files[first].stored >= oldest
+                and len(self._files) <= self._limits.files
+                and size <= self._limits.file_bytes
+            ):
+                return
+            size -= len(self._files.pop(first).content)
+
+
+def file_routes(service: Service) -> APIRouter:
+    """Make the routes POST /translate_file and GET /download_file."""
+    router = APIRouter(tags=["LibreTranslate"])
+    limits, directions = service.limits, service.directions
+    store = FileStore(limits)
+    service.add_gauge("files", "translated documents kept", lambda: len(store))
+    document_limits = DocumentLimits(
+        bytes=limits.document_bytes,
+        unpacked=8 * limits.document_bytes,
+        members=2000,
+        texts=limits.document_characters,
+        characters=limits.document_characters,
+    )
+    under_way = 0
+
+    @router.post(
+        "/translate_file",
+        responses=documented_responses(403, 415, 504),
+        openapi_extra=_describe_upload(service),
+        **service.keys.in_body(),
+    )
+    async def translate_file(request: Request) -> TranslatedFile:
+        """Translate a document, and return the address where it can be fetched for some minutes.
+
+        Its format is that of the name's ending. Everything in it that is not translated stays as it is.
+        """
+        nonlocal under_way
+        # Before the body is read: each document may take some megabytes.
+        if under_way >= limits.documents:
+            raise Refusal(503, f"{limits.documents} documents are being translated, which is as many as may")
+        under_way += 1
+        try:
+            return await translate_upload(request)
+        finally:
+            under_way -= 1
+
+    async def translate_upload(request: Request) -> TranslatedFile:
+        fields, upload = await read_upload(request)
+        service.keys.check(request, fields.get("api_key"))
+        form = await run_in_threadpool(_validate_fields, fields, limits)
+        if upload is None:
+            raise Refusal(422, "file: the form has no file")
+        if directions.find(form.source, form.target) is None:
+            raise Refusal(422, directions.problem(form.source, form.target))
+        languages = None if form.source == "auto" else (form.source, form.target)
+        document = await run_in_threadpool(_read_upload, upload, languages, document_limits)
+        direction = await run_in_threadpool(directions.find, form.source, form.target, document.texts[:_SAMPLE])
+        assert direction is not None
+        terms = await run_in_threadpool(service.terms_with, form.terms)
+        translations = await _translate_texts(request, service, document.texts, direction, terms)
+        try:
+            content = await run_in_threadpool(document.write, [translation.text for translation in translations])
+        except ValueError as error:
+            raise Refusal(400, str(error)) from None
+        suffix = document_suffix(upload.name) or ""
+        stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.name).stem)[:80] or "document"
+        name = store.store(f"{stem}_{form.target}{suffix}", content, DOCUMENT_FORMATS[suffix].media_type)
+        return TranslatedFile(
+            translatedFileUrl=str(request.url_for("download_file", name=name)),
+            texts=len(translations),
+            failed=sum(translation.stop == "failed" for translation in translations),
+        )
+
+    # The name is secret, so it takes no key: LibreTranslate's clients send none.
+    @router.get(
+        "/download_file/{name}",
+        response_class=Response,
+        responses={**documented_responses(404), 200: {"content": {"application/octet-stream": {}}}},
+    )
+    def download_file(name: str) -> Response:
+        """Return a translated document."""
+        file = store.get(name)
+        if file is None:
+            raise Refusal(
+                404,
+                f"there is no such document: documents are kept {limits.file_minutes:g} minutes, the last "
+                f"{limits.files} at most; translate it again",
+            )
+        shown_name = quote(name.partition(".")[2])
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{shown_name}"}
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+    return router
+
+
+def _validate_fields(fields: dict[str, Any], limits: Limits) -> TranslateFileRequest:
+    """Return the fields beside the file as a form; raise `Refusal` for invalid ones."""
+    if isinstance(fields.get("terms"), str):
+        fields["terms"] = parse_terms(fields["terms"])
+    refuse_large_terms(fields.get("terms"), limits)
+    return validate_table(TranslateFileRequest, fields, strict=False)
+
+
+def _read_upload(upload: Upload, languages: tuple[str, str] | None, limits: DocumentLimits) -> Document:
+    """Take an uploaded document apart; raise `Refusal` for one beyond a limit, or that cannot be read."""
+    try:
+        return read_document(PurePath(upload.name).name, upload.content, languages, limits)
+    except DocumentTooLarge as error:
+        raise Refusal(413, str(error)) from None
+    except ValueError as error:
+        raise Refusal(400, str(error)) from None
+
+
+async def _translate_texts(
+    request: Request, service: Service, texts: Sequence[str], direction: Direction, terms: Terms | None
+) -> list[Translation]:
+    """Translate the texts of a document in pieces, between which other requests get their turn."""
+    translations: list[Translation] = []
+    for chunk in _cut_into_chunks(texts):
+        job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms)
+        patience = time.monotonic() + service.limits.seconds
+        while True:
+            try:
+                translations += await service.answer(request, service.translation_worker, job)
+                break
+            except Refusal as refusal:
+                # A document that is half done waits for its turn.
+                if refusal.status != 503 or time.monotonic() > patience:
+                    raise
+            await asyncio.sleep(_WAIT)
+    return translations
+
+
+def _cut_into_chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the texts in their order, some at a time.
+
+    >>> [len(chunk) for chunk in _cut_into_chunks(["a" * 1500] * 3 + ["b"] * 40)]
+    [2, 32, 9]
+    """
+    chunk: list[str] = []
+    characters = 0
+    for text in texts:
+        if chunk and (len(chunk) >= _CHUNK_TEXTS or characters + len(text) > _CHUNK_CHARACTERS):
+            yield chunk
+            chunk, characters = [], 0
+        chunk.append(text)
+        characters += len(text)
+    if chunk:
+        yield chunk
+
+
+def _describe_upload(service: Service) -> dict[str, Any]:
+    """Describe the form of a document for OpenAPI."""
+    schema = TranslateFileRequest.model_json_schema()
+    fields = schema["properties"]
+    formats = ", ".join(DOCUMENT_FORMATS)
+    fields["file"] = {"type": "string", "format": "binary", "description": f"a document of the formats {formats}"}
+    schema["required"] = ["file", *schema["required"]]
+    # In a form every value is a text, this one that of a JSON object.
+    fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
+    fields["api_key"] = {"type": "string"}
+    directions = service.directions
+    if directions.first.languages.are_named:
+        fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
+        fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+    return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema}}}}

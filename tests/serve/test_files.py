@@ -1,0 +1,138 @@
+import json
+from threading import Thread
+
+import pytest
+
+from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix, read_document
+from pellucid.serve.files import FileStore
+from pellucid.serve.gate import ApiKeys
+from pellucid.serve.settings import Limits
+from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip
+from tests.serve.servers import HeldTranslator, client, request_body, running, small_model
+
+
+@pytest.fixture(scope="module")
+def server():
+    with client() as test_client:
+        yield test_client
+
+
+def upload(server, name, content, **fields):
+    """Send a document as LibreTranslate's page does."""
+    data = {"source": "en", "target": "es", **fields}
+    return server.post("/translate_file", data=data, files={"file": (name, content)})
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_document_is_translated_and_can_be_fetched(server, name):
+    content, texts = SAMPLES[name]
+    answer = upload(server, name, content)
+    assert answer.status_code == 200, answer.text
+    url = answer.json()["translatedFileUrl"]
+    assert answer.json() == {"translatedFileUrl": url, "texts": len(texts), "failed": 0}
+    stem, _, suffix = name.rpartition(".")
+    assert url.startswith("http://127.0.0.1/download_file/")
+    assert url.endswith(f".{stem}_es.{suffix}")
+    fetched = server.get(url)
+    expected = [translation.text for translation in small_model().translate(texts, scores=False)]
+    assert fetched.content == read_document(name, content, ("en", "es")).write(expected)
+    assert fetched.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_es.{suffix}"
+    assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
+
+
+def test_the_page_of_libretranslate_learns_the_formats(server):
+    settings = server.get("/frontend/settings").json()
+    assert settings["filesTranslation"] is True
+    assert settings["supportedFilesFormat"] == list(DOCUMENT_FORMATS)
+
+
+def test_terms_of_a_request_apply_to_a_document_and_failures_are_counted(server):
+    terms = json.dumps({"ball": "1 " * 80 + "1"})
+    answer = upload(server, "a.html", b"<p>The ball.</p>", terms=terms).json()
+    assert (answer["texts"], answer["failed"]) == (1, 1)
+    assert server.get(answer["translatedFileUrl"]).content == b"<p>The ball.</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "status", "sentence"),
+    [
+        ("a.docx", b"no zip", {}, 400, "not a document of this format, or damaged"),
+        ("a.pdf", b"%PDF", {}, 400, "of no known format; those are .txt"),
+        ("../../a.docx/..", b"", {}, 400, "of no known format"),
+        ("a.odt", make_zip({"content.xml": b"0" * 2**22}), {}, 413, "unpacks to 4,194,304 bytes"),
+        ("a.txt", b"a" * 3000, {}, 413, "3,000 characters together"),
+        ("a.html", HTML, {"target": "de"}, 422, "not from 'en' to 'de'"),
+        ("a.html", HTML, {"glossary": "x"}, 422, "glossary: there is no such field"),
+        ("a.html", HTML, {"terms": "x"}, 422, "terms: expected a JSON object"),
+        ("a.tmx", SAMPLES["a.tmx"][0], {"source": "auto"}, 400, "name two of them"),
+    ],
+)
+def test_a_document_that_cannot_be_translated_is_refused_in_one_sentence(name, content, fields, status, sentence):
+    with client(document_characters=2000) as server:
+        answer = upload(server, name, content, **fields)
+        assert (answer.status_code, sentence in answer.json()["error"]) == (status, True), answer.text
+
+
+def test_a_form_without_a_file_or_of_another_type_is_refused(server):
+    assert server.post("/translate_file", json={"source": "en", "target": "es"}).status_code == 415
+    answer = server.post("/translate_file", files={"source": (None, "en"), "target": (None, "es")})
+    assert (answer.status_code, answer.json()["error"]) == (422, "file: the form has no file")
+    two = [("file", ("a.txt", b"A.")), ("file", ("b.txt", b"B."))]
+    assert server.post("/translate_file", data={"source": "en", "target": "es"}, files=two).status_code == 422
+
+
+def test_a_document_may_be_larger_than_other_bodies_and_no_larger_than_its_limit():
+    with client(body=1000, document_bytes=20_000) as server:
+        comment = b"<!--" + b"x" * 10_000 + b"-->"
+        assert upload(server, "a.html", comment + HTML).status_code == 200
+        assert upload(server, "a.html", comment * 3).status_code == 413
+        assert upload(server, "a.html", comment * 30).status_code == 413
+        assert server.post("/translate", json=request_body("a " * 1000)).status_code == 413
+
+
+def test_a_document_needs_a_key_where_there_are_keys_and_its_download_needs_none():
+    key = "a-key-of-20-characters"
+    with client(keys=ApiKeys([key])) as server:
+        assert upload(server, "a.html", HTML).status_code == 403
+        answer = upload(server, "a.html", HTML, api_key=key)
+        assert answer.status_code == 200
+        assert server.get(answer.json()["translatedFileUrl"]).status_code == 200
+        assert server.get("/download_file/a.html").status_code == 404
+
+
+def test_documents_beyond_the_limit_are_told_to_come_again_and_others_are_answered_meanwhile():
+    held = HeldTranslator()
+    with client(held.model, documents=1) as server:
+        answers = []
+        first = Thread(target=lambda: answers.append(upload(server, "a.docx", DOCX)))
+        first.start()
+        assert held.begun.wait(60)
+        second = upload(server, "b.docx", DOCX)
+        assert (second.status_code, second.headers["retry-after"]) == (503, "2")
+        assert server.get("/health").status_code == 200
+        held.go.set()
+        first.join()
+        assert answers[0].status_code == 200
+        assert upload(server, "b.docx", DOCX).status_code == 200
+
+
+def test_documents_are_forgotten_by_age_number_and_size():
+    now = 0.0
+    store = FileStore(Limits(files=2, file_bytes=10, file_minutes=1.0), lambda: now)
+    names = [store.store(f"{i}.txt", b"1234", "text/plain") for i in range(3)]
+    assert [store.get(name) is not None for name in names] == [False, True, True]
+    large = store.store("large.txt", b"1234567", "text/plain")
+    assert len(store) == 1
+    now = 61.0
+    assert store.get(large) is None
+    store.store("huge.txt", b"12345678901", "text/plain")
+    assert len(store) == 0
+
+
+def test_libretranslates_python_client_lists_detects_and_translates():
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="the extra dev brings libretranslatepy")
+    with running(small_model()) as port:
+        api = libretranslatepy.LibreTranslateAPI(f"http://127.0.0.1:{port}/", api_key="a-key-of-20-characters")
+        assert api.translate("The ball.", "en", "es") == small_model().translate("The ball.").text
+        assert [language["code"] for language in api.languages()] == ["en", "es"]
+        assert api.detect("The ball.")[0]["language"] == "en"
