@@ -81,8 +81,8 @@ def run(
     translates any sentence and shows every number of it in a browser, without a network or a server.
 
     --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page smaller by half, but
-    changes the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or if more
-    translations run in a loop than before.
+    changes the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than
+    0.3 or if more translations run in a loop than before.
 
     A shortlist (vmap.txt) lets CTranslate2 consider, for each batch, only pieces that may translate a piece of its
     sentences. CTranslate2 uses it with use_vmap=True. It is measured with --dev-source too.
@@ -167,10 +167,10 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
             parameter.data = torch.from_numpy(steps * scales[:, None])
     config, trained = SearchConfig(beam=_GATE_BEAM), model.translator.lengths.longest_trained
     full, small = (
-        [line.text for line in Translator(each, model.tokenizer, trained=trained).translate(dev[0], config)]
+        [line.text for line in Translator(each, model.bundle.tokenizer, trained=trained).translate(dev[0], config)]
         for each in (model.bundle.model, rounded)
     )
-    return judge_smaller_model(full, small, dev[1], model.tokenizer.lowercase)
+    return judge_smaller_model(full, small, dev[1], model.lowercase)
 
 
 def _check_options(
