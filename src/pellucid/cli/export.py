@@ -80,9 +80,9 @@ def run(
     directory for CTranslate2, which translates several times faster. page: one HTML file with the model inside, which
     translates any sentence and shows every number of it in a browser, without a network or a server.
 
-    --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page smaller by half, but
-    changes the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than
-    0.3 or if more translations run in a loop than before.
+    --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page smaller, but changes
+    the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or
+    if more translations run in a loop than before.
 
     A shortlist (vmap.txt) lets CTranslate2 consider, for each batch, only pieces that may translate a piece of its
     sentences. CTranslate2 uses it with use_vmap=True. It is measured with --dev-source too.
