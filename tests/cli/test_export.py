@@ -231,14 +231,19 @@ def test_a_page_is_one_file_with_the_model_and_the_sentences_inside(call, model,
     assert "nowhere is not a folder" in refused.stderr
 
 
-def test_a_page_in_int8_is_measured_first_and_refused_if_it_translates_worse(call, constant_model, outlier_model):
+def test_a_page_in_int8_is_measured_first_and_refused_if_it_translates_worse(
+    call, constant_model, outlier_model, tmp_path
+):
     page = ("--to", "page", "--sentence", "Yes.", "--precision", "int8")
     result = call("export", constant_model, "out.html", *page, *DEV)
     assert result.exit_code == 0, result.stderr
     assert "  int8 " in result.stdout
-    refused = call("export", outlier_model, "other.html", *page, *DEV)
+    # Its own translations are the references, so that any other translation is worse.
+    write(tmp_path / "own.es", [line.text for line in load(outlier_model, engine="torch").translate(SOURCES)])
+    refused = call("export", outlier_model, "other.html", *page, *DEV[:3], "own.es")
     assert refused.exit_code == 2
     assert "use --precision float16 or float32" in refused.stderr
+    assert not (tmp_path / "other.html").exists()
     assert call("export", outlier_model, "other.html", *page, "--no-gate").stdout.startswith("not measured: ")
 
 
