@@ -120,6 +120,12 @@ class Service:
         """Whether both worker threads are running."""
         return self.translation_worker.alive and self.trace_worker.alive
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a worker has been at the same jobs for longer than any request may take."""
+        workers = (self.translation_worker, self.trace_worker)
+        return max(worker.seconds_at_work for worker in workers) > self.limits.stuck
+
     async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
         """Return the worker's answer to a question.
 
@@ -282,7 +288,7 @@ class Worker(Generic[Question, Answer]):
         self._queue: deque[_Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
-        self._working = False
+        self._begun: float | None = None
         self._thread = Thread(target=self._run, name="pellucid-worker", daemon=True)
         self._thread.start()
 
@@ -295,7 +301,13 @@ class Worker(Generic[Question, Answer]):
     @property
     def is_busy(self) -> bool:
         """Whether a job is under way or waits."""
-        return self._working or self.waiting_jobs > 0
+        return self._begun is not None or self.waiting_jobs > 0
+
+    @property
+    def seconds_at_work(self) -> float:
+        """Seconds since the jobs under way were begun; 0 where there are none."""
+        begun = self._begun
+        return 0.0 if begun is None else time.monotonic() - begun
 
     @property
     def alive(self) -> bool:
@@ -329,11 +341,11 @@ class Worker(Generic[Question, Answer]):
 
     def _run(self) -> None:
         while jobs := self._take_jobs():
-            self._working = True
+            self._begun = time.monotonic()
             try:
                 self._do(jobs)
             finally:
-                self._working = False
+                self._begun = None
 
     def _take_jobs(self) -> list[_Job[Question, Answer]]:
         # An empty list only after `close`: it ends the thread's loop.
