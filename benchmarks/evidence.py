@@ -235,9 +235,8 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
         if mistake.wrong in split_words(found.text)
     )
     began = time.monotonic()
-    found = model.find_influence(test, mistake.wrong, pairs=SHOWN)
-    seconds = time.monotonic() - began
     weighed = weigh_pairs(model.bundle, find_choice(model.trace(test, keep="states"), mistake.wrong))
+    seconds = time.monotonic() - began
     lines = [weighed.store.place_of(number)[1] for number in weighed.numbers]
 
     def count_planted(order: Sequence[int]) -> int:
@@ -245,10 +244,10 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
 
     return Evidence(
         f"{test} → {translation}",
-        sum(pair.line in mistake.planted for pair in found.because),
+        count_planted(weighed.order_for()),
         count_planted(np.argsort(-weighed.states, kind="stable").tolist()),
         count_planted(np.argsort(-weighed.gradients, kind="stable").tolist()),
-        frozenset(pair.line for pair in found.because),
+        frozenset(lines[i] for i in weighed.order_for()[:SHOWN]),
         sum(mistake.wrong in split_words(target) for _, target in text),
         seconds,
     )

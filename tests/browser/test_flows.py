@@ -38,7 +38,10 @@ def test_all_checks_of_the_run_are_passed_and_listed(page: Page, trace):
     checks = trace.checks()
     performed = [check for check in checks if check.value is not None]
     assert all(check.passed for check in checks)
-    assert f"{len(performed)} of {len(performed)} passed" in page.text(".footer")
+    page.wait_until(
+        "text => document.querySelector('.footer').innerText.includes(text)",
+        f"{len(performed)} of {len(performed)} passed",
+    )
     names = page.tab.locator(".checks-body tbody tr th").all_inner_texts()
     assert names == [check.name for check in checks]
     assert page.tab.locator(".check-failed").count() == 0

@@ -1,5 +1,6 @@
 """The engine of a page is the model of Python: the same ids, texts, scores, steps, trees and tensors, run in Node."""
 
+import io
 import random
 from itertools import islice
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from benchmarks.garbage import draw_lines
 from pellucid.api import Model
@@ -316,3 +318,22 @@ def test_a_model_with_a_part_of_its_own_is_not_exported(tmp_path: Path):
     with pytest.raises(ValueError, match="float16 or float32"):
         save_model_page(trace, tmp_path / "model.html", "int4")
     assert not (tmp_path / "model.html").exists()
+
+
+def test_a_tokenizer_that_the_page_cannot_follow_is_refused_in_a_sentence(tmp_path: Path):
+    model = small_traced()
+    trace = model.trace("Yes.")
+    file = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES * 3),
+        model_writer=file,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        user_defined_symbols=["<ctx>"],
+        minloglevel=2,
+    )
+    odd = SentencePieceProcessor(model_proto=file.getvalue())
+    odd_tokenizer = Tokenizer(odd, odd, TokenizerConfig(vocabulary=307))
+    trace.require_origin().bundle.tokenizer = odd_tokenizer
+    with pytest.raises(ValueError, match="it has symbols that a user defined"):
+        save_model_page(trace, tmp_path / "model.html")

@@ -38,7 +38,10 @@ def without_seconds(manifest) -> dict[str, object]:
 
 
 def test_the_manifest_is_that_of_the_trace(server, traced, trace):
-    assert without_seconds(traced) == without_seconds(json.loads(json.dumps(trace.manifest())))
+    assert without_seconds(traced) == without_seconds(json.loads(json.dumps(trace.manifest(checked=False))))
+    checks = server.post(f"/trace/{traced['id']}/checks", json={}).json()["checks"]
+    assert [check["name"] for check in checks] == [check.name for check in trace.checks()]
+    assert all(check["passed"] for check in checks)
     assert server.get(f"/trace/{traced['id']}/manifest.json").json() == traced
 
 
@@ -50,6 +53,17 @@ def test_every_number_arrives_as_it_was_captured(server, traced, trace):
         values = np.frombuffer(response.content, "<f4").reshape(row["shape"])
         np.testing.assert_array_equal(values, trace[row["name"]].values.astype(np.float32))
         assert response.headers["X-Shape"] == ",".join(map(str, row["shape"]))
+
+
+def test_several_tensors_arrive_in_one_answer(server, traced, trace):
+    names = [row["name"] for row in traced["tensors"] if row["captured"]]
+    response = server.get(f"/trace/{traced['id']}/tensors", params={"name": names})
+    expected = np.concatenate([trace[name].values.astype(np.float32).ravel() for name in names])
+    np.testing.assert_array_equal(np.frombuffer(response.content, "<f4"), expected)
+    shapes = [tuple(map(int, filter(None, shape.split(",")))) for shape in response.headers["X-Shape"].split(";")]
+    assert shapes == [trace[name].values.shape for name in names]
+    assert server.get(f"/trace/{traced['id']}/tensors", params={"name": [names[0], "none"]}).status_code == 404
+    assert server.get(f"/trace/{traced['id']}/tensors").status_code == 422
 
 
 def test_weights_arrive_whole_and_row_by_row(server, traced, trace):
@@ -238,7 +252,7 @@ class FakeTrace:
     def __init__(self, name: str, size: int = 10):
         self.name, self.size = name, size
 
-    def manifest(self):
+    def manifest(self, checked: bool):
         return {"id": self.name, "run": {"bytes": self.size}}
 
 

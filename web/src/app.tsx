@@ -1,13 +1,13 @@
 // The whole page: the sentence above, the pieces at the left, the current view in the middle, the story at the right.
 import type { ComponentChild } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useApp, useCurrentInView, useDark, useOneTabStop } from "./hooks";
+import { useApp, useChecks, useCurrentInView, useDark, useOneTabStop } from "./hooks";
 import { handleKey, KEYS } from "./keyboard";
 import { rememberPlace, TABS, zoomOut } from "./navigation";
 import { makeAddress } from "./permalink";
 import { ExampleRow, PieceColumn, Scrubber, TopBar } from "./sentence";
 import type { View } from "./state";
-import type { Manifest } from "./types";
+import type { Check, Manifest } from "./types";
 import { AlignView } from "./views/align";
 import { BeamView } from "./views/beam";
 import { BlockView } from "./views/block";
@@ -24,6 +24,9 @@ import { StoryView } from "./views/story";
 import { TokensView } from "./views/tokens";
 import { ChecksView, countChecks, VerdictView } from "./views/verdict";
 import { WordsView } from "./views/words";
+
+/** Views that stay when another sentence is shown; the others begin anew. */
+const KEPT_VIEWS: ReadonlySet<View> = new Set(["beam", "map"]);
 
 export function Page() {
   const app = useApp();
@@ -72,7 +75,7 @@ export function Page() {
           <ViewTabs />
           <div class={app.story.value === null ? "columns" : "columns with-story"}>
             <main class="centre" aria-label="What you look at" tabIndex={-1}>
-              <CurrentView key={place.view === "beam" ? place.view : manifest.id} />
+              <CurrentView key={KEPT_VIEWS.has(place.view) ? place.view : manifest.id} />
             </main>
             <PieceColumn manifest={manifest} />
             <aside class="story" aria-label="The story">
@@ -185,10 +188,20 @@ function CurrentView() {
   return <div class={`view view-${place.value.view}`}>{VIEWS[place.value.view]()}</div>;
 }
 
+function ChecksPassed(props: { checks: Check[] }) {
+  const { passed, performed, notPerformed } = countChecks(props.checks);
+  return (
+    <>
+      <span class={passed === performed ? "good" : "bad"}>{passed === performed ? "✓" : "✗"}</span> checks: {passed} of {performed} passed
+      {notPerformed > 0 && `, ${notPerformed} not run`}
+    </>
+  );
+}
+
 function Footer(props: { manifest: Manifest }) {
   const app = useApp();
-  const { checks, run, model } = props.manifest;
-  const { passed, performed, notPerformed } = countChecks(checks);
+  const { run, model } = props.manifest;
+  const checks = useChecks(props.manifest);
   const [message, setMessage] = useState("");
   const copyLink = async () => {
     try {
@@ -201,8 +214,7 @@ function Footer(props: { manifest: Manifest }) {
   return (
     <footer class="footer">
       <button type="button" class="link" onClick={() => app.goTo({ view: "checks" })}>
-        <span class={passed === performed ? "good" : "bad"}>{passed === performed ? "✓" : "✗"}</span> checks: {passed} of {performed} passed
-        {notPerformed > 0 && `, ${notPerformed} not run`}
+        {checks.state === "ready" ? <ChecksPassed checks={checks.value} /> : `checks: ${checks.state === "loading" ? "being made…" : checks.message}`}
       </button>
       <span class="quiet">
         {run.dtype}, {run.device}, dropout {run.dropout} · model <span class="mono">{model.sha256.slice(0, 8)}</span> ·

@@ -6,6 +6,7 @@ import type { Paint } from "./play";
 import { describeError } from "./errors";
 import type { App } from "./state";
 import type { Tensor } from "./trace_cache";
+import type { Check, Manifest } from "./types";
 
 export const AppContext = createContext<App | null>(null);
 
@@ -21,7 +22,8 @@ export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { 
 /** Waits for a promise; `load` runs again when `key` changes, and a value that is already `known` is given at once. */
 export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Loaded<T> {
   const [result, setResult] = useState<{ key: string; loaded: Loaded<T> } | null>(null);
-  useEffect(() => {
+  // Before the page is drawn: what was asked for is then on its way meanwhile.
+  useLayoutEffect(() => {
     if (known !== undefined) return;
     let isMounted = true;
     const report = (loaded: Loaded<T>) => isMounted && setResult({ key, loaded });
@@ -41,6 +43,22 @@ export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Lo
 export function useTensor(name: string): Loaded<Tensor> {
   const app = useApp();
   return useLoaded(() => app.loadTensor(name), `${app.manifest.value?.id} ${name}`, app.peekTensor(name));
+}
+
+/** Waits for the checks of a trace, which a server makes when they are asked for. */
+export function useChecks(manifest: Manifest): Loaded<Check[]> {
+  const app = useApp();
+  const load = async () => {
+    await waitUntilIdle(); // a server makes them in the time in which the page draws the numbers
+    return (await app.fetchAnswer("checks", {})).checks;
+  };
+  return useLoaded(load, `${manifest.id} checks`, manifest.checks ?? undefined);
+}
+
+/** Waits until the page has nothing to do, for two seconds at most. */
+function waitUntilIdle(): Promise<unknown> {
+  const hasIdle = typeof requestIdleCallback === "function"; // not in every browser
+  return new Promise((resolve) => (hasIdle ? requestIdleCallback(resolve, { timeout: 2000 }) : setTimeout(resolve, 500)));
 }
 
 const openedApps = new WeakSet<App>();

@@ -10,6 +10,8 @@ interface HttpSource extends TraceSource {
 /** Makes the source of a server; `base` is the address of the page, ending in a slash, or "" for the page's own. */
 export function httpSource(base = "", firstId: string | null = null): HttpSource {
   const traceUrl = (path: string, id = source.id) => `${base}trace/${encodeURIComponent(id ?? "")}/${path}`;
+  const fetchOne = async (name: string) =>
+    toFloats(await (await request(traceUrl(`t/${encodeURIComponent(name)}`))).arrayBuffer());
   const source: HttpSource = {
     kind: "http",
     id: firstId,
@@ -19,7 +21,11 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
       source.id = shown.id;
       return shown;
     },
-    fetchTensor: async (name) => toFloats(await (await request(traceUrl(`t/${encodeURIComponent(name)}`))).arrayBuffer()),
+    fetchTensor: gatherRequests(fetchOne, async (names) => {
+      const question = names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
+      const answer = await request(traceUrl(`tensors?${question}`));
+      return cutNumbers(toFloats(await answer.arrayBuffer()), answer.headers.get("x-shape") ?? "");
+    }),
     fetchParameter: async (name, from, end) =>
       toFloats(await (await request(traceUrl(`p/${encodeURIComponent(name)}?rows=${from}:${end}`))).arrayBuffer()),
     async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
@@ -39,6 +45,40 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
     downloadUrl: (what) => traceUrl(what === "npz" ? "tensors.npz" : `export.html?keep=${what.replace("html-", "")}`),
   };
   return source;
+}
+
+/**
+ * Makes a function that asks for one tensor, from one that asks for several at once: the names of one turn of the event
+ * loop go together, since thirty requests take as long as the trace itself. What is refused together is asked for alone.
+ */
+function gatherRequests(
+  fetchOne: (name: string) => Promise<Float32Array>,
+  fetchAll: (names: string[]) => Promise<Float32Array[]>,
+): (name: string) => Promise<Float32Array> {
+  let gathered: string[] = [];
+  let answers: Promise<Float32Array[]> = Promise.resolve([]);
+  return async (name) => {
+    if (gathered.length === 0) answers = Promise.resolve().then(() => {
+      const names = gathered;
+      gathered = [];
+      return names.length > 1 ? fetchAll(names) : [];
+    });
+    const place = gathered.push(name) - 1;
+    const numbers = (await answers.catch(() => []))[place];
+    return numbers ?? fetchOne(name);
+  };
+}
+
+/** Cuts numbers that came one array after another; the shapes read "2,3;4". */
+export function cutNumbers(values: Float32Array, shapes: string): Float32Array[] {
+  let end = 0;
+  const parts = shapes.split(";").map((shape) => {
+    const size = shape.split(",").filter(Boolean).reduce((product, length) => product * Number(length), 1);
+    end += size;
+    return values.slice(end - size, end);
+  });
+  if (end !== values.length) throw new Error(`${values.length} numbers came; their shapes have ${end}.`);
+  return parts;
 }
 
 /** Requests a URL; where that fails, throws an Error with the server's reason in one sentence. */

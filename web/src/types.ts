@@ -241,7 +241,8 @@ export interface Manifest {
   axes: Record<Dim, Axis>;
   tensors: TensorRow[]; // in the order of computation
   parameters: ParameterRow[];
-  checks: Check[];
+  /** Null where they are not made yet; the act `checks` makes them. */
+  checks: Check[] | null;
   /** In a file, where nothing can be asked: the account of each step's chosen piece, and against its runner-up. */
   accounts?: { chosen: LogitAccount[]; against: (LogitAccount | null)[] };
   verdict?: Verdict;
@@ -346,6 +347,7 @@ export interface HeadStudyAnswer {
 /** Acts: what can be asked of a trace that lives in Python. */
 export interface Acts {
   account: { args: { step: number; piece: number; other?: number }; gives: LogitAccount };
+  checks: { args: Record<string, never>; gives: { checks: Check[] } };
   verdict: { args: { reference?: string }; gives: Verdict };
   /** A new trace, which the source shows from then on. */
   trace: { args: { sentence: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[]; drawing?: Drawing }; gives: Manifest };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { decodeHalf, toNumbers } from "../src/packed_numbers";
-import { fileSource, httpSource, readReason, type WidgetModel, widgetSource } from "../src/trace_source";
+import { cutNumbers, fileSource, httpSource, readReason, type WidgetModel, widgetSource } from "../src/trace_source";
 import { makeManifest } from "./small_trace";
 
 const NUMBERS = Float32Array.from([0, -1.5, 12345.678, 6e-8, Number.NaN]);
@@ -39,6 +39,23 @@ test("a server is asked at the addresses of the trace that it gave last", async 
   ]);
   assert.equal(source.downloadUrl?.("html-maps"), "trace/t%2F1/export.html?keep=maps");
   assert.equal(source.downloadUrl?.("npz"), "trace/t%2F1/tensors.npz");
+});
+
+test("tensors asked for together come in one request, and alone where that is refused", async () => {
+  const together = "trace/x/tensors?name=a&name=b.c";
+  const answer = new Response(Float32Array.of(1, 2, 3, 4, 5, 6, 7), { headers: { "X-Shape": "2,3;" } });
+  let requests = serveAnswers({ [together]: answer });
+  const source = httpSource("", "x");
+  const [a, b] = await Promise.all([source.fetchTensor("a"), source.fetchTensor("b.c")]);
+  assert.deepEqual([[...(a ?? [])], [...(b ?? [])]], [[1, 2, 3, 4, 5, 6], [7]]);
+  assert.deepEqual(requests, [`GET ${together}`]);
+
+  const refused = Response.json({ error: "too many bytes" }, { status: 413 });
+  requests = serveAnswers({ [together]: refused, "trace/x/t/a": new Response(NUMBERS), "trace/x/t/b.c": new Response(NUMBERS) });
+  const alone = await Promise.all([source.fetchTensor("a"), source.fetchTensor("b.c")]);
+  assert.deepEqual(alone, [NUMBERS, NUMBERS]);
+  assert.equal(requests.length, 3);
+  assert.throws(() => cutNumbers(NUMBERS, "2,3"), /5 numbers came; their shapes have 6/);
 });
 
 test("what a server refuses is said in its own words, what it does not say in ours", async () => {

@@ -28,6 +28,7 @@ from pellucid.store.directory import Bundle
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit, Record
 from pellucid.trace.session import Trace
+from pellucid.trace.untrusted import NoArguments
 
 MOST_PIECES_IN_FILE = 6000
 """Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
@@ -83,11 +84,6 @@ class _SentenceArguments:
     target: str | None = None
 
 
-@dataclass(frozen=True)
-class _NoArguments:
-    """Nothing beside the trace."""
-
-
 def _answer_neighbours(trace: Trace, arguments: _NeighboursArguments) -> dict[str, Any]:
     """Return the nearest pieces to one piece."""
     table, piece = _table_of(trace, arguments), arguments.piece
@@ -115,12 +111,12 @@ VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
     "neighbours": (_NeighboursArguments, _answer_neighbours),
     "similar": (_SimilarArguments, lambda trace, a: cosine_table(_table_of(trace, a), a.words)),
     "analogy": (_AnalogyArguments, lambda trace, a: _analogy_answer(_table_of(trace, a), a.question, a.expected)),
-    "masking": (_NoArguments, lambda trace, a: compare_masking(trace)),
+    "masking": (NoArguments, lambda trace, a: compare_masking(trace)),
     "identity": (
         _SentenceArguments,
         lambda trace, a: cross_attention_diagonals(trace.again(a.sentence, target=a.target)),
     ),
-    "heads": (_NoArguments, lambda trace, a: _answer_badges(trace)),
+    "heads": (NoArguments, lambda trace, a: _answer_badges(trace)),
 }
 
 

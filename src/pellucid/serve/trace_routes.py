@@ -1,12 +1,12 @@
 """Routes of the glass box: the page, and traces whose numbers are fetched when a client looks at them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field, RootModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -24,8 +24,12 @@ _BINARY = "application/octet-stream"
 MOST_BYTES = 2**24
 """Most bytes of one answer with numbers; a client that wants more asks for rows."""
 
+_MOST_TENSORS = 1000
+"""Most tensors of one answer; a page asks for a few dozen at a time."""
+
 _ACTS = {
     "account": 'Split a logit into the parts it came from: {"step", "piece", "other"}.',
+    "checks": "Check whether the numbers hold together: {}.",
     "verdict": 'Say why the translation may be bad: {"reference"}.',
     "edit": 'Trace the sentence again with the run changed, as a new trace: {"edits", "keep_target"}.',
     "words": 'The pieces of one table in two dimensions: {"side"}, one of the sides whose tables differ.',
@@ -173,12 +177,17 @@ def trace_routes(service: Service) -> APIRouter:
     @router.get("/{identity}/t/{name}", **answers(_BINARY, 404))
     def tensor(identity: str, name: str, rows: str | None = None) -> Response:
         """Return a tensor as float32, little-endian, the last dimension fastest; rows=a:b of the first."""
-        return _numbers_response(service.get_trace(identity).trace.tensor, name, rows)
+        return _numbers_response(service.get_trace(identity).trace.tensor, [name], rows)
+
+    @router.get("/{identity}/tensors", **answers(_BINARY, 404))
+    def tensors(identity: str, name: Annotated[list[str], Query(max_length=_MOST_TENSORS)]) -> Response:
+        """Return several tensors in the order of their names; X-Shape holds their shapes, with `;` between them."""
+        return _numbers_response(service.get_trace(identity).trace.tensor, name)
 
     @router.get("/{identity}/p/{name}", **answers(_BINARY, 404))
     def parameter(identity: str, name: str, rows: str | None = None) -> Response:
         """Return a weight of the model in the format of the tensors."""
-        return _numbers_response(service.get_trace(identity).trace.parameter, name, rows)
+        return _numbers_response(service.get_trace(identity).trace.parameter, [name], rows)
 
     def add_act(verb: str, description: str) -> None:
         # A function of its own for every verb: one closure in a loop would see only the last verb.
@@ -262,26 +271,33 @@ def _attachment_response(data: bytes, name: str, kind: str) -> Response:
     return Response(data, media_type=kind, headers=headers)
 
 
-def _numbers_response(read_array: Callable[[str], np.ndarray], name: str, rows: str | None) -> Response:
-    """Return an array's numbers; raise `Refusal` for an unknown name or invalid rows."""
+def _numbers_response(
+    read_array: Callable[[str], np.ndarray], names: Sequence[str], rows: str | None = None
+) -> Response:
+    """Return the numbers of arrays one after another; raise `Refusal` for an unknown name or invalid rows."""
     try:
-        array = read_array(name)
+        arrays = [read_array(name) for name in names]
     except (KeyError, ValueError) as error:
         raise Refusal(404, str(error.args[0])) from None
     if rows is not None:
-        match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rows, re.ASCII)
-        # 1:0 is no valid range: it lets the check below refuse what could not be parsed.
-        first, end = (int(match[1]), int(match[2])) if match else (1, 0)
-        if array.ndim == 0 or not first <= end <= len(array):
-            raise Refusal(422, f"rows is {rows!r:.40}, expected a:b within 0:{len(array) if array.ndim else 0}")
-        array = array[first:end]
+        arrays = [_take_rows(array, rows) for array in arrays]
     # Before the copy below, and of the rows only; every number is sent as float32, 4 bytes.
-    if 4 * array.size > MOST_BYTES:
-        raise Refusal(413, f"{4 * array.size:,} bytes, {MOST_BYTES:,} are sent at a time; ask for rows=a:b")
+    if (size := 4 * sum(array.size for array in arrays)) > MOST_BYTES:
+        raise Refusal(413, f"{size:,} bytes, {MOST_BYTES:,} are sent at a time; ask for rows=a:b")
     # float32 in this order is what a browser's Float32Array holds; float64 would only double the bytes.
-    data = np.ascontiguousarray(array, dtype="<f4")
-    shape = ",".join(map(str, data.shape))
-    return Response(data.tobytes(), media_type=_BINARY, headers={"X-Shape": shape})
+    data = b"".join(np.ascontiguousarray(array, dtype="<f4").tobytes() for array in arrays)
+    shapes = ";".join(",".join(map(str, array.shape)) for array in arrays)
+    return Response(data, media_type=_BINARY, headers={"X-Shape": shapes})
+
+
+def _take_rows(array: np.ndarray, rows: str) -> np.ndarray:
+    """Return the rows a:b of an array; raise `Refusal` for rows that it does not have."""
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rows, re.ASCII)
+    # 1:0 is no valid range: it lets the check below refuse what could not be parsed.
+    first, end = (int(match[1]), int(match[2])) if match else (1, 0)
+    if array.ndim == 0 or not first <= end <= len(array):
+        raise Refusal(422, f"rows is {rows!r:.40}, expected a:b within 0:{len(array) if array.ndim else 0}")
+    return array[first:end]
 
 
 def _trace_as_npz(trace: Trace) -> bytes:

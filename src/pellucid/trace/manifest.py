@@ -5,7 +5,7 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
 from pellucid.store.weights import model_without_storage
-from pellucid.trace.number_checks import Check
 from pellucid.trace.operations import Operation, operations
 from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
 
@@ -27,8 +26,8 @@ _FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translatio
 """Facts that have their own place in the manifest, or none."""
 
 
-def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
-    """Build the `Manifest` of web/src/types.ts, ready for JSON."""
+def build_manifest(trace: TraceData) -> dict[str, Any]:
+    """Build the `Manifest` of web/src/types.ts, ready for JSON, with None for the checks, which were not made yet."""
     facts = asdict(trace.facts)
     fixed = {"mode": "eval", "dropout": "off", "capture": trace.facts.run.dtype, "bytes": trace.nbytes}
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
@@ -46,10 +45,10 @@ def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
         ],
         # The weights, each once, as `named_parameters` has them.
         "parameters": [
-            {"name": name, "shape": shape, "captured": trace.model is not None}
+            {"name": name, "shape": list(shape), "captured": trace.model is not None}
             for name, shape in parameter_shapes(trace.config).items()
         ],
-        "checks": [check.as_json() for check in checks],
+        "checks": None,
     }
 
 
@@ -97,12 +96,13 @@ def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     return {"least": float(values.min()), "largest": float(values.max())}
 
 
-def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:
+@lru_cache(maxsize=8)
+def parameter_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
     """Return the shape of each weight of a model of this config; ValueError for sizes that no machine holds."""
     if config.positions != "learned":
         config = replace(config, max_positions=2)  # position tables that are computed are no parameters
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
-    return {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    return MappingProxyType({name: tuple(parameter.shape) for name, parameter in model.named_parameters()})
 
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -33,7 +33,7 @@ from pellucid.trace.manifest import build_manifest
 from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
 from pellucid.trace.storage import load_trace, save_trace
 from pellucid.trace.trace import TraceData
-from pellucid.trace.untrusted import read_strictly
+from pellucid.trace.untrusted import NoArguments, read_strictly
 
 _WIDEST_BEAM = 64
 """Most hypotheses that a page may have kept at each step."""
@@ -101,9 +101,13 @@ class Trace(TraceData):
         super().__init__(facts, config, tensors, None if origin is None else origin.bundle)
         self.origin = origin
 
-    def manifest(self) -> dict[str, Any]:
-        """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON."""
-        return self._manifest
+    def manifest(self, checked: bool = True) -> dict[str, Any]:
+        """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON.
+
+        With `checked` off it comes in a third of the time, and None stands in the place of the checks.
+        """
+        checks = [check.as_json() for check in self.checks()] if checked else None
+        return {**self._manifest, "checks": checks}
 
     def checks(self) -> list[Check]:
         """Return the checks of whether the numbers hold together, each with its measurement."""
@@ -235,7 +239,7 @@ class Trace(TraceData):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return build_manifest(self, self.checks())
+        return build_manifest(self)
 
     @cached_property
     def _checks(self) -> list[Check]:
@@ -430,6 +434,7 @@ def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any] | Trace]]] = {
     "account": (_AccountArguments, lambda trace, a: trace.account(a.step, a.piece, a.other).as_json()),
+    "checks": (NoArguments, lambda trace, a: {"checks": [check.as_json() for check in trace.checks()]}),
     "verdict": (_VerdictArguments, lambda trace, a: trace.verdict(a.reference).as_json()),
     "trace": (_TraceArguments, _trace_again),
     "edit": (_EditArguments, lambda trace, a: trace.edited(*a.edits, keep_target=a.keep_target)),

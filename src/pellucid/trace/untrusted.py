@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
 from typing import Any
@@ -13,6 +14,11 @@ _LONGEST_TEXT = 100_000
 
 _MOST_ENTRIES = 100_000
 """Most items of a list, or entries of a table."""
+
+
+@dataclass(frozen=True)
+class NoArguments:
+    """The arguments of a question about a trace that has none."""
 
 
 def read_strictly(kind: Any, value: object, where: str) -> Any:

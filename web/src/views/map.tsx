@@ -314,17 +314,28 @@ function Arrows(props: { map: RefObject<HTMLElement | null> }) {
 
 const [SMALLEST_HEAD, LARGEST_HEAD] = [22, 72]; // CSS pixels of a side
 
+/** What the columns of a map allowed for the side of a head, at this width of the map and with so many heads. */
+const allowedByColumns = new WeakMap<HTMLElement, { width: number; heads: number; side: number }>();
+
 /** Makes all heads as large as they can be while the whole map fits into the window. */
 function fitHeads(map: HTMLElement): void {
   const layers = [...map.querySelectorAll<HTMLElement>(".map-stack:last-of-type .map-layer")];
   const heights = layers.map((layer) => layer.querySelector<HTMLElement>(".head-face")?.offsetHeight ?? 0);
   if (!heights.length) return;
   const rest = map.getBoundingClientRect().bottom + scrollY - sumOf(heights);
-  const fitting = Math.floor((innerHeight - rest) / heights.length);
+  const fitting = Math.min(LARGEST_HEAD, Math.max(SMALLEST_HEAD, Math.floor((innerHeight - rest) / heights.length)));
   const setSide = (side: number) => map.style.setProperty("--head", `${side}px`);
-  setSide(Math.min(LARGEST_HEAD, Math.max(SMALLEST_HEAD, fitting)));
+  const faces = [...map.querySelectorAll<HTMLElement>(".head-face")];
+  const [width, heads, known] = [map.clientWidth, faces.length, allowedByColumns.get(map)];
+  const isSame = known?.width === width && known.heads === heads;
+  const side = isSame ? Math.min(fitting, known.side) : fitting;
+  // Every change lays the whole map out anew, which takes longer than drawing a head; a new sentence mostly needs none.
+  if (isSame && map.style.getPropertyValue("--head") === `${side}px`) return;
+  setSide(side);
   // Where a column is too narrow for that, the heads of the others are no larger: layers stay beside each other.
-  setSide(Math.min(...[...map.querySelectorAll<HTMLElement>(".head-face")].map((face) => face.offsetHeight)));
+  const allowed = Math.min(...faces.map((face) => face.offsetHeight));
+  if (allowed < side) setSide(allowed);
+  if (allowed < side || !isSame) allowedByColumns.set(map, { width, heads, side: allowed < side ? allowed : LARGEST_HEAD });
 }
 
 function measureArrows(map: HTMLElement): ArrowDrawing {

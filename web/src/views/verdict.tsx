@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatBytes, formatCount, formatNumber } from "../format";
-import { useApp, useDark } from "../hooks";
+import { useApp, useChecks, useDark } from "../hooks";
 import { WIDE_KEYS } from "../measures";
 import { listWords } from "../network";
 import { Value } from "../parts";
@@ -151,35 +151,9 @@ function Erasures({ manifest, verdict }: { manifest: Manifest; verdict: Verdict 
 export function ChecksView() {
   const manifest = useApp().manifest.value;
   if (!manifest) return null;
-  const { passed, performed, notPerformed } = countChecks(manifest.checks);
   return (
     <div class="stack checks-body">
-      <section class="panel stack">
-        <h2>
-          {passed} of {performed} checks passed{notPerformed > 0 && `, ${notPerformed} not run`}
-        </h2>
-        <div class="scroll">
-          <table class="plain-table" aria-label="Checks of this run">
-            <thead>
-              <tr>
-                <th scope="col">Check</th>
-                <th scope="col">Result</th>
-                <th scope="col">Measured</th>
-                <th scope="col">Allowed</th>
-                <th scope="col">What it means</th>
-              </tr>
-            </thead>
-            <tbody>
-              {manifest.checks.map((check) => (
-                <CheckRow check={check} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-        <p class="quiet">
-          One more check runs in this page: every number that you open is computed again from its inputs and compared with the captured one.
-        </p>
-      </section>
+      <CheckTable manifest={manifest} key={manifest.id} />
       <Provenance manifest={manifest} />
       {manifest.notes.length > 0 && (
         <section class="panel">
@@ -192,6 +166,40 @@ export function ChecksView() {
         </section>
       )}
     </div>
+  );
+}
+
+function CheckTable({ manifest }: { manifest: Manifest }) {
+  const checks = useChecks(manifest);
+  if (checks.state !== "ready") return <p class="panel">{checks.state === "loading" ? "The checks are being made…" : checks.message}</p>;
+  const { passed, performed, notPerformed } = countChecks(checks.value);
+  return (
+    <section class="panel stack">
+      <h2>
+        {passed} of {performed} checks passed{notPerformed > 0 && `, ${notPerformed} not run`}
+      </h2>
+      <div class="scroll">
+        <table class="plain-table" aria-label="Checks of this run">
+          <thead>
+            <tr>
+              <th scope="col">Check</th>
+              <th scope="col">Result</th>
+              <th scope="col">Measured</th>
+              <th scope="col">Allowed</th>
+              <th scope="col">What it means</th>
+            </tr>
+          </thead>
+          <tbody>
+            {checks.value.map((check) => (
+              <CheckRow check={check} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="quiet">
+        One more check runs in this page: every number that you open is computed again from its inputs and compared with the captured one.
+      </p>
+    </section>
   );
 }
 
