@@ -188,8 +188,8 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, constant_model, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--to onnx", "--to is 'onnx', it must be marian or ctranslate2"),
-        ("--precision int4", "--precision is 'int4', it must be one of float32, bfloat16, int8"),
+        ("--to onnx", "--to is 'onnx', it must be marian, ctranslate2 or page"),
+        ("--precision int4", "--precision is 'int4', for --to ctranslate2 it must be one of float32, bfloat16, int8"),
         ("--precision int8", "int8 changes a model's translations, so it is measured first: give --dev-source and"),
         ("--precision int8 --dev-source dev.en", "--dev-source and --dev-target belong together"),
         ("--shortlist-target dev.es", "--shortlist-source and --shortlist-target belong together"),
@@ -197,6 +197,10 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, constant_model, 
         ("--no-gate", "float32 without a shortlist translates as the model does: there is nothing to measure"),
         (f"--precision int8 --no-gate {' '.join(DEV)}", "--no-gate skips the measurement that --dev-source is for"),
         ("--to marian --precision int8 --no-gate", "--precision, --no-gate: only --to ctranslate2 takes that"),
+        ("--to page --precision int8", "--precision is 'int8', for --to page it must be one of float16, float32"),
+        ("--to page --no-gate", "--no-gate: only --to ctranslate2 takes that"),
+        ("--sentence Yes.", "--sentence: only --to page takes that"),
+        ("--to page", "no dev text stands beside"),
         (f"--to marian {' '.join(SHORTLIST)}", "--shortlist-source, --shortlist-target: only --to ctranslate2 takes"),
         ("--shortlist-source - --shortlist-target -", "only one file can be standard input"),
         ("--shortlist-source nowhere --shortlist-target dev.es", "nowhere: no such file or directory"),
@@ -208,6 +212,19 @@ def test_options_that_do_not_belong_together_are_refused(call, model, tmp_path, 
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_page_is_one_file_with_the_model_and_the_sentences_inside(call, model, tmp_path):
+    result = call("export", model, "out.html", "--to", "page", "--sentence", "The ball is blue.", "--sentence", "<b>")
+    assert result.exit_code == 0, result.stderr
+    text = (tmp_path / "out.html").read_text("utf-8")
+    assert result.stdout.startswith(f"out.html: {len(text.encode()):,} bytes; open it in a browser")
+    assert text.count("data-parameter=") == len(dict(load_bundle(model).model.named_parameters()))
+    assert '"examples":["The ball is blue.","\\u003cb\\u003e"]' in text
+    assert "worker-src blob:" in text
+    refused = call("export", model, "nowhere/out.html", "--to", "page", "--sentence", "Yes.")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "nowhere is not a folder" in refused.stderr
 
 
 def test_the_format_must_be_named(call, model):

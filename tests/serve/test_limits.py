@@ -136,7 +136,7 @@ def test_a_request_is_cancelled_before_its_client_is_told_so():
     job_answer: JobAnswer[str] = JobAnswer()
 
     class IdleWorker:
-        def submit(self, question: str) -> JobAnswer[str]:
+        def submit(self, question: str, seconds: float) -> JobAnswer[str]:
             return job_answer
 
     async def receive_nothing() -> dict[str, Any]:

@@ -117,6 +117,44 @@ def test_a_full_queue_refuses_and_a_cancelled_job_makes_room():
     assert last.result(10) == 6
 
 
+def test_jobs_that_would_hardly_be_answered_in_time_are_refused():
+    """A job takes four seconds here, so that the eighth would end after more than thirty."""
+    now, go, begun = [0.0], Event(), Event()
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        begun.set()
+        assert go.wait(10)
+        now[0] += 4
+        return numbers
+
+    worker = Worker[int, int](answer, waiting=99, clock=lambda: now[0])
+    go.set()
+    for number in range(40):  # the mean of the newest jobs comes near four seconds
+        worker.submit(number, 30).result(10)
+    go.clear()
+    begun.clear()
+    futures = [worker.submit(0, 30)]
+    assert begun.wait(10)
+    futures += [worker.submit(number, 30) for number in range(6)]
+    with pytest.raises(QueueFull, match="6 requests wait already, too many to answer one more within 30 s"):
+        worker.submit(7, 30)
+    futures[3].cancel()
+    futures.append(worker.submit(8, 30))
+    go.set()
+    assert futures[-1].result(10) == 8
+
+
+def test_a_single_slow_job_does_not_close_the_door():
+    now = [0.0]
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        now[0] += 1000
+        return numbers
+
+    worker = Worker[int, int](answer, waiting=99, clock=lambda: now[0])
+    assert [worker.submit(number, 30).result(10) for number in range(5)] == [0, 1, 2, 3, 4]
+
+
 def test_cancelled_jobs_do_not_pile_up():
     doubling = DoublingWorker(waiting=5)
     doubling.submit_all(7)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   pellucid demo
+  pellucid demo --page demo.html
   pellucid demo --out runs/quick --minutes 1"""
 
 DEMO_PAIRS = 120_000
@@ -37,6 +38,10 @@ def run(
     minutes: Annotated[
         float | None, typer.Option(help="train for so many minutes instead; a few minutes teach little")
     ] = None,
+    page: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="also write the model as a page that translates: one HTML file, no server"),
+    ] = None,
 ) -> None:
     """Train, translate and score on built-in sentences.
 
@@ -45,8 +50,12 @@ def run(
     continues where it stopped, and a finished one shows its results again.
     """
     from pellucid.api import load
+    from pellucid.cli.export import export_page
     from pellucid.cli.train import train_unless_finished
+    from pellucid.page.html import require_writable
 
+    if page is not None:
+        require_writable(Path(page), None)
     directory = Path(out)
     folder = directory / "data"
     settings = demo_settings(directory, {"steps": steps, "minutes": minutes})
@@ -54,6 +63,8 @@ def run(
     train_unless_finished(settings, directory)
     model = load(directory / "best")
     write_lines([*_score_test_set(model, folder), "", *held_out_lines(model), "", *_next_step_lines(directory)])
+    if page is not None:
+        write_lines([export_page(directory / "best", Path(page), "float16", [])])
 
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
@@ -123,6 +134,7 @@ def _next_step_lines(directory: Path) -> list[str]:
         f'  echo "The white dog drank the water." | {program} translate {directory / "best"} --n-best 3',
         f'  {program} explain {directory / "best"} "The ball is blue."',
         f"  {program} serve {directory / 'best'} --open",
+        f"  {program} export {directory / 'best'} demo.html --to page",
         f"  {program} evaluate {directory / 'best'} --source {data / 'test.en'} --reference {data / 'test.es'}",
         f"  {program} train --source YOURS.en --target YOURS.es --out runs/yours --minutes 20",
     ]

@@ -1,4 +1,4 @@
-"""`pellucid export`: converts a model to another program's format and measures what that costs."""
+"""`pellucid export`: converts a model to another format, or to a page, and measures what that costs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
+  pellucid export runs/demo/best demo.html --to page
   pellucid export runs/demo/best demo-marian --to marian
   pellucid export runs/demo/best demo-ct2 --to ctranslate2
   pellucid export runs/demo/best demo-int8 --to ctranslate2 --precision int8 --dev-source dev.en --dev-target dev.es
@@ -23,7 +24,8 @@ EXAMPLES = """\
 _FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
 """Export formats, each with a file that only this format has."""
 
-_PRECISIONS = ("float32", "bfloat16", "int8")
+_PRECISIONS = {"ctranslate2": ("float32", "bfloat16", "int8"), "page": ("float16", "float32"), "marian": ()}
+"""Precisions of each format, the default first; Marian's is that of the model."""
 
 _MOST_SHORTLIST_PAIRS = 400_000
 """Sentence pairs read for a shortlist, spread evenly over the files."""
@@ -37,11 +39,25 @@ DevPairs = tuple[list[str], list[str]]
 
 def run(
     model: Annotated[str, MODEL],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="directory to write; an earlier export there is replaced")],
-    to: Annotated[str, typer.Option(metavar="marian|ctranslate2", help="format to convert to")],
+    out: Annotated[
+        str,
+        typer.Argument(metavar="OUT", help="directory, or file of a page; an earlier export is replaced"),
+    ],
+    to: Annotated[str, typer.Option(metavar="marian|ctranslate2|page", help="format to convert to")],
     precision: Annotated[
         str | None,
-        typer.Option(metavar="|".join(_PRECISIONS), help="precision of CTranslate2's weights; default: float32"),
+        typer.Option(
+            metavar="float32|bfloat16|int8|float16",
+            help="precision of the weights: ctranslate2 float32 (the default), bfloat16 or int8; page float16 (the "
+            "default) or float32",
+        ),
+    ] = None,
+    sentence: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="page: sentence to show first; repeated, more to try  [default: some of the run's dev text]",
+        ),
     ] = None,
     dev_source: Annotated[
         str | None,
@@ -57,10 +73,11 @@ def run(
     ] = None,
     shortlist_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
 ) -> None:
-    """Convert a model to another program's format.
+    """Convert a model to another program's format, or to a page that translates.
 
     marian: a directory that AutoModelForSeq2SeqLM and AutoTokenizer of Hugging Face transformers load. ctranslate2: a
-    directory for CTranslate2, which translates several times faster.
+    directory for CTranslate2, which translates several times faster. page: one HTML file with the model inside, which
+    translates any sentence and shows every number of it in a browser, without a network or a server.
 
     --precision int8 makes the CTranslate2 model a quarter of the size and faster still, but changes its translations.
     So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or if more
@@ -76,7 +93,10 @@ def run(
         "--shortlist-target": shortlist_target,
     }
     # Options and OUT are checked before torch is imported and the model is loaded.
-    _check_options(to, precision, no_gate, files)
+    _check_options(to, precision, no_gate, files, bool(sentence))
+    if to == "page":
+        write_lines([export_page(model, Path(out), precision or "float16", sentence or [])])
+        return
     _refuse_other_than_export(Path(out), to)
     from pellucid.store.directory import load_bundle
 
@@ -96,14 +116,40 @@ def run(
     write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
 
 
-def _check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
+def export_page(model: str | Path, out: Path, precision: str, sentences: list[str]) -> str:
+    """Write the page with the model inside; return a line that reports it.
+
+    Without `sentences`, those to try are chosen from the dev text of the model's run. Raises ValueError where there is
+    none, for a file that cannot be written, and for a model that the page cannot compute.
+    """
+    from pellucid.api import load
+    from pellucid.page.html import require_writable
+    from pellucid.serve.training_text import TrainingText
+    from pellucid.trace.model_page import save_model_page
+
+    require_writable(out, None)
+    loaded = load(model)
+    text = TrainingText.find_beside(loaded.bundle.directory, loaded.bundle.manifest)
+    examples = sentences or list(text.choose_examples(text.languages[0] if text.languages else None))
+    if not examples:
+        raise ValueError(f"no dev text stands beside {model}: say with --sentence what the page shall show first")
+    trace = loaded.trace(examples[0])
+    size = save_model_page(trace, out, precision, examples[1:], text.languages)
+    return f"{out}: {size:,} bytes; open it in a browser: it needs neither a network nor a server"
+
+
+def _check_options(
+    to: str, precision: str | None, no_gate: bool, files: dict[str, str | None], has_sentences: bool
+) -> None:
     """Raise ValueError, before anything is read, naming everything that is wrong with the options."""
     file_options = [name for name, path in files.items() if path is not None]
     problems = []
-    if to not in _FORMAT_FILES:
-        problems.append(f"--to is {to!r}, it must be {' or '.join(_FORMAT_FILES)}")
-    if precision not in (None, *_PRECISIONS):
-        problems.append(f"--precision is {precision!r}, it must be one of {', '.join(_PRECISIONS)}")
+    if to not in _PRECISIONS:
+        problems.append(f"--to is {to!r}, it must be marian, ctranslate2 or page")
+    elif precision is not None and _PRECISIONS[to] and precision not in _PRECISIONS[to]:
+        problems.append(f"--precision is {precision!r}, for --to {to} it must be one of {', '.join(_PRECISIONS[to])}")
+    if has_sentences and to != "page":
+        problems.append("--sentence: only --to page takes that")
     for source_option, target_option in (
         ("--dev-source", "--dev-target"),
         ("--shortlist-source", "--shortlist-target"),
@@ -116,16 +162,19 @@ def _check_options(to: str, precision: str | None, no_gate: bool, files: dict[st
     if [files[name] for name in file_options].count("-") > 1:
         problems.append("only one file can be standard input")
     ctranslate2_only = [*(["--precision"] if precision else []), *(["--no-gate"] if no_gate else []), *file_options]
+    not_of_page = [option for option in ctranslate2_only if option != "--precision"]
     changes_output = precision in ("bfloat16", "int8") or "--shortlist-source" in file_options
     if to == "marian" and ctranslate2_only:
         problems.append(
             f"{', '.join(ctranslate2_only)}: only --to ctranslate2 takes that; marian is written in float32, unchanged"
         )
+    elif to == "page" and not_of_page:
+        problems.append(f"{', '.join(not_of_page)}: only --to ctranslate2 takes that")
     elif no_gate and "--dev-source" in file_options:
         problems.append("--no-gate skips the measurement that --dev-source is for; give only one of them")
     elif (no_gate or "--dev-source" in file_options) and not changes_output:
         problems.append("float32 without a shortlist translates as the model does: there is nothing to measure")
-    elif precision == "int8" and not no_gate and "--dev-source" not in file_options:
+    elif precision == "int8" and to == "ctranslate2" and not no_gate and "--dev-source" not in file_options:
         problems.append(
             "int8 changes a model's translations, so it is measured first: give --dev-source and --dev-target, some "
             "hundred sentences and their translations that it was not trained on; or --no-gate to skip this"

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from math import inf
 from threading import Condition, RLock, Thread
 from typing import Any, Generic, TypeVar
 
@@ -126,9 +127,9 @@ class Service:
         Raises `Refusal` when too many requests wait, for the user's mistake, and when it takes too long.
         """
         try:
-            future = worker.submit(question)
-        except QueueFull:
-            raise Refusal(503, f"{self.limits.waiting} requests wait already, which is as many as may") from None
+            future = worker.submit(question, self.limits.seconds)
+        except QueueFull as error:
+            raise Refusal(503, str(error)) from None
         answer = asyncio.wrap_future(future)
         # Watched beside the answer: a closed browser tab should not keep the model busy.
         gone = asyncio.ensure_future(_wait_for_disconnect(request))
@@ -236,7 +237,7 @@ def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> 
 
 
 class QueueFull(Exception):
-    """Raised when the queue holds as many jobs as it may."""
+    """Raised when the queue holds as many jobs as it may, or as can be answered in time; says so in one sentence."""
 
 
 class NobodyWaits(Exception):
@@ -270,15 +271,21 @@ class Worker(Generic[Question, Answer]):
     which raises `NobodyWaits` once all jobs of its list are cancelled.
     """
 
+    _NEWEST_SHARE = 0.2
+    """Weight of the newest jobs in the mean time of a job."""
+
     def __init__(
         self,
         answer: Callable[[list[Question], Callable[[], None]], Sequence[Answer]],
         waiting: int,
         together: Callable[[Sequence[Question], Question], bool] = lambda batch, candidate: False,
+        clock: Callable[[], float] = time.monotonic,
     ):
         self._answer = answer
         self._together = together
         self._capacity = waiting
+        self._clock = clock
+        self._seconds_per_job = 0.0
         self._queue: deque[_Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
@@ -302,15 +309,23 @@ class Worker(Generic[Question, Answer]):
         """Whether the thread is running."""
         return self._thread.is_alive()
 
-    def submit(self, question: Question) -> Future[Answer]:
-        """Return the future of the answer; raise `QueueFull` where too many wait or the worker is closed."""
+    def submit(self, question: Question, seconds: float = inf) -> Future[Answer]:
+        """Return the future of the answer.
+
+        Raises `QueueFull` where too many wait, where the worker is closed, and where so many wait that this one would
+        hardly be answered in `seconds`: it would keep others waiting, and be given up in the end.
+        """
         job: _Job[Question, Answer] = _Job(question)
         with self._changed:
             if len(self._queue) >= self._capacity:
                 # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
                 self._queue = deque(job for job in self._queue if not job.answer.cancelled())
             if self._closed or len(self._queue) >= self._capacity:
-                raise QueueFull
+                raise QueueFull(f"{self._capacity} requests wait already, which is as many as may")
+            # Not where nothing waits: a single slow job must not close the door for good.
+            waiting = self.waiting_jobs
+            if waiting and (waiting + 1 + self._working) * self._seconds_per_job > seconds:
+                raise QueueFull(f"{waiting} requests wait already, too many to answer one more within {seconds:g} s")
             self._queue.append(job)
             self._changed.notify()
         return job.answer
@@ -329,11 +344,13 @@ class Worker(Generic[Question, Answer]):
 
     def _run(self) -> None:
         while jobs := self._take_jobs():
-            self._working = True
+            self._working, began = True, self._clock()
             try:
                 self._do(jobs)
             finally:
                 self._working = False
+                seconds = (self._clock() - began) / len(jobs)
+                self._seconds_per_job += self._NEWEST_SHARE * (seconds - self._seconds_per_job)
 
     def _take_jobs(self) -> list[_Job[Question, Answer]]:
         # An empty list only after `close`: it ends the thread's loop.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.data.tokenizer import ListedPieces, Tokenizer
+from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.session import Trace
@@ -44,6 +44,8 @@ def save_model_page(
     model, tokenizer, translator = origin.bundle.model, origin.bundle.tokenizer, origin.translator
     if problems := unknown_parts(model):
         raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
+    if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
+        raise ValueError(f"the page cannot cut text as this tokenizer does: it {reasons[0]}")
     header = {
         "format": "pellucid-model",
         "version": 1,
@@ -76,6 +78,51 @@ def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the weights of a model by name, each once."""
     for name, parameter in model.named_parameters():
         yield name, parameter.detach().float().cpu().numpy()
+
+
+_USER_DEFINED = 4
+"""Kind of a piece that SentencePiece cuts out of a text before anything else, in the protocol buffer of its models."""
+
+
+def _tokenizer_problems(pieces: PieceModel) -> list[str]:
+    """Return the reasons why the page cannot cut text as a SentencePiece model does, in words that follow "it"."""
+    # Fields by the numbers of sentencepiece_model.proto: 1 pieces (3 kind), 2 settings of the training.
+    fields = list(_read_fields(pieces.serialized_model_proto()))
+    kinds = {
+        dict(_read_fields(value)).get(3, 1) for number, value in fields if number == 1 and isinstance(value, bytes)
+    }
+    settings = dict(
+        _read_fields(next((value for number, value in fields if number == 2 and isinstance(value, bytes)), b""))
+    )
+    return [
+        *(["has symbols that a user defined"] if _USER_DEFINED in kinds else []),
+        *(["marks the ends of words instead of their beginnings"] if settings.get(24) else []),
+    ]
+
+
+def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and the value of each field of a protocol buffer; floats as their bytes."""
+    place = 0
+
+    def read_number() -> int:
+        nonlocal place
+        number = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+            shift += 7
+
+    while place < len(message):
+        number, kind = divmod(read_number(), 8)
+        if kind == 0:
+            yield number, read_number()
+            continue
+        size = read_number() if kind == 2 else 4 if kind == 5 else 8
+        yield number, message[place : place + size]
+        place += size
 
 
 def _tokenizer_files(tokenizer: Tokenizer) -> Mapping[str, bytes]:

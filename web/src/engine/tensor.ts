@@ -26,43 +26,71 @@ export function linear(x: Tensor, weight: Tensor, bias: Tensor | null, first = 0
   const width = weight.shape[1]!;
   const rows = x.values.length / width;
   const y = makeTensor(rows, count);
-  // Sums are added up in 64 bits, two rows and four columns at a time: each weight is read once for both rows.
-  const inputs = Float64Array.from(x.values);
-  const w = weight.values;
-  for (let row = 0; row < rows; row += 2) {
-    const a = row * width;
-    const b = Math.min(row + 1, rows - 1) * width;
-    for (let column = 0; column < count; column += 4) {
-      const last = count - column - 1;
-      const w0 = (first + column) * width;
-      const w1 = w0 + Math.min(1, last) * width;
-      const w2 = w0 + Math.min(2, last) * width;
-      const w3 = w0 + Math.min(3, last) * width;
-      let [a0, a1, a2, a3, b0, b1, b2, b3] = [0, 0, 0, 0, 0, 0, 0, 0];
-      for (let i = 0; i < width; i++) {
-        const xa = inputs[a + i]!;
-        const xb = inputs[b + i]!;
-        const v0 = w[w0 + i]!;
-        const v1 = w[w1 + i]!;
-        const v2 = w[w2 + i]!;
-        const v3 = w[w3 + i]!;
-        a0 += xa * v0;
-        a1 += xa * v1;
-        a2 += xa * v2;
-        a3 += xa * v3;
-        b0 += xb * v0;
-        b1 += xb * v1;
-        b2 += xb * v2;
-        b3 += xb * v3;
-      }
-      const sums = [a0, a1, a2, a3, b0, b1, b2, b3];
-      for (let n = 0; n <= Math.min(3, last); n++) {
-        y.values[row * count + column + n] = sums[n]!;
-        if (row + 1 < rows) y.values[(row + 1) * count + column + n] = sums[4 + n]!;
-      }
-    }
+  const inputs = Float64Array.from(x.values); // sums are added up in 64 bits
+  const w = weight.values.subarray(first * width, (first + count) * width);
+  // Two rows and four columns at a time, so that each weight is read once for both rows.
+  for (let column = 0; column < count; column += 4) {
+    let row = 0;
+    for (; row + 1 < rows; row += 2) multiplyTwoRows(inputs, row, w, column, width, y);
+    if (row < rows) multiplyOneRow(inputs, row, w, column, width, y);
   }
   return bias ? add(y, { shape: [count], values: bias.values.subarray(first, first + count) }) : y;
+}
+
+/** The products of a row with four columns of weights, or as many as there are. */
+function multiplyOneRow(inputs: Float64Array, row: number, w: Float32Array, column: number, width: number, y: Tensor): void {
+  const count = y.shape[1]!;
+  const last = count - column - 1;
+  const a = row * width;
+  const w0 = column * width;
+  const [w1, w2, w3] = [w0 + Math.min(1, last) * width, w0 + Math.min(2, last) * width, w0 + Math.min(3, last) * width] as const;
+  let [a0, a1, a2, a3] = [0, 0, 0, 0];
+  for (let i = 0; i < width; i++) {
+    const xa = inputs[a + i]!;
+    a0 += xa * w[w0 + i]!;
+    a1 += xa * w[w1 + i]!;
+    a2 += xa * w[w2 + i]!;
+    a3 += xa * w[w3 + i]!;
+  }
+  writeFour(y.values, row * count + column, last, a0, a1, a2, a3);
+}
+
+/** The products of a row and the next one. */
+function multiplyTwoRows(inputs: Float64Array, row: number, w: Float32Array, column: number, width: number, y: Tensor): void {
+  const count = y.shape[1]!;
+  const last = count - column - 1;
+  const a = row * width;
+  const b = a + width;
+  const w0 = column * width;
+  const [w1, w2, w3] = [w0 + Math.min(1, last) * width, w0 + Math.min(2, last) * width, w0 + Math.min(3, last) * width] as const;
+  let [a0, a1, a2, a3, b0, b1, b2, b3] = [0, 0, 0, 0, 0, 0, 0, 0];
+  for (let i = 0; i < width; i++) {
+    // Each in a statement of its own: an array here, taken apart at once, makes this several times as slow.
+    const xa = inputs[a + i]!;
+    const xb = inputs[b + i]!;
+    const v0 = w[w0 + i]!;
+    const v1 = w[w1 + i]!;
+    const v2 = w[w2 + i]!;
+    const v3 = w[w3 + i]!;
+    a0 += xa * v0;
+    a1 += xa * v1;
+    a2 += xa * v2;
+    a3 += xa * v3;
+    b0 += xb * v0;
+    b1 += xb * v1;
+    b2 += xb * v2;
+    b3 += xb * v3;
+  }
+  writeFour(y.values, row * count + column, last, a0, a1, a2, a3);
+  writeFour(y.values, (row + 1) * count + column, last, b0, b1, b2, b3);
+}
+
+/** Writes four numbers from a place on, or as many of them as the row has columns left. */
+function writeFour(values: Float32Array, place: number, last: number, n0: number, n1: number, n2: number, n3: number): void {
+  values[place] = n0;
+  if (last > 0) values[place + 1] = n1;
+  if (last > 1) values[place + 2] = n2;
+  if (last > 2) values[place + 3] = n3;
 }
 
 /** Cuts (Q, H * E) into heads: (H Q E). */
