@@ -74,6 +74,12 @@ def served_commands() -> dict[str, list[str]]:
     }
 
 
+def copied_paths() -> list[str]:
+    """Return what the container file copies from this repository."""
+    container = (ROOT / "recipes" / "Containerfile").read_text("utf-8")
+    return [path for line in re.findall(r"^COPY (.*) \S+$", container, re.MULTILINE) for path in line.split()]
+
+
 @pytest.mark.parametrize("recipe", served_commands())
 def test_the_recipes_start_a_server_with_options_that_it_has(recipe):
     program, command, *words = served_commands()[recipe]
@@ -82,5 +88,6 @@ def test_the_recipes_start_a_server_with_options_that_it_has(recipe):
     serve = group.commands["serve"]  # pyright: ignore[reportAttributeAccessIssue]
     # Parsing raises for an option that is not there, and for a value that it does not take.
     context = serve.make_context("serve", words)
+    assert all((ROOT / path).exists() for path in copied_paths())
     assert context.params["log_format"] == "json"
     assert len(context.params["models"]) == 1
