@@ -1,5 +1,6 @@
 """The engine of a page is the model of Python: the same ids, texts, scores, steps, trees and tensors, run in Node."""
 
+import gzip
 import io
 import random
 from itertools import islice
@@ -18,7 +19,7 @@ from pellucid.interop.marian import import_marian
 from pellucid.phrasebook import generate_phrases
 from pellucid.store.directory import Bundle
 from pellucid.trace.model_page import save_model_page
-from pellucid.trace.session import Trace
+from pellucid.trace.session import Trace, perform_act
 from tests.decode.models import LINES, random_model
 from tests.interop.marian_models import quiet, write_marian_model
 from tests.page.engines import EngineInNode, read_floats
@@ -206,6 +207,32 @@ def test_prefixes_and_given_targets_are_those_of_python(tmp_path: Path):
         assert_same_trace(answer, trace)
 
 
+def test_runs_beside_the_trace_are_those_of_python(tmp_path: Path):
+    model = small_traced(max_positions=19)
+    engine = EngineInNode(model, tmp_path)
+    trace = model.trace("The ball is blue.")
+    other = {"sentence": "Where is the house?"}
+    _, masking, diagonals = engine.ask_all(
+        [("trace", {"sentence": trace.sentence}), ("masking", {}), ("identity", other)]
+    )
+    expected = perform_act(trace, "masking", {})
+    assert isinstance(expected, dict)
+    for name in ("size", "unmasked", "parted"):
+        assert masking[name] == pytest.approx(expected[name], abs=1e-4), name
+    assert len(masking["kept"]) == len(expected["kept"])
+    assert max(masking["kept"]) < 1e-4
+    assert np.allclose(masking["products"]["rows"], expected["products"]["rows"], atol=1e-4)
+    theirs = perform_act(trace, "identity", other)
+    assert isinstance(theirs, dict)
+    assert [diagonals[name] for name in ("source", "target", "pieces")] == [
+        theirs[name] for name in ("source", "target", "pieces")
+    ]
+    for ours, row in zip(diagonals["attentions"], theirs["attentions"], strict=True):
+        assert ours["section"] == row["section"]
+        for name in ("written", "read"):
+            assert ours[name] == pytest.approx(row[name], abs=1e-5), name
+
+
 def model_with_tokenizer(tokenizer: Tokenizer) -> Model:
     model = random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     bundle = Bundle(model, tokenizer, {}, Path("runs/small/best"))
@@ -337,3 +364,22 @@ def test_a_tokenizer_that_the_page_cannot_follow_is_refused_in_a_sentence(tmp_pa
     trace.require_origin().bundle.tokenizer = odd_tokenizer
     with pytest.raises(ValueError, match="it has symbols that a user defined"):
         save_model_page(trace, tmp_path / "model.html")
+
+
+CORPORA = ["multi30k/train.de", "multi30k/val.cs", "pydocs_en-es/train.es", "alignments/hansards_en-fr.fr"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_every_line_of_four_corpora_and_of_garbage_has_the_ids_of_python(
+    kind: Any, pellucid_data: Path, tmp_path: Path
+):
+    lines: list[str] = []
+    for name in CORPORA:
+        with gzip.open(pellucid_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
+            lines += [line.removesuffix("\n") for line in islice(file, 9_000)]
+    config = TokenizerConfig(kind=kind, vocabulary=4000)
+    tokenizer = Tokenizer.train(lines[::3], lines[::3], config, seed=1, max_sentences=9000)
+    garbage = [line for _, line in draw_lines(10_000, seed=9)]
+    engine = EngineInNode(model_with_tokenizer(tokenizer), tmp_path)
+    assert_same_tokenizer(tokenizer, engine, [*lines, *garbage, *odd_lines(10_000, seed=10)])

@@ -13,7 +13,7 @@ export interface PellucidApi {
   translate(text: string, options?: { beam?: number }): Promise<EngineQuestions["translate"]["gives"]>;
 }
 
-const COMPUTED: ReadonlySet<string> = new Set(["trace", "edit", "account"]); // acts that the engine performs
+const COMPUTED: ReadonlySet<string> = new Set(["trace", "edit", "account", "masking", "identity"]); // acts that the engine performs
 
 /** Makes the source of a document that holds a model, and what it offers to scripts; null where the document holds none. */
 export function engineSource(document: Document): { source: TraceSource; api: PellucidApi } | null {

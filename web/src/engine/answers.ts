@@ -1,5 +1,6 @@
 // What the engine answers: it unpacks a model, translates, traces, and gives the numbers of the trace that is shown.
 import type { Acts, Manifest } from "../types";
+import { compareMasking, findDiagonals } from "./comparisons";
 import { type PackedModel, unpackModel } from "./package";
 import { makeAccount, type Trace, traceSentence } from "./trace";
 import type { Translator } from "./translator";
@@ -11,6 +12,8 @@ export interface EngineQuestions {
   trace: Acts["trace"];
   edit: Acts["edit"];
   account: Acts["account"];
+  masking: Acts["masking"];
+  identity: Acts["identity"];
   tensor: { args: string; gives: Float32Array };
   parameter: { args: { name: string; first: number; end: number }; gives: Float32Array };
 }
@@ -46,6 +49,11 @@ export function makeAnswers(): EngineAnswers {
       const written = typeof run.search.prefix === "string" && run.search.prefix ? run.search.prefix.split(" ").length : 0;
       const prefix = keep_target || isPrefixed ? [] : inputs.ids.slice(1, 1 + written);
       return show({ sentence, beam: Number(run.search.beam), edits, prefix_ids: prefix, ...(keep_target && { target_ids: target.ids }) });
+    },
+    masking: () => compareMasking(translator, requireTrace()),
+    identity(args) {
+      const beam = Number(requireTrace().manifest.run.search.beam);
+      return findDiagonals(traceSentence(translator, template, { beam, ...args })); // beside the trace that is shown
     },
     account: (args) => makeAccount(translator, requireTrace(), args),
     tensor(name) {
