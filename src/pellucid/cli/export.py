@@ -158,12 +158,12 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
     from pellucid.decode.request import SearchConfig
     from pellucid.decode.translate import Translator
     from pellucid.evaluate.scores import judge_smaller_model
-    from pellucid.page.model_file import quantise_rows
+    from pellucid.page.model_file import round_to_int8
 
     rounded = deepcopy(model.bundle.model)
     for parameter in rounded.parameters():
         if parameter.ndim == 2:
-            scales, steps = quantise_rows(parameter.detach().numpy())
+            scales, steps = round_to_int8(parameter.detach().numpy())
             parameter.data = torch.from_numpy(steps * scales[:, None])
     config, trained = SearchConfig(beam=_GATE_BEAM), model.translator.lengths.longest_trained
     full, small = (

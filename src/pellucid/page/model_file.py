@@ -59,14 +59,14 @@ def _pack_weights(name: str, values: np.ndarray, precision: str) -> bytes:
         return pack_numbers(name, values, precision)
     if values.ndim < 2:
         return pack_numbers(name, values, "float32")
-    scales, steps = quantise_rows(values)
+    scales, steps = round_to_int8(values)
     return scales.astype("<f4").tobytes() + steps.tobytes()
 
 
-def quantise_rows(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def round_to_int8(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a scale for each row of a matrix, and its numbers as whole multiples of it, from -127 to 127.
 
-    >>> scales, steps = quantise_rows(np.array([[0.5, -1.27], [0.0, 0.0]]))
+    >>> scales, steps = round_to_int8(np.array([[0.5, -1.27], [0.0, 0.0]]))
     >>> steps.tolist(), scales.round(4).tolist()
     ([[50, -127], [0, 0]], [0.01, 1.0])
     """
