@@ -67,8 +67,8 @@ def round_to_int8(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a scale for each row of a matrix, and its numbers as whole multiples of it, from -127 to 127.
 
     >>> scales, steps = round_to_int8(np.array([[0.5, -1.27], [0.0, 0.0]]))
-    >>> steps.tolist(), scales.round(4).tolist()
-    ([[50, -127], [0, 0]], [0.01, 1.0])
+    >>> steps.tolist(), [f"{scale:.2f}" for scale in scales]
+    ([[50, -127], [0, 0]], ['0.01', '1.00'])
     """
     largest = np.abs(values).max(axis=1)
     scales = np.where(largest > 0.0, largest / 127, 1.0).astype(np.float32)
