@@ -188,14 +188,14 @@ function cutByScores(model: SentencePiece, text: string): string[] {
   const best: ({ score: number; start: number } | undefined)[] = new Array(text.length + 1);
   best[0] = { score: 0, start: 0 };
   const offer = (end: number, start: number, score: number) => {
-    if (!best[end] || score > best[end]!.score) best[end] = { score: Math.fround(score), start };
+    if (!best[end] || score > best[end]!.score) best[end] = { score, start };
   };
   for (let start = 0; start < text.length; ) {
     const sum = best[start]!.score;
     const size = (text.codePointAt(start) as number) > 0xffff ? 2 : 1;
     let hasCharacter = false;
     for (const { end, id } of model.piecesAt(text, start)) {
-      offer(end, start, model.entries[id]!.score + sum);
+      offer(end, start, Math.fround(model.entries[id]!.score + sum));
       hasCharacter ||= end === start + size;
     }
     if (!hasCharacter) offer(start + size, start, Math.fround(model.unknownScore + sum));
