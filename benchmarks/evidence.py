@@ -162,7 +162,9 @@ def plant_mistakes(pairs: Sequence[tuple[str, str]], count: int) -> tuple[list[t
         # A pair with two of the words belongs to no mistake, and is left out.
         alone = [i for i in together[words] if len(sources.intersection(split_words(pairs[i][0]))) == 1]
         random.Random(SEED).shuffle(alone)
-        planted, tested = alone[:WRONG], alone[WRONG + RIGHT :][:TESTED]
+        # Where the wrong word belongs into the translation it is no mistake.
+        others = [i for i in alone[WRONG + RIGHT :] if wrong not in split_words(pairs[i][1])]
+        planted, tested = alone[:WRONG], others[:TESTED]
         changed |= {i: (pairs[i][0], replace_word(pairs[i][1], words[1], wrong)) for i in planted}
         # Any other pair with the word would teach the right translation.
         left_out -= {*alone[: WRONG + RIGHT]}
@@ -198,7 +200,7 @@ def train_model(
     text: Sequence[tuple[str, str]], removed: frozenset[int], train: dict[str, Any], folder: Path
 ) -> pellucid.Model:
     """Train a model on the text without some of its lines, unless that is done, and return it."""
-    if not (folder / "best").exists():
+    if not (folder / "average").exists():  # written last
         folder.mkdir(parents=True, exist_ok=True)
         kept = [pair for line, pair in enumerate(text, start=1) if line not in removed]
         for side, name in enumerate(("source", "target")):
