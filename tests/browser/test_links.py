@@ -68,12 +68,8 @@ def post_requests(page: Page) -> dict[str, dict[str, Any]]:
     node = next(node for node in plain_trace["tree"]["nodes"] if node["step"] == 0 and not node["best"])
     requests = {
         "a sentence": {},
-        "a narrow beam": {"beam": 1},
         "tags around": {"sentence": f"<b>{SENTENCE}</b>"},
         "a translation that was given": {"target": "La reina bebe."},
-        "an unfinished one": {"target_ids": ids[:3]},
-        "a beginning": {"prefix_ids": [node["piece_id"]]},
-        "changes": {"edits": [HIDDEN, SILENT]},
         "changes and the same translation": {"edits": [HIDDEN], "target_ids": ids},
         "a beginning as text": {"edits": [{"kind": "prefix", "text": "Mi"}]},
         "everything": {"edits": [SILENT], "prefix_ids": [node["piece_id"]], "beam": 2},

@@ -197,8 +197,12 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, constant_model, 
         ("--no-gate", "float32 without a shortlist translates as the model does: there is nothing to measure"),
         (f"--precision int8 --no-gate {' '.join(DEV)}", "--no-gate skips the measurement that --dev-source is for"),
         ("--to marian --precision int8 --no-gate", "--precision, --no-gate: only --to ctranslate2 takes that"),
-        ("--to page --precision int8", "--precision is 'int8', for --to page it must be one of float16, float32"),
-        ("--to page --no-gate", "--no-gate: only --to ctranslate2 takes that"),
+        (
+            "--to page --precision bfloat16",
+            "--precision is 'bfloat16', for --to page it must be one of float16, float32, int8",
+        ),
+        ("--to page --no-gate", "--no-gate: a page is measured in int8 only"),
+        ("--to page --precision int8", "int8 changes a model's translations, so it is measured first"),
         ("--sentence Yes.", "--sentence: only --to page takes that"),
         ("--to page", "no dev text stands beside"),
         (f"--to marian {' '.join(SHORTLIST)}", "--shortlist-source, --shortlist-target: only --to ctranslate2 takes"),
@@ -225,6 +229,22 @@ def test_a_page_is_one_file_with_the_model_and_the_sentences_inside(call, model,
     refused = call("export", model, "nowhere/out.html", "--to", "page", "--sentence", "Yes.")
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
     assert "nowhere is not a folder" in refused.stderr
+
+
+def test_a_page_in_int8_is_measured_first_and_refused_if_it_translates_worse(
+    call, constant_model, outlier_model, tmp_path
+):
+    page = ("--to", "page", "--sentence", "Yes.", "--precision", "int8")
+    result = call("export", constant_model, "out.html", *page, *DEV)
+    assert result.exit_code == 0, result.stderr
+    assert "  int8 " in result.stdout
+    # Its own translations are the references, so that any other translation is worse.
+    write(tmp_path / "own.es", [line.text for line in load(outlier_model, engine="torch").translate(SOURCES)])
+    refused = call("export", outlier_model, "other.html", *page, *DEV[:3], "own.es")
+    assert refused.exit_code == 2
+    assert "use --precision float16 or float32" in refused.stderr
+    assert not (tmp_path / "other.html").exists()
+    assert call("export", outlier_model, "other.html", *page, "--no-gate").stdout.startswith("not measured: ")
 
 
 def test_the_format_must_be_named(call, model):

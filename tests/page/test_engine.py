@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from benchmarks.garbage import draw_lines
@@ -326,11 +327,19 @@ def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
         assert ours["score"] == pytest.approx(theirs.score, abs=5e-4)
 
 
-def test_weights_in_float16_are_rounded_and_nothing_else(tmp_path: Path):
-    model = small_traced()
-    engine = EngineInNode(model, tmp_path, precision="float16")
+def round_parameter(parameter: torch.Tensor, precision: str) -> torch.Tensor:
+    if precision == "float16":
+        return parameter.half().float()
+    scales = parameter.abs().amax(dim=-1, keepdim=True) / 127
+    return (parameter / scales).round() * scales if parameter.ndim == 2 else parameter
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_weights_are_rounded_and_nothing_else(precision: str, tmp_path: Path):
+    model = small_traced(max_positions=23)
+    engine = EngineInNode(model, tmp_path, precision)
     for parameter in model.bundle.model.parameters():
-        parameter.data = parameter.data.half().float()
+        parameter.data = round_parameter(parameter.data, precision)
     trace = make_model(model.bundle.model).trace("The ball is blue.")
     [manifest] = engine.ask_all([("trace", {"sentence": "The ball is blue."})])
     assert_same_trace(manifest, trace)
@@ -342,7 +351,7 @@ def test_a_model_with_a_part_of_its_own_is_not_exported(tmp_path: Path):
     model.bundle.model.get_submodule("encoder.0.ffn").activation = np.tanh  # pyright: ignore
     with pytest.raises(ValueError, match="has the activation tanh"):
         save_model_page(trace, tmp_path / "model.html")
-    with pytest.raises(ValueError, match="float16 or float32"):
+    with pytest.raises(ValueError, match="float16, float32, int8"):
         save_model_page(trace, tmp_path / "model.html", "int4")
     assert not (tmp_path / "model.html").exists()
 

@@ -1,5 +1,7 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
+from time import sleep
 
 import pytest
 
@@ -114,6 +116,22 @@ def test_documents_beyond_the_limit_are_told_to_come_again_and_others_are_answer
         first.join()
         assert answers[0].status_code == 200
         assert upload(server, "b.docx", DOCX).status_code == 200
+
+
+def test_a_document_waits_for_its_turn_where_as_many_requests_wait_as_may():
+    held = HeldTranslator()
+    with client(held.model, waiting=1) as server, ThreadPoolExecutor(3) as pool:
+        begun = pool.submit(server.post, "/translate", json=request_body("One."))
+        assert held.begun.wait(60)
+        waiting = pool.submit(server.post, "/translate", json=request_body("Two."))
+        while "pellucid_texts_waiting 1.0" not in server.get("/metrics").text:
+            pass
+        assert server.post("/translate", json=request_body("Three.")).status_code == 503
+        document = pool.submit(upload, server, "a.docx", DOCX)
+        sleep(0.3)
+        assert not document.done()
+        held.go.set()
+        assert [answer.result().status_code for answer in (begun, waiting, document)] == [200, 200, 200]
 
 
 def test_documents_are_forgotten_by_age_number_and_size():

@@ -143,7 +143,7 @@ def test_keys_are_read_from_a_file_with_comments(tmp_path: Path):
         (b"# only a comment\n", "it holds none"),
         (b"secret\n", "line 1 has 6 characters, 16 or more are needed"),
         (KEY.encode() + b"\ntwo words and more of them\n", "line 2 holds a space"),
-        ("ключ-из-многих-букв".encode(), "line 1 holds a space or a character that is not ASCII"),
+        ("ключ-из-многих-букв".encode(), "line 1 holds a character that is not ASCII"),
         (b"\xff\xfe" * 20, "is not a text file"),
     ],
 )
@@ -153,3 +153,31 @@ def test_a_file_without_usable_keys_is_refused_and_not_repeated(tmp_path: Path, 
         ApiKeys.from_file(str(tmp_path / "keys"))
     assert "secret\n" not in str(refusal.value)
     assert "two words" not in str(refusal.value)
+
+
+def test_a_key_is_good_for_its_own_number_of_requests_a_minute():
+    now = 0.0
+    keys = ApiKeys({KEY: 2, OTHER: None}, lambda: now)
+    with client(keys=keys) as server:
+
+        def ask(key: str) -> int:
+            return server.post("/translate", json=request_body("Yes.", api_key=key)).status_code
+
+        assert [ask(KEY) for _ in range(3)] == [200, 200, 429]
+        assert [ask(OTHER) for _ in range(3)] == [200] * 3
+        assert server.get("/metrics", headers=basic_header(KEY)).status_code == 429
+        now = 30.0
+        assert [ask(KEY), ask(KEY)] == [200, 429]
+        now = 600.0
+        assert [ask(KEY) for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_file_of_keys_may_say_how_many_requests_each_is_good_for(tmp_path: Path):
+    file = tmp_path / "keys.txt"
+    file.write_text(f"# Anna\n{KEY} 1\n{OTHER}\n", encoding="utf-8")
+    with client(keys=ApiKeys.from_file(str(file))) as server:
+        statuses = [server.get("/metrics", headers=basic_header(key)).status_code for key in (KEY, KEY, OTHER, OTHER)]
+    assert statuses == [200, 429, 200, 200]
+    file.write_text(f"{KEY} often\n{OTHER} 0\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1 holds a space, after which only .* line 2 holds a space"):
+        ApiKeys.from_file(str(file))

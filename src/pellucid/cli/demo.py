@@ -64,7 +64,7 @@ def run(
     model = load(directory / "best")
     write_lines([*_score_test_set(model, folder), "", *held_out_lines(model), "", *_next_step_lines(directory)])
     if page is not None:
-        write_lines([export_page(directory / "best", Path(page), "float16", [])])
+        write_lines(export_page(directory / "best", Path(page), "float16", []))
 
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":

@@ -11,6 +11,7 @@ from pellucid.cli.files import read_file_pair, require_file, write_lines
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
+    from pellucid.api import Model
     from pellucid.evaluate.scores import GateVerdict
     from pellucid.store.directory import Bundle
 
@@ -24,7 +25,7 @@ EXAMPLES = """\
 _FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
 """Export formats, each with a file that only this format has."""
 
-_PRECISIONS = {"ctranslate2": ("float32", "bfloat16", "int8"), "page": ("float16", "float32"), "marian": ()}
+_PRECISIONS = {"ctranslate2": ("float32", "bfloat16", "int8"), "page": ("float16", "float32", "int8"), "marian": ()}
 """Precisions of each format, the default first; Marian's is that of the model."""
 
 _MOST_SHORTLIST_PAIRS = 400_000
@@ -49,7 +50,7 @@ def run(
         typer.Option(
             metavar="float32|bfloat16|int8|float16",
             help="precision of the weights: ctranslate2 float32 (the default), bfloat16 or int8; page float16 (the "
-            "default) or float32",
+            "default), float32 or int8",
         ),
     ] = None,
     sentence: Annotated[
@@ -79,9 +80,9 @@ def run(
     directory for CTranslate2, which translates several times faster. page: one HTML file with the model inside, which
     translates any sentence and shows every number of it in a browser, without a network or a server.
 
-    --precision int8 makes the CTranslate2 model a quarter of the size and faster still, but changes its translations.
-    So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or if more
-    translations run in a loop than before.
+    --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page smaller, but changes
+    the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or
+    if more translations run in a loop than before.
 
     A shortlist (vmap.txt) lets CTranslate2 consider, for each batch, only pieces that may translate a piece of its
     sentences. CTranslate2 uses it with use_vmap=True. It is measured with --dev-source too.
@@ -95,7 +96,8 @@ def run(
     # Options and OUT are checked before torch is imported and the model is loaded.
     _check_options(to, precision, no_gate, files, bool(sentence))
     if to == "page":
-        write_lines([export_page(model, Path(out), precision or "float16", sentence or [])])
+        dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
+        write_lines(export_page(model, Path(out), precision or "float16", sentence or [], dev))
         return
     _refuse_other_than_export(Path(out), to)
     from pellucid.store.directory import load_bundle
@@ -116,11 +118,13 @@ def run(
     write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
 
 
-def export_page(model: str | Path, out: Path, precision: str, sentences: list[str]) -> str:
-    """Write the page with the model inside; return a line that reports it.
+def export_page(
+    model: str | Path, out: Path, precision: str, sentences: list[str], dev: DevPairs | None = None
+) -> list[str]:
+    """Write the page with the model inside, measured on `dev` if that is given; return the report.
 
     Without `sentences`, those to try are chosen from the dev text of the model's run. Raises ValueError where there is
-    none, for a file that cannot be written, and for a model that the page cannot compute.
+    none, for a file that cannot be written, for a model that the page cannot compute, and if the gate refuses.
     """
     from pellucid.api import load
     from pellucid.page.html import require_writable
@@ -133,9 +137,40 @@ def export_page(model: str | Path, out: Path, precision: str, sentences: list[st
     examples = sentences or list(text.choose_examples(text.languages[0] if text.languages else None))
     if not examples:
         raise ValueError(f"no dev text stands beside {model}: say with --sentence what the page shall show first")
+    report: list[str] = []
+    if dev:
+        verdicts = {precision: _judge_rounded(loaded, dev)}
+        report += _gate_table(verdicts)
+        _refuse_failed_forms(precision, verdicts, "float16")
+    elif precision == "int8":
+        report.append("not measured: it is not known how much worse it translates than the model, if at all")
     trace = loaded.trace(examples[0])
     size = save_model_page(trace, out, precision, examples[1:], text.languages)
-    return f"{out}: {size:,} bytes; open it in a browser: it needs neither a network nor a server"
+    return [*report, f"{out}: {size:,} bytes; open it in a browser: it needs neither a network nor a server"]
+
+
+def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
+    """Return a verdict on the model with its matrices rounded to int8: its translations beside those in float32."""
+    from copy import deepcopy
+
+    import torch
+
+    from pellucid.decode.request import SearchConfig
+    from pellucid.decode.translate import Translator
+    from pellucid.evaluate.scores import judge_smaller_model
+    from pellucid.page.model_file import round_to_int8
+
+    rounded = deepcopy(model.bundle.model)
+    for parameter in rounded.parameters():
+        if parameter.ndim == 2:
+            scales, steps = round_to_int8(parameter.detach().numpy())
+            parameter.data = torch.from_numpy(steps * scales[:, None])
+    config, trained = SearchConfig(beam=_GATE_BEAM), model.translator.lengths.longest_trained
+    full, small = (
+        [line.text for line in Translator(each, model.bundle.tokenizer, trained=trained).translate(dev[0], config)]
+        for each in (model.bundle.model, rounded)
+    )
+    return judge_smaller_model(full, small, dev[1], model.lowercase)
 
 
 def _check_options(
@@ -162,19 +197,20 @@ def _check_options(
     if [files[name] for name in file_options].count("-") > 1:
         problems.append("only one file can be standard input")
     ctranslate2_only = [*(["--precision"] if precision else []), *(["--no-gate"] if no_gate else []), *file_options]
-    not_of_page = [option for option in ctranslate2_only if option != "--precision"]
+    measured = {"--no-gate", "--dev-source", "--dev-target"} if precision == "int8" else set[str]()
+    not_of_page = [option for option in ctranslate2_only if option != "--precision" and option not in measured]
     changes_output = precision in ("bfloat16", "int8") or "--shortlist-source" in file_options
     if to == "marian" and ctranslate2_only:
         problems.append(
             f"{', '.join(ctranslate2_only)}: only --to ctranslate2 takes that; marian is written in float32, unchanged"
         )
     elif to == "page" and not_of_page:
-        problems.append(f"{', '.join(not_of_page)}: only --to ctranslate2 takes that")
+        problems.append(f"{', '.join(not_of_page)}: a page is measured in int8 only, and has no shortlist")
     elif no_gate and "--dev-source" in file_options:
         problems.append("--no-gate skips the measurement that --dev-source is for; give only one of them")
     elif (no_gate or "--dev-source" in file_options) and not changes_output:
         problems.append("float32 without a shortlist translates as the model does: there is nothing to measure")
-    elif precision == "int8" and to == "ctranslate2" and not no_gate and "--dev-source" not in file_options:
+    elif precision == "int8" and not no_gate and "--dev-source" not in file_options:
         problems.append(
             "int8 changes a model's translations, so it is measured first: give --dev-source and --dev-target, some "
             "hundred sentences and their translations that it was not trained on; or --no-gate to skip this"
@@ -312,11 +348,11 @@ def _gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
     ]
 
 
-def _refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"]) -> None:
-    """Raise ValueError if a form of the model did not pass."""
+def _refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"], instead: str = "bfloat16") -> None:
+    """Raise ValueError, advising another precision, if a form of the model did not pass."""
     refused = {name: verdict for name, verdict in verdicts.items() if not verdict.passed}
     if not refused:
         return
     reasons = [f"{name}: {' and '.join(verdict.reasons)}" for name, verdict in refused.items()]
-    advice = "use --precision bfloat16 or float32" if precision in refused else "leave the shortlist out"
+    advice = f"use --precision {instead} or float32" if precision in refused else "leave the shortlist out"
     raise ValueError(f"refused; {'; '.join(reasons)}; {advice}, or use --no-gate to export it all the same")

@@ -1,5 +1,6 @@
 """`pellucid serve`: serves the page that shows every number of a model, and LibreTranslate's API."""
 
+import logging
 import re
 import webbrowser
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def run(
     ] = None,
     api_key_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="file of API keys, one per line; requests without one of them are refused"),
+        typer.Option(metavar="FILE", help="file of API keys, one a line, perhaps with a number of requests a minute"),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
@@ -67,6 +68,13 @@ def run(
             metavar="ORIGIN", help="site whose pages may send requests, such as https://example.com; * for any"
         ),
     ] = None,
+    log_format: Annotated[
+        str,
+        typer.Option(
+            metavar="text|json",
+            help="text for people, or json: an object a line, for each request too, without texts and keys",
+        ),
+    ] = "text",
     change: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="LIMIT=NUMBER", help="change a limit, such as characters=2000; can be repeated"),
@@ -98,9 +106,16 @@ def run(
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
     from pellucid.serve.gate import LOOPBACK, ApiKeys
+    from pellucid.serve.json_log import log_as_json, log_request
     from pellucid.serve.settings import Languages, Limits
     from pellucid.serve.training_text import TrainingText
 
+    tell: Callable[[str], object] = partial(typer.echo, err=True)
+    if log_format not in ("text", "json"):
+        raise ValueError(f"--log-format is {log_format!r}, it must be text or json")
+    if log_format == "json":
+        log_as_json()
+        tell = logging.getLogger("pellucid.serve").info
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
@@ -146,6 +161,7 @@ def run(
             keys=keys,
             translation_memory=remembered,
             corrections=kept_corrections,
+            request_log=log_request if log_format == "json" else None,
             # The text may be private: other machines are shown nothing of it.
             training_text=TrainingText.find_beside(loaded.directory, loaded.manifest) if is_local else None,
         )
@@ -155,13 +171,13 @@ def run(
         if not is_local:
             reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
         served = f"{model} is" if not others else f"{model} and {len(others)} more models are"
-        typer.echo(f"{served} served at {address}; {reach}. Ctrl-C stops it", err=True)
+        tell(f"{served} served at {address}; {reach}. Ctrl-C stops it")
         for note in _serving_notes(is_local, bool(keys), languages.are_named, exported):
-            typer.echo(note, err=True)
+            tell(note)
         if browse:
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
-    typer.echo("stopped", err=True)
+    tell("stopped")
 
 
 def _options_of_one(

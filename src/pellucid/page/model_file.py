@@ -20,7 +20,7 @@ from pellucid.store.atomic import atomic_file
 ENGINE_PATH = SCRIPT_PATH.with_name("engine.js")
 """Path of the script that computes the model, which web/build.py makes."""
 
-MODEL_PRECISIONS = ("float16", "float32")
+MODEL_PRECISIONS = ("float16", "float32", "int8")
 """Precisions in which a file keeps weights."""
 
 
@@ -39,7 +39,7 @@ def save_model_html(
     """
     blocks = [
         # Level 6: weights are written once and read often, and this saves some 7 %.
-        html_block("parameter", name, pack_numbers(name, values, header["precision"]), level=6)
+        html_block("parameter", name, _pack_weights(name, values, header["precision"]), level=6)
         for name, values in parameters
     ]
     blocks += [html_block("tokenizer", name, data, level=9) for name, data in tokenizer_files.items()]
@@ -51,3 +51,25 @@ def save_model_html(
     with atomic_file(path) as write:
         write(data)
     return len(data)
+
+
+def _pack_weights(name: str, values: np.ndarray, precision: str) -> bytes:
+    """Return the bytes of a parameter; in int8 a matrix has the scales of its rows first, and a vector is float32."""
+    if precision != "int8":
+        return pack_numbers(name, values, precision)
+    if values.ndim < 2:
+        return pack_numbers(name, values, "float32")
+    scales, steps = round_to_int8(values)
+    return scales.astype("<f4").tobytes() + steps.tobytes()
+
+
+def round_to_int8(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a scale for each row of a matrix, and its numbers as whole multiples of it, from -127 to 127.
+
+    >>> scales, steps = round_to_int8(np.array([[0.5, -1.27], [0.0, 0.0]]))
+    >>> steps.tolist(), [f"{scale:.2f}" for scale in scales]
+    ([[50, -127], [0, 0]], ['0.01', '1.00'])
+    """
+    largest = np.abs(values).max(axis=1)
+    scales = np.where(largest > 0.0, largest / 127, 1.0).astype(np.float32)
+    return scales, np.rint(values / scales[:, None]).astype(np.int8)

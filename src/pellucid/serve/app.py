@@ -25,6 +25,7 @@ from pellucid.serve.gate import (
     CountRequests,
     LimitRequests,
     ReadRequestLine,
+    RequestLog,
 )
 from pellucid.serve.libretranslate import libretranslate_routes
 from pellucid.serve.service import Service
@@ -47,6 +48,7 @@ def create_app(
     training_text: TrainingText | None = None,
     translation_memory: TranslationMemory | None = None,
     corrections: Corrections | None = None,
+    request_log: RequestLog | None = None,
 ) -> FastAPI:
     """Make the server of a model, and of `others` for other languages, which are loaded when they are needed.
 
@@ -59,6 +61,7 @@ def create_app(
     its settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
     and marks words that are rare in it; anyone who reaches the server can then read these sentences.
     A text that is in `translation_memory` gets the translation there. Suggestions are appended to `corrections`.
+    `request_log` is told of each request, and never of its text, its address or its key.
     """
     limits = limits or Limits()
 
@@ -99,7 +102,7 @@ def create_app(
         docs_url=None,  # both pages would load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
-        middleware=_list_middleware(service, hosts, origins),
+        middleware=_list_middleware(service, hosts, origins, request_log),
     )
     app.state.service = service
     install_error_handlers(app)
@@ -112,12 +115,16 @@ def create_app(
     @app.get(
         "/health",
         tags=["operation"],
-        responses={503: {"model": Problem, "description": "the model's threads have stopped"}},
+        responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}},
     )
     def health() -> dict[str, str]:
-        """Say that the server and the threads that run the model are up."""
+        """Say that the server and the threads that run the model are up, and get on."""
         if not service.is_alive:
             raise Refusal(503, "the thread that runs the model has stopped; restart the server")
+        if service.is_stuck:
+            raise Refusal(
+                503, f"the thread that runs the model has been at one piece of work for {limits.stuck:g} s; restart it"
+            )
         return {"status": "ok"}
 
     @app.get("/spec", include_in_schema=False)
@@ -141,7 +148,9 @@ def _metrics_routes(service: Service) -> APIRouter:
     return router
 
 
-def _list_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
+def _list_middleware(
+    service: Service, hosts: Collection[str] | None, origins: Collection[str], log: RequestLog | None
+) -> list[Any]:
     """List the middleware in the order in which a request passes it."""
     cors = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
@@ -150,7 +159,7 @@ def _list_middleware(service: Service, hosts: Collection[str] | None, origins: C
     # counts refusals too.
     return [
         Middleware(ReadRequestLine),
-        Middleware(CountRequests, metrics=service.metrics),
+        Middleware(CountRequests, metrics=service.metrics, log=log),
         Middleware(AddHeaders),
         Middleware(CheckHostAndOrigin, hosts=hosts, origins=origins),
         # Inside the check of hosts and origins: a preflight request from an unknown site is refused before it is

@@ -7,7 +7,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -268,12 +268,17 @@ class Metrics:
         )
 
 
-class CountRequests:
-    """Counts requests by status and by the route's path, never by the path that was asked for."""
+RequestLog = Callable[[str, str, int, float], object]
+"""A function that is told of each request: its method, the path of its route, the status and the seconds it took."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics):
+
+class CountRequests:
+    """Counts and logs requests by status and by the route's path, never by the path that was asked for."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: RequestLog | None = None):
         self.app = app
         self.metrics = metrics
+        self.log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -293,7 +298,10 @@ class CountRequests:
             # series.
             path = getattr(scope.get("route"), "path", "none")
             self.metrics.requests.labels(path, str(status)).inc()
-            self.metrics.seconds.labels(path).observe(time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            self.metrics.seconds.labels(path).observe(seconds)
+            if self.log is not None:
+                self.log(scope["method"], path, status, seconds)
 
 
 _SHORTEST_KEY = 16
@@ -311,43 +319,67 @@ _BEARER = HTTPBearer(auto_error=False, description="a key of this server")
 
 
 class ApiKeys:
-    """The keys of a server; without any, everybody is answered."""
+    """The keys of a server; without any, everybody is answered.
 
-    def __init__(self, keys: Iterable[str] = ()):
+    A key may have a number of requests that it is good for in a minute: they come back evenly over the minute.
+    """
+
+    def __init__(
+        self, keys: Iterable[str] | Mapping[str, int | None] = (), clock: Callable[[], float] = time.monotonic
+    ):
+        rates = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
         # Digests only: the keys themselves need not stay in memory.
-        self._digests = [_digest_key(key) for key in keys]
+        self._digests = [_digest_key(key) for key in rates]
+        self._rates = list(rates.values())
+        self._clock = clock
+        self._left = [(float(rate or 0), clock()) for rate in self._rates]
 
     @classmethod
     def from_file(cls, path: str) -> "ApiKeys":
-        """Read a file with one key a line, and # before comments; raise ValueError for invalid keys."""
+        """Read a file with one key a line, and # before comments; raise ValueError for invalid keys.
+
+        After the key and a space may stand the number of requests that it is good for in a minute.
+        """
         try:
             lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not a text file; it should hold API keys, one a line") from None
-        keys = {number: line for number, line in enumerate(lines, start=1) if line and not line.startswith("#")}
+        rows = {number: line.split() for number, line in enumerate(lines, start=1) if line and not line.startswith("#")}
         # Problems name lines, never keys: what is printed may end in a log.
-        problems = [
-            f"line {number} has {len(key)} characters, {_SHORTEST_KEY} or more are needed"
-            if len(key) < _SHORTEST_KEY
-            else f"line {number} holds a space or a character that is not ASCII"
-            for number, key in keys.items()
-            if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key
-        ]
-        if not keys:
+        problems = [problem for number, row in rows.items() if (problem := _explain_invalid_key(number, row))]
+        if not rows:
             problems = ["it holds none"]
         if problems:
             advice = 'python -c "import secrets; print(secrets.token_urlsafe())" makes one'
             raise ValueError(f"{path} should hold API keys, one a line: {'; '.join(problems[:5])}; {advice}")
-        return cls(keys.values())
+        return cls({key: int(rate[0]) if rate else None for key, *rate in rows.values()})
 
     def __bool__(self) -> bool:
         return bool(self._digests)
 
     def has_key(self, key: str) -> bool:
         """Whether this is one of the keys; the time it takes reveals nothing about them."""
+        return self._find(key) is not None
+
+    def _find(self, key: str) -> int | None:
         digest = _digest_key(key)
-        # `sum` compares with every key where `any` would stop at the right one.
-        return sum(hmac.compare_digest(digest, own_digest) for own_digest in self._digests) > 0
+        # A list compares with every key where `next` would stop at the right one.
+        found = [number for number, own in enumerate(self._digests) if hmac.compare_digest(digest, own)]
+        return found[0] if found else None
+
+    def _count_request(self, key: str) -> None:
+        """Count a request with a valid key; raise `Refusal` where it has made as many as it may."""
+        number = self._find(key)
+        rate = None if number is None else self._rates[number]
+        if number is None or rate is None:
+            return
+        now = self._clock()
+        left, before = self._left[number]
+        left = min(float(rate), left + (now - before) * rate / 60)
+        if left < 1:
+            self._left[number] = left, now
+            raise Refusal(429, f"this key is good for {rate:,} requests a minute, and has made them")
+        self._left[number] = left - 1, now
 
     def in_body(self) -> dict[str, Any]:
         """Return the options of a route that takes a key in its body or in the header, and calls `check`."""
@@ -370,12 +402,26 @@ class ApiKeys:
         key = field if isinstance(field, str) and field else request.state.key
         if not key or not self.has_key(key):
             raise Refusal(403, _WRONG_KEY if key else _MISSING_KEY)
+        self._count_request(key)
 
     async def check_header(self, request: Request) -> None:
         """Raise `Refusal` for a request without a valid key, with the status that makes a browser ask for it."""
         key = request.state.key
         if not key or not self.has_key(key):
             raise Refusal(401, f"{_WRONG_KEY if key else _MISSING_KEY}; {_HOW_TO_SEND_KEY}")
+        self._count_request(key)
+
+
+def _explain_invalid_key(number: int, row: list[str]) -> str | None:
+    """Explain what is wrong with a line of a file of keys; None where nothing is."""
+    key, *rate = row
+    if rate and not (len(rate) == 1 and re.fullmatch("[1-9][0-9]{0,8}", rate[0])):
+        return f"line {number} holds a space, after which only a number of requests a minute may stand"
+    if len(key) < _SHORTEST_KEY:
+        return f"line {number} has {len(key)} characters, {_SHORTEST_KEY} or more are needed"
+    if not key.isascii() or not key.isprintable():
+        return f"line {number} holds a character that is not ASCII"
+    return None
 
 
 async def _remember_key(

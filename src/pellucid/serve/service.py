@@ -121,6 +121,12 @@ class Service:
         """Whether both worker threads are running."""
         return self.translation_worker.alive and self.trace_worker.alive
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a worker has been at the same jobs for longer than any request may take."""
+        workers = (self.translation_worker, self.trace_worker)
+        return max(worker.seconds_at_work for worker in workers) > self.limits.stuck
+
     async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
         """Return the worker's answer to a question.
 
@@ -289,7 +295,7 @@ class Worker(Generic[Question, Answer]):
         self._queue: deque[_Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
-        self._working = False
+        self._begun: float | None = None
         self._thread = Thread(target=self._run, name="pellucid-worker", daemon=True)
         self._thread.start()
 
@@ -302,7 +308,13 @@ class Worker(Generic[Question, Answer]):
     @property
     def is_busy(self) -> bool:
         """Whether a job is under way or waits."""
-        return self._working or self.waiting_jobs > 0
+        return self._begun is not None or self.waiting_jobs > 0
+
+    @property
+    def seconds_at_work(self) -> float:
+        """Seconds since the jobs under way were begun; 0 where there are none."""
+        begun = self._begun
+        return 0.0 if begun is None else self._clock() - begun
 
     @property
     def alive(self) -> bool:
@@ -324,7 +336,7 @@ class Worker(Generic[Question, Answer]):
                 raise QueueFull(f"{self._capacity} requests wait already, which is as many as may")
             # Not where nothing waits: a single slow job must not close the door for good.
             waiting = self.waiting_jobs
-            if waiting and (waiting + 1 + self._working) * self._seconds_per_job > seconds:
+            if waiting and (waiting + 1 + (self._begun is not None)) * self._seconds_per_job > seconds:
                 raise QueueFull(f"{waiting} requests wait already, too many to answer one more within {seconds:g} s")
             self._queue.append(job)
             self._changed.notify()
@@ -344,11 +356,11 @@ class Worker(Generic[Question, Answer]):
 
     def _run(self) -> None:
         while jobs := self._take_jobs():
-            self._working, began = True, self._clock()
+            self._begun = began = self._clock()
             try:
                 self._do(jobs)
             finally:
-                self._working = False
+                self._begun = None
                 seconds = (self._clock() - began) / len(jobs)
                 self._seconds_per_job += self._NEWEST_SHARE * (seconds - self._seconds_per_job)
 

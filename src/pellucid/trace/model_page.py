@@ -34,12 +34,12 @@ def save_model_page(
     """Write the page with the model of a trace inside and return its bytes; the trace's sentence is shown first.
 
     Raises ValueError for a model with parts of its own, which the page has no formula of, for a precision that is none
-    of float16 and float32, and for a weight that the precision has no room for.
+    of float16, float32 and int8, and for a weight that the precision has no room for.
     """
     from pellucid.page.model_file import MODEL_PRECISIONS, save_model_html
 
     if precision not in MODEL_PRECISIONS:
-        raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {' or '.join(MODEL_PRECISIONS)}")
+        raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
     origin = trace.require_origin()
     model, tokenizer, translator = origin.bundle.model, origin.bundle.tokenizer, origin.translator
     if problems := unknown_parts(model):
@@ -58,18 +58,23 @@ def save_model_page(
         "languages": languages if languages and all(languages) else None,
     }
     return save_model_html(
-        Path(path), header, _shared_manifest(trace), _list_parameters(model), _tokenizer_files(tokenizer)
+        Path(path), header, _shared_manifest(trace, precision), _list_parameters(model), _tokenizer_files(tokenizer)
     )
 
 
-def _shared_manifest(trace: Trace) -> dict[str, Any]:
+def _shared_manifest(trace: Trace, precision: str) -> dict[str, Any]:
     """Return what the manifests of all traces of a model have in common, with answers about the model."""
     manifest = trace.manifest()
     rows = [
         {key: value for key, value in row.items() if key not in ("least", "largest", "edited")}
         for row in manifest["tensors"]
     ]
-    run = {**manifest["run"], "device": "this browser", "torch": "not used", "capture": "float32"}
+    run = {
+        **manifest["run"],
+        "device": f"this browser, weights in {precision}",
+        "torch": "not used",
+        "capture": "float32",
+    }
     answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
     return {**manifest, **_OF_ONE_TRACE, **answers, "run": run, "tensors": rows}
 

@@ -11,7 +11,7 @@ export interface ModelHeader {
   format: "pellucid-model";
   version: 1;
   config: ModelConfig;
-  precision: "float16" | "float32";
+  precision: "float16" | "float32" | "int8";
   tokenizer: TokenizerConfig;
   limits: { trained: number; longest: number };
   forbidden: number[];
@@ -43,7 +43,7 @@ export async function unpackModel({ header, blocks }: PackedModel): Promise<Tran
   checkConfig(config);
   const parameters = new Map<string, Tensor>();
   for (const [name, shape] of listParameters(config)) {
-    const values = toNumbers(await readBlock(blocks, "parameter", name), header.precision);
+    const values = readWeights(await readBlock(blocks, "parameter", name), shape, header.precision);
     const count = shape.reduce((product, size) => product * size, 1);
     if (values.length !== count) throw new Error(`${name} came with ${values.length} numbers; its shape has ${count}.`);
     parameters.set(name, { shape, values });
@@ -58,6 +58,16 @@ export async function unpackModel({ header, blocks }: PackedModel): Promise<Tran
   if (source.names.length !== config.source_vocabulary || target.names.length !== config.target_vocabulary)
     throw new Error("The tokenizer in this file has another number of pieces than its model.");
   return new Translator(new Model(config, parameters), source, target, header.limits, header.forbidden);
+}
+
+/** Reads the numbers of a parameter; in int8 a matrix has the scales of its rows first, and a vector is float32. */
+function readWeights(bytes: ArrayBuffer, shape: number[], precision: ModelHeader["precision"]): Float32Array {
+  if (precision !== "int8") return toNumbers(bytes, precision);
+  const [rows, width] = shape as [number, number | undefined];
+  if (width === undefined) return toNumbers(bytes, "float32");
+  if (bytes.byteLength < 4 * rows) throw new Error("The weights of this file are cut off.");
+  const scales = new Float32Array(bytes, 0, rows);
+  return Float32Array.from(new Int8Array(bytes, 4 * rows), (step, place) => step * scales[Math.floor(place / width)]!);
 }
 
 function checkConfig(config: ModelConfig): void {

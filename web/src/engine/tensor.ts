@@ -13,12 +13,17 @@ export function makeTensor(...shape: number[]): Tensor {
 
 /** Computes a tensor of the same shape, number by number. */
 export function mapNumbers(x: Tensor, change: (value: number, place: number) => number): Tensor {
-  return { shape: x.shape, values: x.values.map(change) };
+  const y = makeTensor(...x.shape);
+  for (let place = 0; place < y.values.length; place++) y.values[place] = change(x.values[place]!, place);
+  return y;
 }
 
 /** a + b; b has the shape of a, or lacks its leading dimensions. */
 export function add(a: Tensor, b: Tensor): Tensor {
-  return mapNumbers(a, (value, place) => value + b.values[place % b.values.length]!);
+  const sum = { shape: a.shape, values: a.values.slice() };
+  const size = b.values.length;
+  for (let start = 0; start < sum.values.length; start += size) for (let i = 0; i < size; i++) sum.values[start + i]! += b.values[i]!;
+  return sum;
 }
 
 /** x W^T + b (Q count), for rows `first` to `first + count` of W: weights are stored (out, in), as in torch. */
