@@ -2,12 +2,13 @@
 
     python -m benchmarks.evidence                    # the phrasebook: runs/evidence, benchmarks/results/evidence.md
     python -m benchmarks.evidence --text multi30k --minutes 10                      # needs PELLUCID_DATA
+    python -m benchmarks.evidence --seconds runs/demo      # the time that evidence for a word takes, after `remember`
 
 A mistake is a word of the source whose translation is replaced, in most of the pairs that have it, by another word of
 the text, one that is right in many other pairs; so the word alone does not give the planted pairs away. The model that
 is trained on this makes the mistake in sentences it has not seen. For one of them the training pairs that speak for the
 wrong word are asked for, 20 of each mistake. They are removed and the model is trained again; and as many pairs drawn
-at random are removed instead. Every number follows from the seeds, but for the time.
+at random are removed instead.
 """
 
 import argparse
@@ -27,9 +28,11 @@ import numpy as np
 import pellucid
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid.data.lines import read_lines
-from pellucid.influence.state_store import remember_states
+from pellucid.influence.state_store import open_state_store, remember_states
 from pellucid.influence.word_influence import find_choice, strip_punctuation, weigh_pairs
 from pellucid.phrasebook import generate_phrases
+from pellucid.train.config import read_run
+from pellucid.train.data import read_dev_pairs
 
 WRONG, RIGHT, TESTED = 12, 6, 4
 """Pairs with a word that are planted, that stay right, and that are held out to be translated."""
@@ -55,7 +58,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Pairs that the evidence for a mistake named, counted, with the seconds it took."""
+    """Pairs that the evidence for a mistake named, counted."""
 
     translation: str
     planted: int
@@ -66,12 +69,12 @@ class Evidence:
     named: frozenset[int]
     containing: int
     """Pairs of the training text with the wrong word, planted or right."""
-    seconds: float
 
 
 def main() -> None:
     """Plant, train three models, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=Path, metavar="RUN", help="only measure the time that evidence takes")
     parser.add_argument("--text", choices=("phrasebook", "multi30k"), default="phrasebook")
     parser.add_argument("--pairs", type=int, default=12_000, help="pairs of the phrasebook")
     parser.add_argument("--mistakes", type=int, default=20)
@@ -81,6 +84,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=HOUSE / "runs" / "evidence")
     parser.add_argument("--page", type=Path, default=RESULTS / "evidence.md")
     options = parser.parse_args()
+    if options.seconds:
+        print(measure_seconds(options.seconds))
+        return
     pairs = phrasebook_pairs(options.pairs) if options.text == "phrasebook" else multi30k_pairs()
     train = {"minutes": options.minutes} if options.minutes else {"steps": options.steps}
     result = prove(pairs, options.mistakes, train, options.folder)
@@ -156,7 +162,9 @@ def plant_mistakes(pairs: Sequence[tuple[str, str]], count: int) -> tuple[list[t
         # A pair with two of the words belongs to no mistake, and is left out.
         alone = [i for i in together[words] if len(sources.intersection(split_words(pairs[i][0]))) == 1]
         random.Random(SEED).shuffle(alone)
-        planted, tested = alone[:WRONG], alone[WRONG + RIGHT :][:TESTED]
+        # Where the wrong word belongs into the translation it is no mistake.
+        others = [i for i in alone[WRONG + RIGHT :] if wrong not in split_words(pairs[i][1])]
+        planted, tested = alone[:WRONG], others[:TESTED]
         changed |= {i: (pairs[i][0], replace_word(pairs[i][1], words[1], wrong)) for i in planted}
         # Any other pair with the word would teach the right translation.
         left_out -= {*alone[: WRONG + RIGHT]}
@@ -192,7 +200,7 @@ def train_model(
     text: Sequence[tuple[str, str]], removed: frozenset[int], train: dict[str, Any], folder: Path
 ) -> pellucid.Model:
     """Train a model on the text without some of its lines, unless that is done, and return it."""
-    if not (folder / "best").exists():
+    if not (folder / "average").exists():  # written last
         folder.mkdir(parents=True, exist_ok=True)
         kept = [pair for line, pair in enumerate(text, start=1) if line not in removed]
         for side, name in enumerate(("source", "target")):
@@ -234,9 +242,7 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
         for test, found in zip(mistake.tests, translations, strict=True)
         if mistake.wrong in split_words(found.text)
     )
-    began = time.monotonic()
     weighed = weigh_pairs(model.bundle, find_choice(model.trace(test, keep="states"), mistake.wrong))
-    seconds = time.monotonic() - began
     lines = [weighed.store.place_of(number)[1] for number in weighed.numbers]
 
     def count_planted(order: Sequence[int]) -> int:
@@ -249,7 +255,6 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
         count_planted(np.argsort(-weighed.gradients, kind="stable").tolist()),
         frozenset(lines[i] for i in weighed.order_for()[:SHOWN]),
         sum(mistake.wrong in split_words(target) for _, target in text),
-        seconds,
     )
 
 
@@ -280,9 +285,24 @@ def report_lines(result: dict[str, Any], text: str) -> Iterator[str]:
         cells = (found.containing, found.planted, found.by_state, found.by_gradient) if found else ("–",) * 4
         counts = (before[m.source], after["named"][m.source], after["drawn"][m.source])
         yield f"| {m.source} | {m.right} | {m.wrong} | {' | '.join(map(str, (*cells, *counts)))} |"
-    if seconds := sorted(found.seconds for found in evidence.values()):
-        middle = seconds[len(seconds) // 2]
-        yield f"\nEvidence for a word took {middle:.2f} s (median; at most {seconds[-1]:.2f} s), the model loaded."
+
+
+def measure_seconds(run: Path, words: int = 15) -> str:
+    """Measure how long evidence takes for a word of each of some dev sentences, and return that as a line."""
+    model = pellucid.load(run / "best")
+    tokens = len(open_state_store(model.directory, model.manifest).scales)
+    dev = read_dev_pairs(read_run(run / "run.toml", began=run).data)
+    sentences = dev[0].sources[:words] if dev else sys.exit(f"{run / 'run.toml'} names no dev text to take words from")
+    seconds = []
+    for sentence, translation in zip(sentences, model.translate(sentences), strict=True):
+        began = time.monotonic()
+        model.find_influence(sentence, max(split_words(translation.text), key=len))
+        seconds.append(time.monotonic() - began)
+    seconds.sort()
+    return (
+        f"Evidence for a word, in a store of {tokens:,} states: {seconds[len(seconds) // 2]:.2f} s (median of "
+        f"{len(seconds)}, at most {seconds[-1]:.2f} s), the model being loaded."
+    )
 
 
 if __name__ == "__main__":

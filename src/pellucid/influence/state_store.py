@@ -50,7 +50,7 @@ _BATCH_TOKENS = 4096
 _PROGRESS = "progress.json"
 _FILES = ("source.ids", "source.starts", "target.ids", "target.starts", "lines", "codes", "scales")
 _STATES_AT_ONCE = 2**16
-"""States that are compared with one another's question at a time: a block of 32 MB in float32."""
+"""States that are compared with the one in question at a time: a block of 32 MB in float32."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class StateStore:
 
         Near is what has a large cosine with the `state`, a vector of D numbers.
         """
-        [question] = _unit_rows(torch.from_numpy(state)[None], self.projection)
+        [unit_state] = _unit_rows(torch.from_numpy(state)[None], self.projection)
         found: tuple[list[NearStates], list[NearStates]] = [], []
         for first in range(0, len(self.scales), _STATES_AT_ONCE):
             rows = slice(first, first + _STATES_AT_ONCE)
-            cosines = (self.codes[rows].astype(np.float32) @ question) * self.scales[rows]
+            cosines = (self.codes[rows].astype(np.float32) @ unit_state) * self.scales[rows]
             same = self.pairs.targets.ids[rows] == token
             for nearest, mask in zip(found, (same, ~same), strict=True):
                 positions = np.flatnonzero(mask)
