@@ -74,7 +74,7 @@ def run(
     ] = None,
     shortlist_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
 ) -> None:
-    """Convert a model to another program's format, or to a page that translates.
+    """Convert a model for another program, or to a page.
 
     marian: a directory that AutoModelForSeq2SeqLM and AutoTokenizer of Hugging Face transformers load. ctranslate2: a
     directory for CTranslate2, which translates several times faster. page: one HTML file with the model inside, which

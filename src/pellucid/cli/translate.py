@@ -104,7 +104,7 @@ def run(
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Translate a file line by line, or a document with its formatting.
+    """Translate a file of lines, or a formatted document.
 
     Translations come in the order of the lines, in bounded memory. A blank line stays as it is, and so do white space,
     tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by sentence.
