@@ -12,7 +12,7 @@ from tests.browser.watched import watch_tab
 WRITTEN = "() => [...document.querySelectorAll('.step-line li')].slice(1).map(item => Number(item.style.opacity || 1))"
 LIGHTS = "() => [...document.querySelectorAll('.side .reading-light')].map(light => Number(light.style.opacity))"
 MARKS = """() => [...document.querySelectorAll('[data-stack=decoder] .head-row-mark')].map(mark =>
-    Number(mark.style.transform.match(/[-\\d.]+/)[0]) / 100)"""
+    Math.round(1000 * parseFloat(mark.style.top) / parseFloat(mark.style.height)) / 1000)"""
 SCRUB = """(place) => {
     const input = document.querySelector('.play-track input');
     input.value = place;

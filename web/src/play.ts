@@ -187,7 +187,7 @@ export function paintWritten(elements: Element[], frame: PlayFrame | null): void
 }
 
 /** Sets a style unless the element has it: what does not change need not be drawn again. */
-export function setStyle(element: Element, name: "opacity" | "transform", value: string): void {
+export function setStyle(element: Element, name: "opacity" | "top" | "transform", value: string): void {
   const { style } = element as HTMLElement;
   if (style[name] !== value) style[name] = value;
 }

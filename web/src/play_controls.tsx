@@ -100,7 +100,8 @@ export function RowMark({ dim, rows }: { dim: string; rows: number }) {
     const isPlayed = frame?.dim === dim;
     const place = isPlayed ? Math.max(0, frame.row - 1 + easeWithin(READING, frame.share)) : row;
     setStyle(mark.current, "opacity", place === null ? "0" : "1");
-    if (place !== null) setStyle(mark.current, "transform", `translateY(${(100 * place).toFixed(2)}%)`);
+    // Not a transform: over a hundred moving layers take longer to put together than a hundred frames to lay out.
+    if (place !== null) setStyle(mark.current, "top", `${((100 * place) / rows).toFixed(4)}%`);
   });
   return <span ref={mark} class="head-row-mark" style={{ height: `${100 / rows}%` }} />;
 }
