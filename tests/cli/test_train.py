@@ -242,7 +242,7 @@ def test_the_demo_trains_scores_translates_and_suggests_what_to_try_next(call, m
     assert output.count("  ✗ ") == 6
     assert "out/training.png" in output
     commands = [line.strip() for line in output.partition("Next, try:\n")[2].splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 6
     [evaluation] = [command.split() for command in commands if " evaluate " in command]
     model, source, reference = (evaluation[i] for i in (-5, -3, -1))
     assert call("evaluate", model, "--source", source, "--reference", reference, "--beam", 1).exit_code == 0
