@@ -42,6 +42,7 @@ DRAWN = """sentence => new Promise(resolve => {
     }
     look()
 })"""
+CHECKED = "() => !document.querySelector('.footer').innerText.includes('being made')"
 FRAMES = """seconds => new Promise(resolve => {
     const times = []
     const note = time => {
@@ -69,6 +70,7 @@ def main() -> None:
         serve(save_large_model(model, Path(folder))) as address,
         open_page(f"{address}#s=The+ball+is+blue.&v=map") as page,
     ):
+        page.wait_for_function(CHECKED)  # the server has nothing to do any more
         page.keyboard.press("k")
         intervals = [interval / 1000 for interval in page.evaluate(FRAMES, PLAYED_SECONDS)]
         print_row("a frame of the play on the map, 6+6 layers, d_model 512", intervals)
