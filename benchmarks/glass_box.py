@@ -1,4 +1,4 @@
-"""Times of the page and of its server: Enter to drawn, frames of a play, and translations while heads are studied.
+"""Times of the page: Enter to drawn, with a server and with the model inside, a play, translations beside a study.
 
     python -m benchmarks.glass_box runs/demo/best
 
@@ -65,6 +65,8 @@ def main() -> None:
         print_row("a translation afterwards", time_translations(address, 0.1))
         with open_page(address) as page:
             print_row("Enter to everything drawn, the demo", time_enter(page))
+    with tempfile.TemporaryDirectory() as folder:
+        time_model_page(model, Path(folder, "model.html"))
     with (
         tempfile.TemporaryDirectory() as folder,
         serve(save_large_model(model, Path(folder))) as address,
@@ -75,6 +77,22 @@ def main() -> None:
         intervals = [interval / 1000 for interval in page.evaluate(FRAMES, PLAYED_SECONDS)]
         print_row("a frame of the play on the map, 6+6 layers, d_model 512", intervals)
         print(f"{len(intervals) / sum(intervals):.1f} frames per second")
+
+
+def time_model_page(model: Path, path: Path) -> None:
+    """Write the page with the model inside; print how large it is, and the times of opening and using it."""
+    from pellucid.api import load
+    from pellucid.trace.model_page import save_model_page
+
+    size = save_model_page(load(model).trace(SENTENCES[0]), path)
+    print(f"| the file with the model inside | {size / 1e6:.2f} MB |", flush=True)
+    opened, entered = [], []
+    for _ in range(5):
+        with open_page(path.as_uri()) as page:
+            opened.append(page.evaluate("performance.now() / 1000"))
+            entered += time_enter(page)
+    print_row("that file, from its opening until its first sentence is drawn", opened)
+    print_row("Enter to everything drawn in that file", entered)
 
 
 def print_row(name: str, seconds: list[float]) -> None:
