@@ -146,6 +146,18 @@ def test_a_connection_with_half_a_body_is_answered_and_then_closed(kind: str):
             send_forever(connection, b" ", seconds_between=0.02)
 
 
+def test_a_client_that_is_gone_before_its_answer_ends_is_no_error(monkeypatch, caplog):
+    def find_client_gone(transport: asyncio.Transport) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write_eof", find_client_gone)
+    with running(small_model()) as port:
+        with suppress(ConnectionError), connect(port, HALF_BODIES["refused before it was read"]) as connection:
+            assert connection.makefile("rb").readline() == b"HTTP/1.1 404 Not Found\r\n"
+        assert read_status(port, HEADER) == b"200"
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_connection_goes_on_after_a_body_that_was_read():
     with running(small_model()) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port)

@@ -178,7 +178,11 @@ class Connection(H11Protocol):
             self.cycle.message_event.set()
         self.server_connections.incomplete.setdefault(self)
         self._dropping_timer = self.loop.call_later(self.server_connections.arrival_seconds, self.transport.abort)
-        self.transport.write_eof()
+        try:
+            self.transport.write_eof()
+        except OSError:  # the client has gone already
+            self.transport.abort()
+            return
         self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
