@@ -4,7 +4,6 @@ import http.client
 import json
 import socket
 import time
-from asyncio import selector_events
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -151,7 +150,7 @@ def test_a_client_that_is_gone_before_its_answer_ends_is_no_error(monkeypatch, c
     def find_client_gone(transport: asyncio.Transport) -> None:
         raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
 
-    monkeypatch.setattr(selector_events._SelectorSocketTransport, "write_eof", find_client_gone)
+    monkeypatch.setattr("asyncio.selector_events._SelectorSocketTransport.write_eof", find_client_gone)
     with running(small_model()) as port:
         with suppress(ConnectionError), connect(port, HALF_BODIES["refused before it was read"]) as connection:
             assert connection.makefile("rb").readline() == b"HTTP/1.1 404 Not Found\r\n"
