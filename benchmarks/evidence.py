@@ -29,8 +29,9 @@ import pellucid
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid.data.lines import read_lines
 from pellucid.influence.state_store import open_state_store, remember_states
-from pellucid.influence.word_influence import find_choice, strip_punctuation, weigh_pairs
+from pellucid.influence.word_influence import find_choice, weigh_pairs
 from pellucid.phrasebook import generate_phrases
+from pellucid.text.word_pieces import strip_word
 from pellucid.train.config import read_run
 from pellucid.train.data import read_dev_pairs
 
@@ -132,7 +133,7 @@ def multi30k_pairs() -> list[tuple[str, str]]:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text without the punctuation around them."""
-    return [strip_punctuation(word) for word in text.split()]
+    return [strip_word(word) for word in text.split()]
 
 
 def plant_mistakes(pairs: Sequence[tuple[str, str]], count: int) -> tuple[list[tuple[str, str]], list[Mistake]]:
@@ -193,7 +194,7 @@ def find_translations(
 
 def replace_word(text: str, word: str, other: str) -> str:
     """Return the text with a word replaced, the punctuation around it kept."""
-    return " ".join(w.replace(word, other) if strip_punctuation(w) == word else w for w in text.split())
+    return " ".join(w.replace(word, other) if strip_word(w) == word else w for w in text.split())
 
 
 def train_model(

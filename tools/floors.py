@@ -62,7 +62,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping pydantic",
     ),
     "influence": Floor(
-        ours="influence trace train decode store model data text",
+        ours="influence inspect trace train decode store model data text",
         others="numpy torch jaxtyping",
     ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),

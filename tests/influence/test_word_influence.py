@@ -8,7 +8,8 @@ import pytest
 import pellucid
 from pellucid.decode.alignment import align_sentences
 from pellucid.influence.state_store import remember_states
-from pellucid.influence.word_influence import measure_agreement, rank
+from pellucid.influence.word_influence import measure_agreement
+from pellucid.inspect.importance import mean_ranks
 from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
 
@@ -92,7 +93,8 @@ def test_the_order_is_that_of_both_ways_together(model):
     everything = {(pair.file, pair.line): pair for pair in (*found.because, *found.against)}
     assert len(everything) == found.candidates
     pairs = list(everything.values())
-    ranks = rank(np.array([pair.state for pair in pairs])) + rank(np.array([pair.gradient for pair in pairs]))
+    states, gradients = (np.array([getattr(pair, way) for pair in pairs]) for way in ("state", "gradient"))
+    ranks = mean_ranks(states) + mean_ranks(gradients)
     by_place = {(pair.file, pair.line): place for pair, place in zip(pairs, ranks, strict=True)}
     for side, sign in ((found.because, 1), (found.against, -1)):
         places = [sign * by_place[pair.file, pair.line] for pair in side]

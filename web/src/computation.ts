@@ -1,4 +1,5 @@
 // Explanation of any cell of any tensor: computed again from its inputs, and compared with the captured value.
+import { gelu, silu } from "./activations";
 import { listInputs } from "./network";
 import {
   type Computation,
@@ -342,24 +343,4 @@ async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">, row: T
   // An error of size e in a score changes the weight by about e times the weight.
   const magnitude = value * (1 + 2 * readable.reduce((largestSize, score) => Math.max(largestSize, Math.abs(score)), 0));
   return { sums: [sum], steps, value, magnitude };
-}
-
-function silu(x: number): number {
-  return x / (1 + Math.exp(-x));
-}
-
-function gelu(x: number): number {
-  return x * 0.5 * (1 + erf(x / Math.SQRT2));
-}
-
-/** Computes erf as 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·5···(2n+1)), whose terms have one sign, so that nothing cancels. */
-export function erf(x: number): number {
-  if (Math.abs(x) > 6) return Math.sign(x);
-  let term = x;
-  let sum = x;
-  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n += 1) {
-    term *= (2 * x * x) / (2 * n + 1);
-    sum += term;
-  }
-  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }

@@ -1,7 +1,8 @@
 // Every kind of operation is explained by numbers that can be worked out by hand, and a wrong number is found out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compareNumbers, erf, explainCell, type Explanation } from "../src/computation";
+import { erf } from "../src/activations";
+import { compareNumbers, explainCell, type Explanation } from "../src/computation";
 import type { TraceNumbers } from "../src/operands";
 import type { Manifest, Op, TensorRow } from "../src/types";
 

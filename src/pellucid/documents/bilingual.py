@@ -1,11 +1,11 @@
 """Documents in which a translation stands beside its source: XLIFF, TMX and PO."""
 
-import codecs
 import re
 from collections.abc import Sequence
 from functools import partial
 from html import escape
 
+from pellucid.data.formats.po import PO_ESCAPES
 from pellucid.data.formats.units import find_language, matches_language
 from pellucid.documents.slots import Inline, Parts, TextSlot, join_markup, make_slot
 from pellucid.documents.xml_tree import (
@@ -238,26 +238,6 @@ _PO_STRING = re.compile(
 )
 _PO_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _PO_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "b": "\b", "a": "\a"}
-_TO_PO = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
-_PO_CHARSET = re.compile(rb'Content-Type:[^"\n]*charset\s*=\s*([\w-]+)', re.IGNORECASE)
-
-
-def decode_po(name: str, content: bytes) -> tuple[str, str]:
-    """Return the text of a message catalogue and its encoding, which its header names."""
-    named = _PO_CHARSET.search(content[:100_000])
-    encoding = named[1].decode("ascii", "replace") if named else "utf-8"
-    try:
-        codecs.lookup(encoding)
-    except LookupError:
-        encoding = "utf-8"  # templates say CHARSET
-    try:
-        return content.decode(encoding), encoding
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise ValueError(
-            f"{name}:{line}: byte 0x{content[error.start]:02X} is not {encoding}, the encoding of the file by its "
-            "header; correct the header or convert the file with msgconv"
-        ) from None
 
 
 def split_po(name: str, text: str) -> Parts:
@@ -339,5 +319,5 @@ def _write_po(text: str, end: str) -> str:
     "Two\n"
     "lines."
     """
-    lines = [f'"{line.translate(_TO_PO)}"'.replace("\n", "\\n") for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    lines = [f'"{line.translate(PO_ESCAPES)}"'.replace("\n", "\\n") for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
     return "".join(lines or ['""']) if len(lines) < 2 else end.join(['""', *lines])

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from pellucid.documents.bilingual import LanguagePair, decode_po, split_po, split_tmx, split_xliff
+from pellucid.data.formats.po import decode_catalogue
+from pellucid.documents.bilingual import LanguagePair, split_po, split_tmx, split_xliff
 from pellucid.documents.html import split_html
 from pellucid.documents.office import split_docx, split_odt
 from pellucid.documents.plain import decode_text, split_subtitles, split_text
@@ -90,7 +91,7 @@ def _read_html(name: str, content: bytes, languages: LanguagePair | None, limits
 
 
 def _read_po(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
-    text, encoding = decode_po(name, content)
+    text, encoding = decode_catalogue(name, content, "utf-8")
 
     def write(bodies: list[str]) -> bytes:
         try:

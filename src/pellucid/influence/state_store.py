@@ -5,9 +5,9 @@ stored in 8 bits a number with one scale, so that a product with the codes is a 
 pairs and the lines they came from, as raw numbers, low byte first, which are mapped into memory.
 """
 
-import hashlib
 import json
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -36,7 +36,7 @@ from pellucid.store.atomic import (
 from pellucid.store.directory import WEIGHTS, load_bundle
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.data import combine_fingerprints
-from pellucid.train.prepare import draw_dev_pairs, training_pairs
+from pellucid.train.prepare import CorpusFacts, count_rows, draw_dev_pairs, training_pairs
 
 KIND, FORMAT = "pellucid states", 1
 
@@ -165,7 +165,8 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
     if not (folder / "run.toml").is_file():
         raise ValueError(f"{folder / 'run.toml'} is missing: it names the text that {bundle.directory} was trained on")
     run = read_run(folder / "run.toml", began=folder)
-    counts, fingerprint = _fingerprint_text(run)
+    dev = draw_dev_pairs(run.data, run.seed)
+    rows, fingerprint = _fingerprint_text(run, dev)
     if fingerprint != bundle.manifest.get("data"):
         raise ValueError(
             f"the text of {folder / 'run.toml'} is not what {bundle.directory} was trained on: it has changed since; "
@@ -185,7 +186,7 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
         work.mkdir()
         # Written first: with it, a folder that was cut off is known as one of states.
         _write_progress(work, {**recipe, "rows": 0, "corpora": [], "bytes": dict.fromkeys(_FILES, 0)})
-    _append_states(work, run, bundle.model, bundle.tokenizer, sum(counts), say)
+    _append_states(work, run, dev, bundle.model, bundle.tokenizer, rows, say)
     _finish_store(work, out, recipe, bundle.tokenizer)
     say(f"{out}: {_describe_size(out)}")
     return out
@@ -197,23 +198,16 @@ def _is_of_recipe(folder: Path, name: str, recipe: dict[str, Any]) -> bool:
     return all(found.get(key) == value for key, value in recipe.items())
 
 
-def _fingerprint_text(run: RunConfig) -> tuple[list[int], str]:
-    """Return the number of pairs of each corpus of a run, and the fingerprint of its text."""
-    counts, digests = [], []
-    dev = draw_dev_pairs(run.data, run.seed)
-    for corpus in run.data.corpora:
-        digest, count = hashlib.sha256(), 0
-        for _, source, target in training_pairs(corpus, run.data, dev, SkippedPairs()):
-            digest.update(f"{source}\n{target}\n".encode())
-            count += 1
-        counts.append(count)
-        digests.append(digest.hexdigest())
-    return counts, combine_fingerprints(digests)
+def _fingerprint_text(run: RunConfig, dev: SentencePairs | None) -> tuple[int, str]:
+    """Return the number of training pairs of a run, and the fingerprint of its text."""
+    facts = [CorpusFacts() for _ in run.data.corpora]
+    for corpus, corpus_facts in zip(run.data.corpora, facts, strict=True):
+        deque(count_rows(corpus, run.data, dev, corpus_facts), maxlen=0)
+    return sum(one.pairs for one in facts), combine_fingerprints([one.digest.hexdigest() for one in facts])
 
 
-def _read_blocks(run: RunConfig) -> Iterator[tuple[int, SentencePairs]]:
+def _read_blocks(run: RunConfig, dev: SentencePairs | None) -> Iterator[tuple[int, SentencePairs]]:
     """Yield the training pairs of a run in blocks, each with the number of its corpus."""
-    dev = draw_dev_pairs(run.data, run.seed)
     for number, corpus in enumerate(run.data.corpora):
         rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
         while block := list(islice(rows, PAIRS_PER_BLOCK)):
@@ -222,7 +216,13 @@ def _read_blocks(run: RunConfig) -> Iterator[tuple[int, SentencePairs]]:
 
 
 def _append_states(
-    work: Path, run: RunConfig, model: Transformer, tokenizer: Tokenizer, rows: int, say: Callable[[str], None]
+    work: Path,
+    run: RunConfig,
+    dev: SentencePairs | None,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    rows: int,
+    say: Callable[[str], None],
 ) -> None:
     """Write the blocks that are not in `work` yet, and record each when it is whole."""
     progress = read_json(work / _PROGRESS)
@@ -237,7 +237,7 @@ def _append_states(
         with atomic_file(work / "projection") as write:
             write(projection.astype("<f4").tobytes())
     done = 0
-    for number, block in _read_blocks(run):
+    for number, block in _read_blocks(run, dev):
         done += len(block)
         if done <= progress["rows"]:
             continue

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from pellucid.decode.alignment import align_sentences, strip_eos
 from pellucid.influence.gradients import PieceChoice, choice_state, select_pairs, sum_influences
 from pellucid.influence.state_store import StateStore, open_state_store
+from pellucid.inspect.importance import mean_ranks, spearman_correlation
 from pellucid.store.directory import Bundle, load_bundle
-from pellucid.text.word_pieces import is_punctuation, words_without_punctuation
+from pellucid.text.word_pieces import strip_word, words_without_punctuation
 from pellucid.trace.session import Trace
 from pellucid.train.checkpoint import checkpoint_step, list_checkpoints
 from pellucid.train.config import read_run
@@ -89,13 +91,13 @@ class WeighedPairs:
 
     def order_for(self) -> list[int]:
         """Return the indices of the pairs that speak for the choice by either way, the strongest by both first."""
-        order = np.argsort(-(rank(self.states) + rank(self.gradients)), kind="stable").tolist()
+        order = np.argsort(-(mean_ranks(self.states) + mean_ranks(self.gradients)), kind="stable").tolist()
         # One of the ways is enough, and the other may doubt it.
         return [i for i in order if self.states[i] > 0 or self.gradients[i] > 0]
 
     def order_against(self) -> list[int]:
         """Return the indices of the pairs that speak against the choice by either way, the strongest by both first."""
-        order = np.argsort(rank(self.states) + rank(self.gradients), kind="stable").tolist()
+        order = np.argsort(mean_ranks(self.states) + mean_ranks(self.gradients), kind="stable").tolist()
         return [i for i in order if self.states[i] < 0 or self.gradients[i] < 0]
 
 
@@ -146,20 +148,10 @@ def find_choice(trace: Trace, word: str) -> PieceChoice:
     text = trace.target.text
     words = words_without_punctuation(trace.target.pieces[: len(ids)], text)
     for spelled, aligned in zip(text.split(), words, strict=True):
-        if word in (spelled, strip_punctuation(spelled)):
+        if word in (spelled, strip_word(spelled)):
             index = min(aligned.pieces, key=lambda i: trace.steps[i].chosen.prob)
             return PieceChoice(list(trace.source.ids), list(trace.target.ids), index)
     raise ValueError(f"{word!r:.60} is no word of the translation {text!r}; choose one of its words")
-
-
-def strip_punctuation(word: str) -> str:
-    """Return a word without the punctuation around it.
-
-    >>> strip_punctuation("«don't»,")
-    "don't"
-    """
-    letters = [i for i, letter in enumerate(word) if not is_punctuation(letter)]
-    return word[letters[0] : letters[-1] + 1] if letters else word
 
 
 def nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -> dict[int, tuple[int, float]]:
@@ -177,24 +169,12 @@ def nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -
     return found
 
 
-def rank(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return the rank of each value, the smallest 0; equal values share the mean of their ranks.
-
-    >>> rank(np.array([0.3, 0.1, 0.3])).tolist()
-    [1.5, 0.0, 1.5]
-    """
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts + 1) / 2)[inverse]
-
-
 def measure_agreement(states: NDArray[np.floating[Any]], gradients: NDArray[np.floating[Any]]) -> Agreement:
     """Measure how far the two ways agree on the same pairs."""
     top = min(TOP, len(states))
     tops = (set(np.argsort(-values, kind="stable")[:top].tolist()) for values in (states, gradients))
-    a, b = rank(states), rank(gradients)
-    varies = a.std() > 0 and b.std() > 0
-    return Agreement(float(np.corrcoef(a, b)[0, 1]) if varies else 0.0, len(set.intersection(*tops)), top)
+    correlation = spearman_correlation(states, gradients)
+    return Agreement(0.0 if isnan(correlation) else correlation, len(set.intersection(*tops)), top)
 
 
 def describe_pairs(bundle: Bundle, weighed: WeighedPairs, indices: Sequence[int]) -> list[InfluentialPair]:

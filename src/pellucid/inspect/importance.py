@@ -205,13 +205,13 @@ def spearman_correlation(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[
     >>> round(spearman_correlation([1, 2, 3, 4], [10, 20, 40, 30]), 3)
     0.8
     """
-    ranks = [_mean_ranks(np.asarray(values, dtype=np.float64)) for values in (a, b)]
+    ranks = [mean_ranks(np.asarray(values, dtype=np.float64)) for values in (a, b)]
     if any(values.std() == 0 for values in ranks):
         return float("nan")
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def _mean_ranks(values: Float[ndarray, " N"]) -> Float[ndarray, " N"]:
+def mean_ranks(values: Float[ndarray, " N"]) -> Float[ndarray, " N"]:
     """Return ranks from 0, with ties at their mean."""
     _, group_of, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pellucid.inspect.attention import attention_mask, values_through_output
-from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, strip_word
+from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words
 from pellucid.model import ModelConfig
+from pellucid.text.word_pieces import strip_word
 from pellucid.trace.edits import attention_names
 from pellucid.trace.session import Trace
 

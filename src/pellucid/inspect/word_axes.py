@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from pellucid.decode.alignment import strip_eos
 from pellucid.inspect.pattern_measures import merge_to_words
-from pellucid.text.word_pieces import is_punctuation, piece_bytes, words_without_punctuation
+from pellucid.text.word_pieces import piece_bytes, strip_word, words_without_punctuation
 from pellucid.trace.facts import TraceSide
 from pellucid.trace.record import suggest_nearest
 from pellucid.trace.session import Trace
@@ -79,16 +79,6 @@ def label_and_occurrence(name: str) -> list[tuple[str, int | None]]:
     """
     match = re.fullmatch(r"(.+):(\d{1,4})", name)
     return [(name, None), *([(match[1], int(match[2]))] if match else [])]
-
-
-def strip_word(word: str) -> str:
-    """Return a word without the punctuation around it; punctuation alone stays.
-
-    >>> strip_word("blue."), strip_word("t'aime"), strip_word("...")
-    ('blue', "t'aime", '...')
-    """
-    letters = [n for n, letter in enumerate(word) if not is_punctuation(letter)]
-    return word[letters[0] : letters[-1] + 1] if letters else word
 
 
 def axis_of_side(side: TraceSide) -> WordAxis:

@@ -82,6 +82,16 @@ def is_punctuation(letter: str) -> bool:
     return unicodedata.category(letter).startswith("P") and letter not in SPOKEN_PUNCTUATION
 
 
+def strip_word(word: str) -> str:
+    """Return a word without the punctuation around it; punctuation alone stays.
+
+    >>> strip_word("blue."), strip_word("t'aime"), strip_word("...")
+    ('blue', "t'aime", '...')
+    """
+    letters = [n for n, letter in enumerate(word) if not is_punctuation(letter)]
+    return word[letters[0] : letters[-1] + 1] if letters else word
+
+
 def _letters_by_word(pieces: Sequence[str], text: str) -> Iterator[tuple[int, str, int, int]]:
     """Yield the letters that the pieces spell, without white space: word of `text`, letter, first and last piece."""
     letters = list(_spell_letters(pieces))

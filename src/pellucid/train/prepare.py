@@ -65,7 +65,7 @@ PAIRS_PER_PART = 20_000
 
 
 @dataclass
-class _CorpusFacts:
+class CorpusFacts:
     """Number of pairs, checksum and skipped pairs of a corpus, collected while it is read."""
 
     pairs: int = 0
@@ -82,7 +82,7 @@ def _learn_from_text(
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
     say("reading the text")
     dev = draw_dev_pairs(run.data, run.seed)
-    facts = [_CorpusFacts() for _ in run.data.corpora]
+    facts = [CorpusFacts() for _ in run.data.corpora]
     corpora_and_facts = zip(run.data.corpora, facts, strict=True)
     rows = (
         row for corpus, corpus_facts in corpora_and_facts for row in count_rows(corpus, run.data, dev, corpus_facts)
@@ -154,7 +154,7 @@ def training_pairs(
 
 
 def count_rows(
-    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, corpus_facts: _CorpusFacts
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, corpus_facts: CorpusFacts
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a corpus to train on without their lines; number and checksum go into `corpus_facts`."""
     for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):

@@ -1,10 +1,9 @@
 // Parts that add up to a logit, as in src/pellucid/trace/attribution.py: backwards from the direction of a piece's row of the
 // output embedding, through norms whose deviation stays as it was, to each place where something was added to the stream.
 import type { AccountPart } from "../types";
+import { EPSILON } from "./layers";
 import type { Model } from "./model";
 import type { Tensor } from "./tensor";
-
-const EPSILON = 1e-5;
 
 /** Accounts for the logit of piece `id` at a step, or with `other` for its difference to that of the other piece. */
 export function accountForLogit(model: Model, tensors: ReadonlyMap<string, Tensor>, step: number, id: number, other: number | null): AccountPart[] {

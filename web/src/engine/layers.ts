@@ -1,10 +1,11 @@
 // Feed-forward network, residual connection with its norm, encoder layer and decoder layer (paper, 3.1 and 3.3).
+import { gelu, silu } from "../activations";
 import { crossAttention, selfAttention } from "./attention";
 import type { LayerCache } from "./cache";
 import type { Run } from "./model";
 import { add, linear, makeTensor, mapNumbers, type Tensor } from "./tensor";
 
-const EPSILON = 1e-5; // added under the square root of every norm
+export const EPSILON = 1e-5; // added under the square root of every norm
 
 /** max(0, x W1 + b1) W2 + b2 (paper, 3.3, equation 2), or another activation in the place of max(0, ...). */
 function feedForward(run: Run, name: string, x: Tensor): Tensor {
@@ -14,11 +15,9 @@ function feedForward(run: Run, name: string, x: Tensor): Tensor {
   return watch(`${name}.output`, linear(active, model.parameter(`${name}.outer.weight`), model.parameter(`${name}.outer.bias`)));
 }
 
-const silu = (x: number) => x / (1 + Math.exp(-x));
-
 const ACTIVATIONS = {
   relu: (x: number) => Math.max(0, x),
-  gelu: (x: number) => (x * (1 + errorFunction(x * Math.SQRT1_2))) / 2,
+  gelu,
   silu,
 };
 
@@ -30,20 +29,6 @@ function gate(x: Tensor): Tensor {
   for (let row = 0; row < rows; row++)
     for (let i = 0; i < width; i++) y.values[row * width + i] = silu(x.values[row * twice + i]!) * x.values[row * twice + width + i]!;
   return y;
-}
-
-/** erf(x): its Taylor series near 0, elsewhere the continued fraction of erfc (Abramowitz and Stegun 1964, 7.1.6 and 7.1.14). */
-function errorFunction(x: number): number {
-  const size = Math.abs(x);
-  if (size > 6) return Math.sign(x);
-  if (size < 2.5) {
-    let [term, sum] = [x, x];
-    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) sum += term *= (2 * x * x) / (2 * n + 1);
-    return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
-  }
-  let fraction = size;
-  for (let n = 60; n > 0; n--) fraction = size + n / 2 / fraction;
-  return Math.sign(x) * (1 - Math.exp(-x * x) / (Math.sqrt(Math.PI) * fraction));
 }
 
 /** (x - mean) / sqrt(variance + eps) * weight + bias of each vector; RMSNorm subtracts no mean and adds no bias. */

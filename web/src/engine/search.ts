@@ -43,12 +43,10 @@ export function lengthDivisor(length: number, alpha: number): number {
   return ((5 + length) / 6) ** alpha;
 }
 
-/** log softmax of a row of logits. */
-export function logSoftmax(logits: Float32Array): Float32Array {
+/** log of the sum of e^x over a row; a logit minus this is the log-probability. */
+export function logSumExp(logits: Float32Array): number {
   const largest = logits.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-  const sum = logits.reduce((total, value) => total + Math.exp(value - largest), 0);
-  const shift = largest + Math.log(sum);
-  return logits.map((value) => value - shift);
+  return largest + Math.log(logits.reduce((total, value) => total + Math.exp(value - largest), 0));
 }
 
 /** The `count` largest numbers of a row, the largest first; of equal ones the first. */
@@ -116,7 +114,8 @@ function findContinuations(state: SearchState, live: readonly Live[], rules: rea
   const candidates: SearchCandidate[] = [];
   state.next(live.map((hypothesis) => hypothesis.tokens.at(-1) ?? BOS)).forEach((logits, parent) => {
     const { tokens, total } = live[parent]!;
-    const logProbs = logSoftmax(logits);
+    const shift = logSumExp(logits);
+    const logProbs = logits.map((logit) => logit - shift);
     for (const rule of rules) rule(logProbs, tokens);
     for (const token of findLargest(logProbs, count)) {
       const logProb = logProbs[token]!;

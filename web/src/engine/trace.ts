@@ -3,7 +3,7 @@ import type { Acts, Candidate, Check, EditSpec, LogitAccount, Manifest, Side, St
 import { accountForLogit } from "./account";
 import { isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
 import { decode, encode, logits, type Watch } from "./model";
-import { findLargest, lengthDivisor, type SearchCandidate } from "./search";
+import { findLargest, lengthDivisor, logSumExp, type SearchCandidate } from "./search";
 import { BOS, EOS, PAD, type TokenizerSide, UNK } from "./tokenizer";
 import type { Tensor } from "./tensor";
 import { findWords, stripText } from "./text";
@@ -163,7 +163,8 @@ function makeSteps(tokenizer: TokenizerSide, all: Tensor, inputs: number[], targ
   const size = all.shape[1]!;
   return target.map((chosen, step) => {
     const row = all.values.subarray(step * size, (step + 1) * size);
-    const logProbs = logSoftmaxPrecisely(row);
+    const shift = logSumExp(row);
+    const logProbs = Float64Array.from(row, (logit) => logit - shift); // in 64 bits: the entropy adds up a whole vocabulary
     const best = findLargest(row, TOP_CANDIDATES);
     const candidate = (id: number): Candidate => {
       return { id, piece: tokenizer.names[id]!, logit: row[id]!, log_prob: logProbs[id]!, prob: Math.exp(logProbs[id]!) };
@@ -187,13 +188,6 @@ function makeSteps(tokenizer: TokenizerSide, all: Tensor, inputs: number[], targ
       entropy,
     };
   });
-}
-
-/** log softmax in 64 bits: the entropy adds up a whole vocabulary. */
-function logSoftmaxPrecisely(row: Float32Array): Float64Array {
-  const largest = row.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-  const shift = largest + Math.log(row.reduce((sum, value) => sum + Math.exp(value - largest), 0));
-  return Float64Array.from(row, (value) => value - shift);
 }
 
 /** The tree of all candidates of a search; `best` is on the way to the translation. */

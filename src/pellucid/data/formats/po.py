@@ -17,7 +17,8 @@ _CHARSET = re.compile(rb'Content-Type:[^"\n]*charset\s*=\s*([\w-]+)', re.IGNOREC
 _LINE = re.compile(r'(?:#~)?\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*"\s*')
 """A line with text, of which polib would lose a part where its last quote is missing."""
 
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
+PO_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
+"""What the characters that stand for something else in a string of a catalogue are written as."""
 
 
 def read_po(path: str, sides: Sides) -> Iterator[Unit]:
@@ -67,7 +68,9 @@ def _parse_catalogue(path: str) -> tuple[list, str]:
         raise ValueError(f"{path}: {describe_damage(error)}") from None
     if len(raw) > LARGEST_CATALOGUE:
         raise ValueError(f"{path} has more than {LARGEST_CATALOGUE:,} bytes; split it, for example with msggrep")
-    text = _decode_catalogue(path, raw.removeprefix(codecs.BOM_UTF8))
+    text, _ = decode_catalogue(path, raw.removeprefix(codecs.BOM_UTF8))
+    if "\0" in text:
+        raise ValueError(f"{path}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.strip()
         if line and (line[0] != "#" or line[:2] == "#~") and '"' in line and not _LINE.fullmatch(line):
@@ -86,25 +89,25 @@ def _parse_catalogue(path: str) -> tuple[list, str]:
     return list(catalogue), catalogue.metadata.get("Language", "").strip()
 
 
-def _decode_catalogue(path: str, raw: bytes) -> str:
-    """Decode a catalogue from the encoding that its header names, UTF-8 where it names none."""
+def decode_catalogue(path: str, raw: bytes, otherwise: str = "UTF-8") -> tuple[str, str]:
+    """Return the text of a catalogue and its encoding: the one that its header names, `otherwise` where it names none.
+
+    Raises ValueError, naming the line, for bytes that are not in it.
+    """
     named = _CHARSET.search(raw[:100_000])
-    charset = named[1].decode("ascii", "replace") if named else "UTF-8"
+    charset = named[1].decode("ascii", "replace") if named else otherwise
     try:
         codecs.lookup(charset)
     except LookupError:
-        charset = "UTF-8"  # templates say CHARSET
+        charset = otherwise  # templates say CHARSET
     try:
-        text = raw.decode(charset)
+        return raw.decode(charset), charset
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ValueError(
             f"{path}:{line}: byte 0x{raw[error.start]:02X} is not {charset}, the encoding of the file by its header; "
             "correct the header or convert the file with msgconv"
         ) from None
-    if "\0" in text:
-        raise ValueError(f"{path}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
-    return text
 
 
 def encode_po(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
@@ -117,5 +120,5 @@ def encode_po(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes
     ).encode()
     # A catalogue has each message once in a context, a corpus may have a sentence many times.
     for number, unit in enumerate(units, start=1):
-        source, target = unit.source.translate(_ESCAPES), unit.target.translate(_ESCAPES)
+        source, target = unit.source.translate(PO_ESCAPES), unit.target.translate(PO_ESCAPES)
         yield f'\nmsgctxt "{number}"\nmsgid "{source}"\nmsgstr "{target}"\n'.encode()
