@@ -211,7 +211,7 @@ def write_mixture(
         weight = 1.0 if name == "old" else min(1000.0, max(1.0, len(old) / 2 / len(pairs)))
         corpora.append(CorpusConfig(pairs=_write_pairs(folder / f"{name}.jsonl", pairs), name=name, weight=weight))
     dev_file = _write_pairs(folder / "dev.jsonl", list(zip(dev.sources, dev.targets, strict=True)))
-    return {"train": None, "corpus": tuple(corpora), "dev": dev_file}
+    return {"train": None, "dev_source": None, "dev_target": None, "corpus": tuple(corpora), "dev": dev_file}
 
 
 def _write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> str:
@@ -256,11 +256,10 @@ class Changes:
             (before, count), (after, _) = (self.count_met(texts, held_out) for texts in (self.before, self.after))
             if count:
                 yield f"corrections {name}: {before} of {count} were right, {after} are"
-        scores = "; ".join(
-            f"{score.title} {score.a.score:.2f}, now {score.b.score:.2f} ({score.verdict})"
-            for score in (self.dev.scores["bleu"], self.dev.scores["chrf"])
-        )
-        yield f"dev (A is the old model, B the new): {self.dev.sentences - self.dev.identical:,} of {self.dev.sentences:,} sentences changed; {scores}"
+        changed = self.dev.sentences - self.dev.identical
+        yield f"dev: {changed:,} of {self.dev.sentences:,} sentences changed (A is the old model, B the new)"
+        for score in (self.dev.scores["bleu"], self.dev.scores["chrf"]):
+            yield f"dev: {score.title} was {score.a.score:.2f}, is {score.b.score:.2f}: {score.verdict}"
         if self.dev.sentences < FEWEST_SENTENCES:
             yield f"dev has less than {FEWEST_SENTENCES} sentences: too few to notice a loss"
         if self.keep:

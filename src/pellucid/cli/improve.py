@@ -44,13 +44,13 @@ def run(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="old text, where that of the model's own training is gone: its sources"),
+        typer.Option(
+            metavar="FILE",
+            help="old text, where that of the model's own training is gone: its sources, some of which are held out as "
+            "dev (--set data.dev_source=FILE and data.dev_target=FILE name others)",
+        ),
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
-    dev_source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="dev sentences to go with --source, else some are held out of it")
-    ] = None,
-    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 200,
@@ -65,7 +65,7 @@ def run(
     translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
     dev and in the list, and corrections.jsonl in the new model what came of each correction.
     """
-    for path in (corrections, keep, source, target, dev_source, dev_target):
+    for path in (corrections, keep, source, target):
         if path is not None:
             require_file(path)
     from pellucid.api import load
@@ -96,8 +96,7 @@ def run(
     if source is None:
         runs = find_old_runs(Path(model))
     else:
-        names = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-        runs = [run_settings(None, change or (), start=model, **names)[0]]
+        runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
     dev, listed = dev_pairs_of(runs[0]), [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
     sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
     old = load(model)
