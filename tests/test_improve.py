@@ -1,12 +1,12 @@
 """Improvement by corrections: what counts as right, what is held out, what is mixed in, and what is not kept."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pellucid.data.formats.units import Sides
-from pellucid.evaluate.compare import compare_translations
 from pellucid.improve import (
     Changes,
     Correction,
@@ -167,23 +167,37 @@ def test_half_of_an_epoch_is_old_text_and_a_quarter_corrections(run, tmp_path):
 def changes(dev_after: list[str], after: str, keep_after: str) -> Changes:
     """Return changes of 40 dev sentences, of one correction held out, and of a sentence to keep."""
     references = [f"una frase número {i} con palabras" for i in range(40)]
-    before = {f"dev {i}": text for i, text in enumerate(references)} | {"source 1": "el coche", "keep": "sí"}
-    new = {f"dev {i}": text for i, text in enumerate(dev_after)} | {"source 1": after, "keep": keep_after}
-    comparison = compare_translations(references, dev_after, references, samples=100)
-    fixes = [correction("el coche", "el auto", held_out=True)]
-    return Changes(fixes, before, new, comparison, ["keep"])
+    sources = [f"dev {i}" for i in range(40)]
+    before = dict(zip(sources, references, strict=True)) | {"source 1": "el coche", "keep": "sí"}
+    new = dict(zip(sources, dev_after, strict=True)) | {"source 1": after, "keep": keep_after}
+    fixes = [correction("el coche", "el auto", held_out=True), correction("las palabras", "los vocablos", number=2)]
+    before |= {"source 2": "las palabras"}
+    return Changes(fixes, before, new | {"source 2": ""}, sources, references, ["keep"])
+
+
+def dev_with(word: str) -> list[str]:
+    return [f"una frase número {i} con {word}" for i in range(40)]
 
 
 def test_only_what_is_better_on_corrections_and_worse_nowhere_is_kept():
-    same, worse = ([f"una frase número {i} con {word}" for i in range(40)] for word in ("palabras", "nada"))
+    same = dev_with("palabras")
     assert changes(same, "el auto", "sí").find_objections() == []
     assert "held out" in changes(same, "el coche", "sí").find_objections()[0]
-    assert "chrF on dev is lower by" in changes(worse, "el auto", "sí").find_objections()[1]
+    assert "chrF on dev is lower by" in changes(dev_with("nada"), "el auto", "sí").find_objections()[1]
     assert "1 of 1 sentences that must stay" in changes(same, "el auto", "no").find_objections()[0]
 
 
+def test_what_a_correction_asked_for_is_no_loss_on_dev():
+    after = [*dev_with("nada")[:2], *dev_with("los vocablos")[2:20], *dev_with("palabras")[20:]]
+    found = changes(after, "el auto", "sí")
+    assert not found.asked_for  # "las" was to go, too, and is not in the text before
+    plain = replace(found, corrections=[correction("palabras", "vocablos", number=2)])
+    assert plain.asked_for == {f"dev {i}" for i in range(2, 20)}
+    assert (plain.comparison.sentences, plain.comparison.identical) == (22, 20)
+
+
 def test_each_sentence_of_dev_and_of_the_list_that_changed_is_listed():
-    after = [f"una frase número {i} con palabras" for i in range(40)]
+    after = dev_with("palabras")
     after[6] = "otra\tfrase"
-    rows = list(changes(after, "el auto", "no").changed_rows([f"dev {i}" for i in range(40)]))
+    rows = list(changes(after, "el auto", "no").changed_rows())
     assert rows == ["dev\t7\tdev 6\tuna frase número 6 con palabras\totra frase\n", "keep\t1\tkeep\tsí\tno\n"]

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
 from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import sample_lines
-from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, plain_words
+from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.influence.state_store import open_state_store, store_directory, teacher_forced_states
 from pellucid.store.atomic import MANIFEST, atomic_directory, join_problems, read_manifest, write_text_whole
 from pellucid.store.directory import Bundle
@@ -62,13 +63,19 @@ class Correction:
         The words are those in which the right translation differs from the wrong one, or from that of the model
         `before`; where only order, case or punctuation differ, the text must be the right one.
         """
-        written, right, wrong = (Counter(plain_words(side)) for side in (text, self.right, self.wrong or before))
-        put_in, taken_out = right - wrong, wrong - right
+        put_in, taken_out = word_changes(self.wrong or before, self.right)
         if not put_in and not taken_out:
             return text == self.right
+        written, right = Counter(plain_words(text)), Counter(plain_words(self.right))
         return all(written[word] >= right[word] for word in put_in) and all(
             written[word] <= right[word] for word in taken_out
         )
+
+
+def word_changes(before: str, after: str) -> tuple[Counter[str], Counter[str]]:
+    """Return the words that a change of a translation puts in, and those that it takes out."""
+    old, new = Counter(plain_words(before)), Counter(plain_words(after))
+    return new - old, old - new
 
 
 def read_corrections(path: str, sides: Sides, seed: int) -> tuple[list[Correction], list[str]]:
@@ -227,8 +234,39 @@ class Changes:
     corrections: Sequence[Correction]
     before: Mapping[str, str]
     after: Mapping[str, str]
-    dev: Comparison
+    dev_sources: Sequence[str]
+    references: Sequence[str]
     keep: Sequence[str] = ()
+    lowercase: bool = False
+
+    @cached_property
+    def asked_for(self) -> frozenset[str]:
+        """Sources of dev whose translation changed as a correction asked: it puts in and takes out the same words.
+
+        The references were written before anybody asked for it, and would call it worse.
+        """
+        asked = [word_changes(c.wrong or self.before[c.source], c.right) for c in self.corrections]
+        changed = {
+            source: word_changes(self.before[source], self.after[source])
+            for source in self.dev_sources
+            if self.before[source] != self.after[source]
+        }
+        return frozenset(
+            source
+            for source, (new, old) in changed.items()
+            if any(put_in <= new and taken_out <= old for put_in, taken_out in asked if put_in and taken_out)
+        )
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """Comparison of the translations of dev before (A) and after (B), without those that were asked for."""
+        rows = [
+            (self.before[source], self.after[source], reference, source)
+            for source, reference in zip(self.dev_sources, self.references, strict=True)
+            if source not in self.asked_for
+        ]
+        before, after, references, sources = map(list, zip(*rows, strict=True))
+        return compare_translations(before, after, references, sources, lowercase=self.lowercase)
 
     def count_met(self, texts: Mapping[str, str], held_out: bool) -> tuple[int, int]:
         """Return how many corrections are met by these translations, of how many."""
@@ -243,7 +281,7 @@ class Changes:
             objections.append(f"of {count} corrections held out it has {after} right, the old model {before}")
         objections += [
             f"{score.title} on dev is lower by {-score.difference.score:.2f}, which is more than chance"
-            for score in (self.dev.scores["bleu"], self.dev.scores["chrf"])
+            for score in (self.comparison.scores["bleu"], self.comparison.scores["chrf"])
             if score.better == "A"
         ]
         if lost := [source for source in self.keep if self.before[source] != self.after[source]]:
@@ -256,22 +294,29 @@ class Changes:
             (before, count), (after, _) = (self.count_met(texts, held_out) for texts in (self.before, self.after))
             if count:
                 yield f"corrections {name}: {before} of {count} were right, {after} are"
-        changed = self.dev.sentences - self.dev.identical
-        yield f"dev: {changed:,} of {self.dev.sentences:,} sentences changed (A is the old model, B the new)"
-        for score in (self.dev.scores["bleu"], self.dev.scores["chrf"]):
+        dev = self.comparison
+        yield (
+            f"dev: {len(self.asked_for)} sentences changed as was asked for; of the other {dev.sentences:,} "
+            f"{dev.sentences - dev.identical:,} changed (A is the old model, B the new)"
+        )
+        for score in (dev.scores["bleu"], dev.scores["chrf"]):
             yield f"dev: {score.title} was {score.a.score:.2f}, is {score.b.score:.2f}: {score.verdict}"
-        if self.dev.sentences < FEWEST_SENTENCES:
+        if dev.sentences < FEWEST_SENTENCES:
             yield f"dev has less than {FEWEST_SENTENCES} sentences: too few to notice a loss"
         if self.keep:
             stayed = sum(self.before[source] == self.after[source] for source in self.keep)
             yield f"to be kept: {stayed} of {len(self.keep)} are translated as before"
 
-    def changed_rows(self, dev_sources: Sequence[str]) -> Iterator[str]:
-        """Yield a line of TSV for each sentence of dev and of the list that changed: set, number, source and both."""
-        for name, sources in (("dev", dev_sources), ("keep", self.keep)):
+    def changed_rows(self) -> Iterator[str]:
+        """Yield a line of TSV for each sentence of dev and of the list that changed: set, number, source and both.
+
+        The set is "dev", "asked" for those of dev that changed as was asked for, or "keep".
+        """
+        for name, sources in (("dev", self.dev_sources), ("keep", self.keep)):
             for number, source in enumerate(sources, start=1):
                 if self.before[source] != self.after[source]:
-                    cells = (name, str(number), source, self.before[source], self.after[source])
+                    kind = "asked" if name == "dev" and source in self.asked_for else name
+                    cells = (kind, str(number), source, self.before[source], self.after[source])
                     yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
 
 

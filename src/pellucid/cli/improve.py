@@ -71,7 +71,6 @@ def run(
     from pellucid.api import load
     from pellucid.cli.train import train_and_plot
     from pellucid.data.formats.units import Sides
-    from pellucid.evaluate.compare import compare_translations
     from pellucid.improve import (
         Changes,
         dev_pairs_of,
@@ -107,23 +106,22 @@ def run(
     data = write_mixture(
         directory / "data",
         [(correction.source, correction.right) for correction in taught],
-        [pair for pairs in near for _, *pair in pairs],
+        [(text, translation) for pairs in near for _, text, translation in pairs],
         [(line, before[line]) for line in listed],
         sample_old_text(runs, {correction.source for correction in everything}, seed),
         dev,
     )
+    # The optimiser and the dropout that made the model disturb it least.
     overrides = [*_QUICK, f"train.evaluate_every={steps}", f"data.max_pieces={runs[0].data.max_pieces}"]
+    overrides += [f"optim.kind={runs[0].optim.kind}", f"model.dropout={runs[0].model.dropout}"]
     settings, reasons = run_settings(
         None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
     )
     settings = replace(settings, seed=seed, data=replace(settings.data, **data))
     train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
     after = _translate(load(directory / "last"), sources)
-    comparison = compare_translations(
-        *([texts[line] for line in dev.sources] for texts in (before, after)), dev.targets, lowercase=old.lowercase
-    )
-    changes = Changes(chosen, before, after, comparison, listed)
-    write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows(dev.sources)))
+    changes = Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)
+    write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
     write_lines(changes.report_lines())
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
