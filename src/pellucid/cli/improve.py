@@ -57,7 +57,7 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="random seed, by which corrections are held out, too")] = 1,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
-    """Teach a model corrections of its translations, and keep the result only if it is better.
+    """Make a model better by corrections of its translations.
 
     The corrections, the training pairs most like them (where `pellucid remember` stored the model's states) and a share
     of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
