@@ -131,7 +131,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class _ModelSettings:
     """A named size and the numbers that differ from it, or an initial model, which then determines all but dropout."""
 
     start: Annotated[
@@ -283,7 +283,7 @@ class RunConfig:
     train: TrainConfig
     seed: Annotated[int, "seed of the weights, the order of the data and dropout"] = 1
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelSettings = field(default_factory=ModelSettings)
+    model: _ModelSettings = field(default_factory=_ModelSettings)
     optim: OptimConfig = field(default_factory=OptimConfig)
 
     def __post_init__(self) -> None:
