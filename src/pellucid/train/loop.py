@@ -49,7 +49,6 @@ from pellucid.train.recovery import (
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
 from pellucid.train.update import (
-    compile_layers,
     dropout_factor,
     explain_float32,
     is_out_of_memory,
@@ -140,8 +139,6 @@ def _run_updates(setup: _RunSetup, state: TrainState) -> Outcome:
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
-    if setup.run.train.compile:
-        compile_layers(state.model)
     with catch_signals() as caught:
         stop = ""
         # Score the initial model before any update: best/ is to be better than that.
