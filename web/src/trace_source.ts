@@ -49,11 +49,12 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
 
 /**
  * Makes a function that asks for one tensor, from one that asks for several at once: the names of one turn of the event
- * loop go together, since thirty requests take as long as the trace itself. What is refused together is asked for alone.
+ * loop go together, since thirty requests, or drawing thirty times, take as long as the trace itself. What is refused
+ * together is asked for alone.
  */
-function gatherRequests(
+export function gatherRequests(
   fetchOne: (name: string) => Promise<Float32Array>,
-  fetchAll: (names: string[]) => Promise<Float32Array[]>,
+  fetchAll = (names: string[]): Promise<Float32Array[]> => Promise.all(names.map(fetchOne)),
 ): (name: string) => Promise<Float32Array> {
   let gathered: string[] = [];
   let answers: Promise<Float32Array[]> = Promise.resolve([]);
@@ -108,16 +109,16 @@ export function readReason(text: string): string | null {
 }
 
 /** Makes the source of a file, whose manifest and packed numbers are in inert script elements of the document. */
-export function fileSource(document: Document): TraceSource {
+export function fileSource(document: Document): TraceSource & { holds(tensor: string): boolean } {
   let loading: Promise<Manifest> | null = null;
   const manifest = () => {
     loading ??= readFileManifest(document);
     return loading;
   };
+  const findBlock = (kind: "tensor" | "parameter", name: string) =>
+    [...document.querySelectorAll(`script[data-${kind}]`)].find((element) => element.getAttribute(`data-${kind}`) === name);
   const unpack = async (kind: "tensor" | "parameter", name: string): Promise<Float32Array> => {
-    const block = [...document.querySelectorAll(`script[data-${kind}]`)].find(
-      (element) => element.getAttribute(`data-${kind}`) === name,
-    );
+    const block = findBlock(kind, name);
     if (!block) throw new Error(`The numbers of ${name} are not in this file.`);
     const rows: (TensorRow | ParameterRow)[] = (await manifest())[kind === "tensor" ? "tensors" : "parameters"];
     const row = rows.find((candidate) => candidate.name === name);
@@ -126,8 +127,9 @@ export function fileSource(document: Document): TraceSource {
   const parameters = new Map<string, Promise<Float32Array>>();
   return {
     kind: "file",
+    holds: (tensor) => findBlock("tensor", tensor) !== undefined,
     fetchManifest: manifest,
-    fetchTensor: (name) => unpack("tensor", name),
+    fetchTensor: gatherRequests((name) => unpack("tensor", name)),
     async fetchParameter(name, from, end) {
       const values = parameters.get(name) ?? unpack("parameter", name);
       parameters.set(name, values);
