@@ -22,34 +22,36 @@ export function engineSource(document: Document): { source: TraceSource; api: Pe
   const headerText = document.getElementById("pellucid-model")?.textContent;
   if (!headerText) return null;
   const header = JSON.parse(headerText) as ModelHeader;
-  // The first trace is recorded in the file, with what the map draws of it: it is shown while the model is still unpacked.
-  const file = fileSource(document);
-  const recorded = file.fetchManifest().then((manifest) => ({ ...manifest, id: identifyTrace(manifest) }));
-  const opened = openEngine(document, header, recorded);
+  const recording = readRecording(document);
+  const opened = openEngine(document, header, recording);
   opened.catch(() => undefined); // it is told to whoever asks
   let shown: Manifest | null = null;
+  let atHand: Recording | null = null;
   const askModel: AskEngine = async (question, args) => (await opened)(question, args);
-  const showRecorded = async () => {
-    shown = await recorded;
-    // The engine answers in turn: whatever is asked of it next is asked about this trace, too.
+  const showRecording = async () => {
+    atHand = await recording;
+    shown = atHand.manifest;
+    // The engine answers in turn: whatever is asked of it after this is asked about the same trace.
     askModel("trace", { sentence: shown.sentence }).catch(() => undefined);
     return shown;
   };
   const source: TraceSource = {
     kind: "engine",
     async fetchManifest(id, wanted) {
-      if (!shown && id === (await recorded).id) await showRecorded();
+      if (!shown && id === (await recording).manifest.id) await showRecording();
       if (!shown || (id && shown.id !== id) || (wanted && !wanted(shown))) throw new Error("This file no longer has that trace.");
       return shown;
     },
-    fetchTensor: gatherRequests(async (name) => (shown === (await recorded) && file.holds(name) ? file.fetchTensor(name) : askModel("tensor", name))),
+    peekTensor: (id, name) => (id === atHand?.manifest.id ? atHand.tensors.get(name) : undefined),
+    fetchTensor: gatherRequests(async (name) => source.peekTensor?.(shown?.id ?? "", name) ?? askModel("tensor", name)),
     fetchParameter: (name, first, end) => askModel("parameter", { name, first, end }),
     async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
       if (!COMPUTED.has(verb)) throw new Error("The model in this page does not compute this; open it with `pellucid serve MODEL`.");
-      if (verb === "trace" && isAnswerTo(await recorded, args as Question)) return (await showRecorded()) as Acts[V]["gives"];
+      const recorded = (await recording).manifest;
+      if (verb === "trace" && isAnswerTo(recorded, args as Question)) return (await showRecording()) as Acts[V]["gives"];
       const answer = await askModel(verb as "trace", args as Acts["trace"]["args"]);
       if (verb !== "trace" && verb !== "edit") return answer as Acts[V]["gives"];
-      const { words, heads } = await recorded;
+      const { words, heads } = recorded;
       shown = { ...answer, ...(words && { words }), ...(heads && { heads }) };
       return shown as Acts[V]["gives"];
     },
@@ -58,11 +60,24 @@ export function engineSource(document: Document): { source: TraceSource; api: Pe
   return { source, api: { translate: (text, { beam } = {}) => askModel("translate", { text, beam }) } };
 }
 
+/** The first trace of a file, with the tensors that the map draws: it is shown while the model is still unpacked. */
+interface Recording {
+  manifest: Manifest;
+  tensors: ReadonlyMap<string, Float32Array>;
+}
+
+async function readRecording(document: Document): Promise<Recording> {
+  const file = fileSource(document);
+  const names = [...document.querySelectorAll("script[data-tensor]")].map((block) => block.getAttribute("data-tensor") ?? "");
+  const [manifest, ...tensors] = await Promise.all([file.fetchManifest(), ...names.map(file.fetchTensor)]);
+  return { manifest: { ...manifest, id: identifyTrace(manifest) }, tensors: new Map(names.map((name, i) => [name, tensors[i]!])) };
+}
+
 /** Starts the engine and opens the model, once the browser has read the whole document; gives the function that asks. */
-async function openEngine(document: Document, header: ModelHeader, recorded: Promise<Manifest>): Promise<AskEngine> {
+async function openEngine(document: Document, header: ModelHeader, recording: Promise<Recording>): Promise<AskEngine> {
   if (document.readyState === "loading") await new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve, { once: true }));
   const ask = startEngine(document.getElementById("pellucid-engine")?.textContent ?? "");
-  await ask("open", { header, manifest: leaveOutAnswers(await recorded), blocks: listBlocks(document) });
+  await ask("open", { header, manifest: leaveOutAnswers((await recording).manifest), blocks: listBlocks(document) });
   return ask;
 }
 

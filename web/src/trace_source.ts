@@ -109,16 +109,16 @@ export function readReason(text: string): string | null {
 }
 
 /** Makes the source of a file, whose manifest and packed numbers are in inert script elements of the document. */
-export function fileSource(document: Document): TraceSource & { holds(tensor: string): boolean } {
+export function fileSource(document: Document): TraceSource {
   let loading: Promise<Manifest> | null = null;
   const manifest = () => {
     loading ??= readFileManifest(document);
     return loading;
   };
-  const findBlock = (kind: "tensor" | "parameter", name: string) =>
-    [...document.querySelectorAll(`script[data-${kind}]`)].find((element) => element.getAttribute(`data-${kind}`) === name);
   const unpack = async (kind: "tensor" | "parameter", name: string): Promise<Float32Array> => {
-    const block = findBlock(kind, name);
+    const block = [...document.querySelectorAll(`script[data-${kind}]`)].find(
+      (element) => element.getAttribute(`data-${kind}`) === name,
+    );
     if (!block) throw new Error(`The numbers of ${name} are not in this file.`);
     const rows: (TensorRow | ParameterRow)[] = (await manifest())[kind === "tensor" ? "tensors" : "parameters"];
     const row = rows.find((candidate) => candidate.name === name);
@@ -127,7 +127,6 @@ export function fileSource(document: Document): TraceSource & { holds(tensor: st
   const parameters = new Map<string, Promise<Float32Array>>();
   return {
     kind: "file",
-    holds: (tensor) => findBlock("tensor", tensor) !== undefined,
     fetchManifest: manifest,
     fetchTensor: gatherRequests((name) => unpack("tensor", name)),
     async fetchParameter(name, from, end) {
