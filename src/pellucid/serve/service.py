@@ -19,6 +19,7 @@ from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translation_memory import TranslationMemory
+from pellucid.processor import return_free_memory
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
@@ -280,6 +281,9 @@ class Worker(Generic[Question, Answer]):
     _NEWEST_SHARE = 0.2
     """Weight of the newest jobs in the mean time of a job."""
 
+    _SECONDS_BETWEEN_RETURNS = 10.0
+    """Seconds of the clock after which a worker returns freed memory to the system again."""
+
     def __init__(
         self,
         answer: Callable[[list[Question], Callable[[], None]], Sequence[Answer]],
@@ -355,6 +359,7 @@ class Worker(Generic[Question, Answer]):
             self._queue.clear()
 
     def _run(self) -> None:
+        returned = self._clock()
         while jobs := self._take_jobs():
             self._begun = began = self._clock()
             try:
@@ -363,6 +368,9 @@ class Worker(Generic[Question, Answer]):
                 self._begun = None
                 seconds = (self._clock() - began) / len(jobs)
                 self._seconds_per_job += self._NEWEST_SHARE * (seconds - self._seconds_per_job)
+            if self._clock() - returned > self._SECONDS_BETWEEN_RETURNS:
+                return_free_memory()
+                returned = self._clock()
 
     def _take_jobs(self) -> list[_Job[Question, Answer]]:
         # An empty list only after `close`: it ends the thread's loop.

@@ -269,7 +269,7 @@ def trace_sentence(
         config = SearchConfig(beam=origin.beam)
     # A pair that is given is read as it is; only a search would split a line longer than those of training.
     segment = only_segment(translator, sentence, config if target is None else replace(config, too_long="refuse"))
-    if prefix_ids and segment.request.terms:
+    if prefix_ids and segment.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
