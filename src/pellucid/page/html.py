@@ -178,9 +178,7 @@ def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
     return {**row, "dtype": "float16", **dict(zip(extremes, half.tolist(), strict=True))}
 
 
-def page_document(
-    manifest: Mapping[str, Any], blocks: str, title: str | None = None, blocks_of_model: str = ""
-) -> str:
+def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = None, blocks_of_model: str = "") -> str:
     """Return the HTML: the manifest, the blocks, and the script, which finds both.
 
     The title is that of the translation unless another is given. Behind the script stand the blocks of a model, for
