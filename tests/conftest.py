@@ -43,6 +43,16 @@ CHECKED_MODULES = [f"pellucid.model.{path.stem}" for path in MODEL_FOLDER.glob("
 jaxtyping.install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Ask once more where a test in a browser fails: beside three other tests, an answer may come later than it waits.
+
+    The summary names what was asked twice, and what fails twice has failed.
+    """
+    for item in items:
+        if item.path.is_relative_to(TESTS / "browser") or item.path.is_relative_to(TESTS / "page"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Check shapes from here on, or stop checking them."""

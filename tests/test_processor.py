@@ -131,3 +131,29 @@ def test_short_turns_are_asked_for_and_keep_policy_and_niceness():
     _, policy, _, nice, _, turn, *_ = map(int, numbers.split())
     assert (policy, nice) == (os.SCHED_OTHER, 3)
     assert turn in {0, 100_000}  # Linux before 6.12 has no turns of one's own
+
+
+GAPS = """
+import re, sys
+from pathlib import Path
+from pellucid.processor import return_free_memory
+
+def measure():
+    return int(re.search("VmRSS:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+blocks = [bytearray(100_000) for _ in range(1000)]
+kept = blocks[::50]
+del blocks
+before = measure()
+return_free_memory()
+print(before, measure())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc holds freed memory so")
+def test_freed_memory_goes_back_though_blocks_between_are_in_use():
+    """The 100 MB are freed but for every fiftieth block, which keeps the heap from shrinking."""
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"}
+    done = subprocess.run([sys.executable, "-c", GAPS], env=environment, capture_output=True, text=True, check=True)
+    before, after = map(float, done.stdout.split())
+    assert before - after > 80

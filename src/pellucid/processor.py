@@ -1,4 +1,4 @@
-"""How this process shares the processor with other programs: measured, said, and no time wasted by waiting."""
+"""How this process shares processor and memory with other programs: measured, said, and nothing held without use."""
 
 import ctypes
 import os
@@ -154,3 +154,14 @@ def take_short_turns() -> None:
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
             libc.syscall(number, int(thread), attributes, 0)
+
+
+def return_free_memory() -> None:
+    """Return to the system what the C library holds of freed memory; it takes some milliseconds.
+
+    Tensors of many sizes, made by several threads, leave gaps that glibc keeps otherwise: a server that had answered
+    1,800 texts of 1 to 60 words held 60 MB of them, and more with time.
+    """
+    # Other C libraries, such as musl and those of macOS and Windows, have no malloc_trim.
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

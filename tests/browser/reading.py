@@ -66,7 +66,7 @@ class Page:
     def settle(self) -> "Page":
         """Wait until every number in view has arrived and is drawn."""
         self.wait_until("() => !document.querySelector('.sheet.waiting, .thumbnail.waiting')")
-        self.wait_until("() => !document.querySelector('.centre')?.innerText.includes('Fetching the numbers')")
+        self.wait_until("() => !/Fetching the numbers|being made…/.test(document.body.innerText)")
         self.tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return self
 

@@ -71,17 +71,6 @@ def test_json_has_every_reading_and_the_choice(align, files):
     assert choice["least_disagreement"]["layer"] == least["layer"]
 
 
-def test_the_layer_can_be_chosen_on_other_sentences(align, files, tmp_path: Path):
-    (tmp_path / "dev.en").write_text("Where is the house?\n")
-    (tmp_path / "dev.es").write_text("Sí.\n")
-    rows_without_dev = [json.loads(line) for line in align("--json").stdout.splitlines()]
-    result = align("--dev-source", "dev.en", "--dev-target", "dev.es", "--json")
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert rows[:-1] == rows_without_dev[:-1]
-    result = align("--dev-source", "dev.en")
-    assert (result.exit_code, "belong together" in result.stderr) == (2, True)
-
-
 def test_links_are_written_as_translate_writes_them(align, files, tmp_path: Path):
     assert align("--links", "out.align").exit_code == 0
     lines = (tmp_path / "out.align").read_text().splitlines()

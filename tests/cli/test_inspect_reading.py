@@ -1,8 +1,6 @@
 """The commands that look closely at one sentence: tokens, embedding, attention, pair, probes."""
 
-import csv
 import dataclasses
-import io
 import json
 import math
 from pathlib import Path
@@ -41,9 +39,7 @@ def row_numbers(line: str) -> list[float]:
 
 @pytest.mark.article("A3", "A24", "B19")
 def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
-    result = call(
-        "inspect", "attention", model, BALL, "--head", 1, "--plot", "a.png", "--csv", "a.csv", "--html", "a.html"
-    )
+    result = call("inspect", "attention", model, BALL, "--head", 1, "--plot", "a.png")
     lines = result.stdout.splitlines()
     assert lines[0] == BALL
     assert lines[2].startswith("encoder.0.self, head 1: pattern")
@@ -53,13 +49,6 @@ def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
     assert [sum(row[:-1]) for row in table] == pytest.approx([1.0] * 6, abs=0.004)
     assert lines[12].startswith("each row sums to 1, to within ")
     assert is_whole_figure(tmp_path / "a.png")
-    head, *rows = csv.reader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8")))
-    assert head == ["", "The", "ball", "is", "blue", ".", "</s>"]
-    for row, printed in zip(rows, table, strict=True):
-        assert [float(cell) for cell in row[1:]] == pytest.approx(printed[:-1], abs=5e-4)
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "default-src 'none'" in page
-    assert "<script" not in page
     mean = call("inspect", "attention", model, BALL).stdout.splitlines()
     assert mean[2].startswith("encoder.0.self, mean of all heads: pattern")
     heads = [
@@ -74,7 +63,7 @@ def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
 
 
 @pytest.mark.article("A3", "A24")
-@pytest.mark.parametrize("options", [[], ["--html", "a.html"], ["--json"], ["--csv", "a.csv"]])
+@pytest.mark.parametrize("options", [[], ["--plot", "a.png"], ["--json"]])
 def test_weights_that_do_not_sum_to_one_are_refused(call, model, tmp_path, monkeypatch, options):
     attention_table = attention.attention_table
 
@@ -86,16 +75,6 @@ def test_weights_that_do_not_sum_to_one_are_refused(call, model, tmp_path, monke
     result = call("inspect", "attention", model, BALL, *options)
     assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
     assert "encoder.0.self: a row of weights sums to 2.000000, and should sum to 1" in result.stderr
-
-
-def test_a_hostile_sentence_stays_text(call, model, tmp_path):
-    result = call("inspect", "attention", model, "</td ball <img blue", "--html", "a.html", "--csv", "a.csv")
-    assert result.exit_code == 0, result.stderr
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "<img" not in page
-    assert page.count("</td ball") == 0
-    assert "&lt;img" in page
-    assert "&lt;/td" in page
 
 
 @pytest.mark.article("D4")
@@ -114,13 +93,13 @@ def test_every_stage_of_attention_can_be_printed(call, model):
 
 
 @pytest.mark.article("D10", "X30")
-def test_the_decoder_has_no_cells_for_the_future(call, model, tmp_path):
-    result = call("inspect", "attention", model, BALL, "--where", "decoder.2.self", *AZUL, "--csv", "a.csv")
+def test_the_decoder_has_no_cells_for_the_future(call, model):
+    result = call("inspect", "attention", model, BALL, "--where", "decoder.2.self", *AZUL)
     lines = result.stdout.splitlines()
     assert lines[:2] == [BALL, "→ La bola es azul."]
     assert [len(line.split()) for line in lines[6:12]] == [3, 4, 5, 6, 7, 8]  # a label, what it may read, the sum
-    _, *rows = csv.reader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8")))
-    assert [row.count("") for row in rows] == [5, 4, 3, 2, 1, 0]
+    [table] = parse_objects(call("inspect", "attention", model, BALL, "--where", "decoder.2.self", *AZUL, "--json"))
+    assert [row.count(None) for row in table["values"]] == [5, 4, 3, 2, 1, 0]
 
 
 @pytest.mark.article("A34", "B32", "C27", "D9")
@@ -148,11 +127,10 @@ def test_a_row_of_attention_is_printed_as_a_sum_of_terms(call, model):
 
 
 @pytest.mark.article("C28")
-def test_rollout_and_distances_cover_the_layers(call, model, tmp_path):
-    result = call("inspect", "attention", model, BALL, "--where", "encoder.1.self", "--rollout", "--html", "a.html")
+def test_rollout_and_distances_cover_the_layers(call, model):
+    result = call("inspect", "attention", model, BALL, "--where", "encoder.1.self", "--rollout")
     assert "rollout up to encoder.1.self" in result.stdout
     assert all(line.endswith("1.000") for line in result.stdout.splitlines()[5:11])
-    assert "rollout" in (tmp_path / "a.html").read_text(encoding="utf-8")
     rows = parse_objects(call("inspect", "attention", model, BALL, "--distances", "--json"))
     assert [row["attention"] for row in rows] == ["encoder.0.self", "encoder.1.self"]
     assert all(0.0 <= row["mean"] <= row["even"] * 3 for row in rows)
@@ -160,16 +138,15 @@ def test_rollout_and_distances_cover_the_layers(call, model, tmp_path):
 
 
 @pytest.mark.article("B22", "D7")
-def test_a_score_is_split_into_its_factors(call, model, tmp_path):
+def test_a_score_is_split_into_its_factors(call, model):
     command = ["inspect", "pair", model, "the milk, the blue", "milk", "blue", "--where", "encoder.1.self", "--head", 1]
     [factors] = parse_objects(call(*command, "--json"))
     assert factors["product"] == pytest.approx(factors["cosine"] * factors["query_norm"] * factors["key_norm"])
     assert factors["product"] == pytest.approx(sum(factors["by_dimension"]))
-    result = call(*command, "--plot", "a.svg", "-k", 2)
+    result = call(*command, "-k", 2)
     assert f"= q · k              {factors['product']:+.4f}" in result.stdout
     assert f"= score              {factors['score']:+.4f}" in result.stdout
     assert "of 3 dimensions add most: " in result.stdout
-    assert is_whole_figure(tmp_path / "a.svg")
     assert "its first is taken" in result.stdout
     second_word = call("inspect", "pair", model, "the milk, the blue", "the:2", "milk").stdout
     assert "the:2 (▁the) reads milk" in second_word
@@ -256,21 +233,6 @@ def test_a_probe_too_long_for_the_model_leaves_the_others_running(call, model):
     assert (chosen_alone.exit_code, chosen_alone.stdout) == (2, "")
 
 
-def test_a_probe_of_the_user_is_judged(call, model, tmp_path):
-    (tmp_path / "mine.toml").write_text(
-        '[[probe]]\nname = "mine"\nsentence = "Yes."\nwhere = "decoder"\ntarget = "La bola es azul."\nword = "azul"\n'
-        'order = ["bola", "La"]\n',
-        encoding="utf-8",
-    )
-    result = call("inspect", "probes", model, "--file", "mine.toml")
-    assert "azul should read bola more than La" in result.stdout
-    assert "Yes. → La bola es azul." in result.stdout
-    (tmp_path / "mine.toml").write_text('[[probe]]\nname = "a"\n', encoding="utf-8")
-    incomplete = call("inspect", "probes", model, "--file", "mine.toml")
-    assert (incomplete.exit_code, incomplete.stdout) == (2, "")
-    assert incomplete.stderr == "pellucid: mine.toml: probe 1 (a): sentence is missing\n"
-
-
 MISTAKES = [
     (["attention", "MODEL", BALL, "--where", "encoder.9.self"], "'encoder.9.self' is no attention of this model"),
     (["attention", "MODEL", BALL, "--head", "7"], "encoder.0.self has heads 0 to 1; head 7 is none"),
@@ -281,14 +243,11 @@ MISTAKES = [
     (["attention", "MODEL", BALL, "--head", "0", "--stage", "raw"], "it must be products, scores, pattern"),
     (["attention", "MODEL", BALL, "--stage", "scores"], "scores are looked at head by head"),
     (["attention", "MODEL", BALL, "--word", "red"], "'red' is not here"),
-    (["attention", "MODEL", BALL, "--word", "blue", "--csv", "a.csv"], "--word does not go with --csv"),
+    (["attention", "MODEL", BALL, "--word", "blue", "--plot", "a.png"], "--word does not go with --plot"),
     (["attention", "MODEL", BALL, "--rollout", "--head", "0"], "--rollout does not go with --head"),
     (["attention", "MODEL", BALL, "--rollout", "--distances"], "--rollout and --distances ask for different things"),
     (["attention", "MODEL", BALL, "--rollout", "--where", "decoder.0.cross"], "decoder.0.cross joins two"),
-    (
-        ["attention", "MODEL", BALL, "--html", "a.txt"],
-        "a.txt: a figure is written to a file that ends in .html",
-    ),
+    (["attention", "MODEL", BALL, "--plot", "a.txt"], "a.txt: a figure is written to a file that ends in .png or .svg"),
     (["attention", "MODEL", BALL, "--side", "left", "--where", "decoder.0.cross"], "the side is 'left'"),
     (["attention", "MODEL", " "], "there is nothing to trace"),
     (["pair", "MODEL", BALL, "blue", "red"], "'red' is not here"),
@@ -301,7 +260,6 @@ MISTAKES = [
     (["tokens", "nowhere", "the"], "nowhere does not exist"),
     (["tokens", "MODEL", "the", "--side", "both"], "side is 'both'"),
     (["probes", "MODEL", "milk-drnk"], "there is no probe 'milk-drnk'; did you mean 'milk-drank'?"),
-    (["probes", "MODEL", "--file", "no.toml"], "no.toml"),
     (["probes", "MODEL", "--plot", "a.jpg"], "a.jpg: a figure is written to a file that ends in .png or .svg"),
 ]
 

@@ -304,7 +304,6 @@ def test_what_ctranslate2_cannot_do_goes_to_torch(tmp_path: Path):
     fallback, engine = make_engines(random_model(1, V, V), tmp_path / "out")
     requests = [
         SearchRequest([5, 6, EOS], 1, prefix=(9,)),
-        SearchRequest([5, 6, EOS], 2, terms=(((9, 10),),)),
         SearchRequest([5, 6, EOS], 3, no_repeat=2),
         SearchRequest([EOS], 4),
     ]

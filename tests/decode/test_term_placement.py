@@ -11,7 +11,6 @@ from pellucid.decode.search import Hypothesis
 from pellucid.decode.terms.glossary import Terms, TermSpan
 from pellucid.decode.terms.placement import (
     SEARCHES_BEFORE_ALL,
-    SHORT_TERMS,
     TermAlignment,
     cut_at_terms,
     search_with_terms,
@@ -32,16 +31,14 @@ def make_hypothesis(text: str, score: float = -1.0) -> Hypothesis:
 
 
 class ScriptedSearch:
-    """Search with prepared answers, (prefix, terms) to translations, that records the requests of each call."""
+    """Search with prepared answers, prefixes to translations, that records the prefixes of each call."""
 
-    def __init__(self, answers: dict[tuple[str, str], str | dict[str, float]]):
+    def __init__(self, answers: dict[str, str | dict[str, float]]):
         self.answers = answers
-        self.calls: list[list[tuple[str, str]]] = []
+        self.calls: list[list[str]] = []
 
     def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
-        self.calls.append(
-            [(spell(request.prefix), "".join(spell(term[0]) for term in request.terms)) for request in requests]
-        )
+        self.calls.append([spell(request.prefix) for request in requests])
         return [self.make_hypotheses(self.answers[key]) for key in self.calls[-1]]
 
     def make_hypotheses(self, texts: str | dict[str, float]) -> list[Hypothesis]:
@@ -71,111 +68,87 @@ def make_segment(terms: str, *, protected: bool = False, edge: bool = False, pre
     edges = (EDGE,) if edge else ()
     required = tuple(((*edges, ord(letter.upper()), *edges),) for letter in terms)
     term_spans = tuple(TermSpan("abcdefgh".index(letter), "abcdefgh".index(letter) + 1, protected) for letter in terms)
-    return Segment(TaggedText("abcdefgh"), SearchRequest([7, 3], 1, tuple(map(ord, prefix)), required), term_spans)
+    return Segment(TaggedText("abcdefgh"), SearchRequest([7, 3], 1, tuple(map(ord, prefix))), required, term_spans)
 
 
 def texts(results: list[list[Hypothesis]]) -> list[list[str]]:
     return [[spell(hypothesis.tokens) for hypothesis in hypotheses] for hypotheses in results]
 
 
-def test_a_term_in_its_place_stays():
-    scripted = ScriptedSearch({("", "B"): "xBc"})
-    assert texts(search_with_terms([make_segment("b")], scripted.search, align_by_letter, WORDS)) == [["xBc"]]
-    assert [call for call in scripted.calls if call] == [[("", "B")]]
+def place_terms(answers: dict[str, str | dict[str, float]], *segments: Segment, word_edges: WordEdges = WORDS):
+    """Return the texts found for each segment, and the prefixes of each call of the search."""
+    scripted = ScriptedSearch(answers)
+    return texts(search_with_terms(segments, scripted.search, align_by_letter, word_edges)), scripted.calls[:-1]
 
 
-def test_a_term_elsewhere_is_forced_into_its_place():
-    scripted = ScriptedSearch({("", "B"): "abc.B", ("", ""): "abc", ("aB", ""): "aBc"})
-    assert texts(search_with_terms([make_segment("b")], scripted.search, align_by_letter, WORDS)) == [["aBc"]]
+def test_a_translation_that_has_its_terms_stays():
+    assert place_terms({"": "xBc"}, make_segment("b")) == ([["xBc"]], [[""]])
 
 
-def test_a_term_beside_the_word_it_translates_is_forced_too():
-    scripted = ScriptedSearch({("", "B"): "aBbc", ("", ""): "abc", ("aB", ""): "aBc"})
-
-    def align_both(segments, targets):
-        return [
-            TermAlignment(alignment.words, [[i for i, piece in enumerate(target) if chr(piece) in "Bb"]])
-            for alignment, target in zip(align_by_letter(segments, targets), targets, strict=True)
-        ]
-
-    assert texts(search_with_terms([make_segment("b")], scripted.search, align_both, WORDS)) == [["aBc"]]
+def test_a_missing_term_takes_the_place_of_the_word_that_is_aligned_with_its_source():
+    assert place_terms({"": "abc", "aB": "aBc"}, make_segment("b")) == ([["aBc"]], [[""], ["aB"]])
 
 
-def test_a_placeholder_is_put_in_its_place_from_the_start():
-    scripted = ScriptedSearch({("", ""): "abc", ("aB", ""): "aBbc"})
-    results = search_with_terms([make_segment("b", protected=True)], scripted.search, align_by_letter, WORDS)
-    assert texts(results) == [["aBbc"]]  # and the word behind it is its neighbour's
-    assert [call for call in scripted.calls if call] == [[("", "")], [("aB", "")]]
+def test_a_placeholder_is_put_before_the_word_that_is_aligned_with_it():
+    # The word behind it is its neighbour's.
+    segment = make_segment("b", protected=True)
+    assert place_terms({"": "abc", "aB": "aBbc"}, segment) == ([["aBbc"]], [[""], ["aB"]])
 
 
 def test_terms_are_forced_one_after_the_other_from_the_left():
-    scripted = ScriptedSearch({("", "CA"): "abAC", ("", ""): "abc", ("A", ""): "Axbc", ("AxbC", ""): "AxbC."})
-    assert texts(search_with_terms([make_segment("ca")], scripted.search, align_by_letter, WORDS)) == [["AxbC."]]
+    assert place_terms({"": "abc", "A": "Axbc", "AxbC": "AxbC."}, make_segment("ca"))[0] == [["AxbC."]]
 
 
 def test_the_word_a_term_replaces_is_not_written_behind_it():
-    scripted = ScriptedSearch({("", "|B|"): "abcB", ("", ""): "abc", ("aB|", ""): "aBbd", ("aBd", ""): "aBde"})
-    assert texts(search_with_terms([make_segment("b", edge=True)], scripted.search, align_by_letter, WORDS)) == [
-        ["aBde"]
-    ]
+    assert place_terms({"": "abc", "aB|": "aBbd", "aBd": "aBde"}, make_segment("b", edge=True))[0] == [["aBde"]]
 
 
 def test_a_word_that_cannot_be_left_out_is_kept():
     for following in ("b", "b~"):  # nothing follows, or something that would go on with the term
-        scripted = ScriptedSearch({("", "B"): "abcB", ("", ""): "abc", ("aB", ""): "aB" + following})
-        assert texts(search_with_terms([make_segment("b")], scripted.search, align_by_letter, WORDS)) == [
-            ["aB" + following]
-        ]
+        assert place_terms({"": "abc", "aB": "aB" + following}, make_segment("b"))[0] == [["aB" + following]]
 
 
-def test_where_nothing_is_aligned_the_search_for_terms_decides():
-    for protected in (False, True):
-        scripted = ScriptedSearch({("", "B"): "acB", ("", ""): "ac"})
+def test_a_term_that_no_word_is_aligned_with_stands_behind_the_term_before_it():
+    assert place_terms({"": "acd", "B": "Bacd"}, make_segment("b"))[0] == [["Bacd"]]
+    assert place_terms({"": "acd", "A": "Acd", "AB": "ABcd"}, make_segment("ab"))[0] == [["ABcd"]]
 
-        def align_nothing(segments, targets):
-            return [TermAlignment(alignment.words, [[]]) for alignment in align_by_letter(segments, targets)]
 
-        assert texts(
-            search_with_terms([make_segment("b", protected=protected)], scripted.search, align_nothing, WORDS)
-        ) == [["acB"]]
+def test_terms_that_have_no_room_where_they_belong_begin_the_translation():
+    def search_at_most_two(requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+        return [[make_hypothesis((spell(request.prefix) + "xyc")[:2])] for request in requests]
+
+    def align_last(segments: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
+        return [TermAlignment([range(i, i + 1) for i in range(len(target))], [[1]]) for target in targets]
+
+    segment = make_segment("b")
+    segment = Segment(segment.marked, segment.request, ((tuple(map(ord, "BC")),),), segment.term_spans)
+    assert texts(search_with_terms([segment], search_at_most_two, align_last, WORDS)) == [["BC"]]
 
 
 def test_of_several_spellings_the_best_is_taken():
     segment = make_segment("b")
     terms = (((ord("B"),), (ord("X"),), (EDGE, ord("~"), EDGE)),)  # the last cannot stand behind a word
-    segment = Segment(segment.marked, SearchRequest([7, 3], 1, terms=terms), segment.term_spans)
+    segment = Segment(segment.marked, segment.request, terms, segment.term_spans)
     word_edges = WordEdges(WORDS.ends_in_letter, WORDS.begins_with_letter, WORDS.begins_with_letter)
-    scripted = ScriptedSearch(
-        {("", "B"): "abcB", ("", ""): "abc", ("aB", ""): {"aBc": -2.0}, ("aX", ""): {"aXc": -1.5}}
-    )
-    assert texts(search_with_terms([segment], scripted.search, align_by_letter, word_edges)) == [["aXc"]]
-    scripted.answers["aB", ""] = {"aBc": -1.0}
-    assert texts(search_with_terms([segment], scripted.search, align_by_letter, word_edges)) == [["aBc"]]
+    for score, expected in ((-2.0, "aXc"), (-1.0, "aBc")):
+        answers = {"": "abc", "aB": {"aBc": score}, "aX": {"aXc": -1.5}}
+        assert place_terms(answers, segment, word_edges=word_edges)[0] == [[expected]]
 
 
 def test_words_of_the_prefix_are_not_taken_back():
-    scripted = ScriptedSearch({("ab", "B"): "abcB", ("ab", ""): "abc", ("abB", ""): "abBc"})
-    assert texts(search_with_terms([make_segment("b", prefix="ab")], scripted.search, align_by_letter, WORDS)) == [
-        ["abBc"]
-    ]
+    assert place_terms({"ab": "abc", "abB": "abBc"}, make_segment("b", prefix="ab"))[0] == [["abBc"]]
 
 
 def test_alternatives_without_the_terms_are_left_out():
-    scripted = ScriptedSearch({("", ""): "abc", ("aB", ""): "x"})
-    scripted.answers["", ""] = {"aBc": -1.0, "abc": -2.0, "cB": -3.0}
-    assert texts(search_with_terms([make_segment("b", protected=True)], scripted.search, align_by_letter, WORDS)) == [
-        ["aBc", "cB"]
-    ]
+    assert place_terms({"": {"aBc": -1.0, "abc": -2.0, "cB": -3.0}}, make_segment("b"))[0] == [["aBc", "cB"]]
 
 
 def test_sentences_are_searched_together_and_each_gets_its_own():
-    scripted = ScriptedSearch({
-        ("", "B"): "abcB", ("", "C"): "abC", ("", "D"): "D", ("", ""): "abcd", ("aB", ""): "aBcd", ("abcD", ""): "abcD",
-    })  # fmt: skip
-    segments = [make_segment("b"), make_segment("c"), make_segment("d", protected=True)]
-    assert texts(search_with_terms(segments, scripted.search, align_by_letter, WORDS)) == [["aBcd"], ["abC"], ["abcD"]]
-    assert len([call for call in scripted.calls if call]) == 3
-    assert search_with_terms([], scripted.search, align_by_letter, WORDS) == []
+    segments = make_segment("b"), make_segment("c"), make_segment("d", protected=True)
+    found, calls = place_terms({"": "abcd", "aB": "aBcd", "abC": "abCd", "abcD": "abcD"}, *segments)
+    assert found == [["aBcd"], ["abCd"], ["abcD"]]
+    assert len(calls) == 2
+    assert place_terms({}) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -205,7 +178,6 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
     text = TAG.sub("", translation.text).lower()
     assert all(text.count(required) >= times for required, times in required_texts(line, count).items())
     assert len([batch for batch in batches if batch]) <= SEARCHES_BEFORE_ALL + 3
-    assert all(sum(len(term[0]) for term in request.terms) <= SHORT_TERMS for batch in batches for request in batch)
 
 
 def required_texts(line: str, count: int) -> Counter[str]:
@@ -216,11 +188,11 @@ def required_texts(line: str, count: int) -> Counter[str]:
 
 def test_terms_are_words_of_their_own_for_the_alignment():
     term_spans = (TermSpan(2, 5), TermSpan(10, 16, protected=True))
-    text, numbers = cut_at_terms(Segment(TaggedText("A  dog's. ({name})"), SearchRequest([7, 3], 1), term_spans))
+    text, numbers = cut_at_terms(Segment(TaggedText("A  dog's. ({name})"), SearchRequest([7, 3], 1), (), term_spans))
     assert (text.split(), numbers) == (["A", "dog", "'s.", "(", "{name}", ")"], [range(1, 2), range(4, 5)])
-    text, numbers = cut_at_terms(Segment(TaggedText("我有一只狗。"), SearchRequest([7, 3], 1), (TermSpan(4, 5),)))
+    text, numbers = cut_at_terms(Segment(TaggedText("我有一只狗。"), SearchRequest([7, 3], 1), (), (TermSpan(4, 5),)))
     assert (text.split(), numbers) == (["我有一只", "狗", "。"], [range(1, 2)])
-    _, numbers = cut_at_terms(Segment(TaggedText("to New York"), SearchRequest([7, 3], 1), (TermSpan(3, 11),)))
+    _, numbers = cut_at_terms(Segment(TaggedText("to New York"), SearchRequest([7, 3], 1), (), (TermSpan(3, 11),)))
     assert numbers == [range(1, 3)]
 
 
@@ -244,16 +216,6 @@ def test_every_alternative_has_every_term_and_placeholder(translator):
                 assert any(target in candidate.text.lower() for target in match.targets), (line, candidate.text)
             for placeholder in ("{name}", "%s", "https://example.com/a"):
                 assert candidate.text.count(placeholder) >= line.count(placeholder)
-
-
-def test_neighbours_change_nothing(translator):
-    batched = translator.translate(LINES_WITH_TERMS, SHORT, terms=TERMS)
-    for number, line in enumerate(LINES_WITH_TERMS):
-        [single] = translator.translate([line], SHORT, first_line=1 + number, terms=TERMS)
-        assert (single.text, single.pieces) == (batched[number].text, batched[number].pieces)
-        assert [alternative.text for alternative in single.alternatives] == [
-            alternative.text for alternative in batched[number].alternatives
-        ]
 
 
 def test_a_term_inside_a_placeholder_is_not_asked_for(translator):

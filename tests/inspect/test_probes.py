@@ -1,4 +1,3 @@
-import re
 from dataclasses import replace
 from math import comb
 
@@ -14,7 +13,6 @@ from pellucid.inspect.probes import (
     does_as_wished,
     judge_heads,
     read_gallery,
-    read_probes,
     run_probe,
 )
 from pellucid.trace import Trace
@@ -24,7 +22,7 @@ CATS = Probe("cats", "The cat and the dog drank.", word="dog", order=(("cat", "d
 MODEL = small_traced(max_positions=199)
 
 
-def make_trace(sentence: str, target: str, keep: list[str]) -> Trace:
+def make_trace(sentence: str, *, target: str, keep: list[str]) -> Trace:
     return MODEL.trace(sentence, target=target, keep=keep)
 
 
@@ -32,7 +30,7 @@ def planted_traces(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
     """Tracer whose heads read these words from everywhere, in these parts; other heads read the first piece."""
 
     def make_planted_trace(sentence: str, target: str, keep: list[str]) -> Trace:
-        trace = make_trace(sentence, target, keep)
+        trace = make_trace(sentence, target=target, keep=keep)
         groups = probes.attention_axes(trace, "encoder.0.self")[1].groups
         tensors = {name: np.array(trace.values_of(name)) for name in trace}
         for name, pattern in tensors.items():
@@ -203,67 +201,3 @@ def test_a_decoder_reads_no_future():
     assert result.words == ["<s>", "La", "bola", "es", "azul", "."]
     with pytest.raises(ValueError, match="probe 'a': 'bola' cannot read 'azul', which stands later"):
         run_probe(decoder_probe("bola", "azul", "La"), make_trace, MODEL.bundle.model.config)
-
-
-GOOD = 'name = "a"\nsentence = "The cat sat and sat."\nword = "cat"\norder = ["The", ["sat:2", "and"]]\n'
-
-
-def changed_probe(old: str, new: str) -> str:
-    assert old in GOOD
-    return f"[[probe]]\n{GOOD.replace(old, new)}"
-
-
-def test_a_file_of_probes_is_read(tmp_path):
-    (tmp_path / "a.toml").write_text(f"[[probe]]\n{GOOD}", encoding="utf-8")
-    [probe] = read_probes(tmp_path / "a.toml")
-    assert probe == Probe("a", "The cat sat and sat.", word="cat", order=(("The",), ("sat:2", "and")))
-    assert probe.wish == "cat should read The more than sat:2 and and"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("x = [", "is not a TOML file: "),
-        ("", "has no probes: each one begins with the line [[probe]]"),
-        ("[probe]\nname = 'a'", "has no probes"),
-        (f"[[probe]]\n{GOOD}[other]\n", "has no probes"),
-        ("probe = [3]", "probe 1: it is 3, a table is expected under [[probe]]"),
-        (f"[[probe]]\n{GOOD}wrod = 'x'", "probe 1 (a): unknown key 'wrod'; did you mean 'word'?"),
-        ("[[probe]]\nsentence = 'a b'", "probe 1: name is missing"),
-        ("[[probe]]\nname = 3\nsentence = 'a b'", "probe 1: name is 3, a line of text is expected"),
-        (changed_probe('"cat"', '" "'), "word is ' ', a line of text is expected"),
-        (f"[[probe]]\n{GOOD}why = '''a\nb'''", "why is 'a\\nb', a line of text is expected"),
-        (f"[[probe]]\n{GOOD}differ = []", "differ is [], a list of words is expected"),
-        (changed_probe('"The",', "[],"), "expected are words, or lists of words of one rank"),
-        (f"[[probe]]\n{GOOD}where = 'left'", "where is 'left', it must be encoder, decoder, cross"),
-        (f"[[probe]]\n{GOOD}where = 'cross'", "target is missing: cross reads from one"),
-        (f"[[probe]]\n{GOOD}target = 'x'", "target is for decoder and cross only"),
-        (f"[[probe]]\n{GOOD}differ = ['cat', 'and']", "it needs a word and an order, or else words to differ"),
-        ("[[probe]]\nname = 'a'\nsentence = 'a b'", "it needs a word and an order"),
-        ("[[probe]]\nname = 'a'\nsentence = 'a b'\nword = 'a'", "it needs a word and an order"),
-        (changed_probe('"The", ', ""), "order has one rank"),
-        ("[[probe]]\nname = 'a'\nsentence = 'a b'\ndiffer = ['a']", "it names a word twice, or one alone"),
-        (changed_probe('"and"', '"The"'), "it names a word twice"),
-        (changed_probe('"cat"', '"dog"'), "'dog' is not in 'The cat sat and sat.'"),
-        (changed_probe("sat:2", "sat"), "say which one, sat:1 to sat:2"),
-        (f"[[probe]]\n{GOOD}[[probe]]\n{GOOD}", "two probes are called 'a'"),
-    ],
-)
-def test_every_mistake_of_a_file_is_one_sentence(tmp_path, text: str, message: str):
-    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=re.escape(str(tmp_path / "a.toml"))) as raised:
-        read_probes(tmp_path / "a.toml")
-    assert message in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-def test_all_mistakes_come_at_once(tmp_path):
-    (tmp_path / "a.toml").write_text(f"[[probe]]\n{GOOD}x = 1\n[[probe]]\nname = 'b'\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"probe 1 \(a\): unknown key 'x'.*; probe 2 \(b\): sentence is missing"):
-        read_probes(tmp_path / "a.toml")
-
-
-def test_a_large_file_is_not_read(tmp_path):
-    (tmp_path / "a.toml").write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(ValueError, match="a file of probes has at most 1,048,576"):
-        read_probes(tmp_path / "a.toml")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.inspect.attention import query_key_plane, take_product_apart
+from pellucid.inspect.attention import take_product_apart
 from tests.trace.traced import ball, small_traced
 
 
@@ -57,23 +57,3 @@ def test_the_future_has_no_score():
         take_product_apart(trace, "decoder.0.self", 0, "La", "azul")
     last = take_product_apart(trace, "decoder.0.self", 0, "azul", "La")
     assert last.keys == last.query_place + 1
-
-
-def test_the_plane_keeps_what_two_dimensions_hold():
-    trace = ball()
-    plane = query_key_plane(trace, "encoder.0.self", 1)
-    q, k = (trace.values_of(f"encoder.0.self.{name}")[1].astype(np.float64) for name in ("q", "k"))
-    total = (q**2).sum() + (k**2).sum()
-    assert plane.kept == pytest.approx(((plane.queries**2).sum() + (plane.keys**2).sum()) / total)
-    generator = np.random.default_rng(1)  # no other plane keeps more
-    for _ in range(50):
-        random_plane, _ = np.linalg.qr(generator.standard_normal((q.shape[1], 2)))
-        assert ((q @ random_plane) ** 2).sum() + ((k @ random_plane) ** 2).sum() <= plane.kept * total + 1e-9
-
-
-def test_narrow_heads_lose_nothing():
-    trace = small_traced(d_model=6, heads=3).trace("The ball is blue.", target="", keep="encoder.0.self.*")
-    plane = query_key_plane(trace, "encoder.0.self", 2)
-    products = trace.values_of("encoder.0.self.products")[2]
-    assert plane.kept == pytest.approx(1.0)
-    np.testing.assert_allclose(plane.queries @ plane.keys.T, products, atol=1e-5)

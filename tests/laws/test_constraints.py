@@ -7,18 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.tokenizer import EOS, FORBIDDEN
+from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.request import SearchConfig
+from pellucid.decode.lines import Segment
+from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import forbidden_rule
-from pellucid.decode.terms.constrained import constrained_search, prefix_rule
-from pellucid.decode.terms.glossary import Terms, term_spellings
+from pellucid.decode.terms.glossary import Terms, TermSpan
+from pellucid.decode.terms.placement import TermAlignment, search_with_terms
+from pellucid.decode.terms.prefix import prefix_pieces, prefix_rule
 from pellucid.decode.terms.required import pieces_needed
-from pellucid.decode.terms.word_edges import WordEdges, prefix_pieces
+from pellucid.decode.terms.word_edges import WordEdges
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translate import Translator
+from pellucid.text.markup import TaggedText
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
@@ -26,22 +29,7 @@ from tests.growth import assert_linear_work, count_lines
 from tests.laws.test_search import VOCABULARY, every_sentence, same_hypotheses
 
 A, B, C = 4, 5, 6
-TERMS = {
-    "one": [((A,),)],
-    "two": [((A,),), ((C, B),)],
-    "overlapping": [((A, B),), ((B, A),)],
-    "one in the other": [((A, B),), ((B,),)],
-    "the same twice": [((B,),), ((B,),)],
-    "two spellings": [((A, A), (B, C))],
-    "a spelling that begins another": [((A,), (A, B, A)), ((B, A), (C,))],
-}
 EVERYTHING = 113  # a beam as wide as there are candidates: 108 at most
-
-
-def search_with_terms(step, limits, terms, width, n_best=None, alpha=0.6, **options):
-    state = Prefixes(list(range(len(terms))))
-    n_best = n_best or width
-    return constrained_search(step, state, limits, terms, width=width, n_best=n_best, length_penalty=alpha, **options)
 
 
 def make_searches(limits, width=3):
@@ -55,13 +43,10 @@ def make_searches(limits, width=3):
         "sample": lambda step, state, rules: sample_search(
             step, state, limits, draws, temperature=1.0, top_k=0, top_p=1.0, length_penalty=0.6, rules=rules
         ),
-        "constrained": lambda step, state, rules: constrained_search(
-            step, state, limits, [()] * len(limits), width=width, n_best=width, length_penalty=0.6, rules=rules
-        ),
     }
 
 
-@pytest.mark.parametrize("method", ["greedy", "beam", "sample", "constrained"])
+@pytest.mark.parametrize("method", ["greedy", "beam", "sample"])
 def test_every_translation_begins_with_its_prefix(method):
     prefixes = [(C, C), (B,), (), (A, C, C, B)]  # the first leave first
     for seed in range(5):
@@ -72,7 +57,7 @@ def test_every_translation_begins_with_its_prefix(method):
             assert all(tuple(hypothesis.tokens[: len(prefix)]) == prefix for hypothesis in hypotheses)
 
 
-@pytest.mark.parametrize("method", ["greedy", "beam", "sample", "constrained"])
+@pytest.mark.parametrize("method", ["greedy", "beam", "sample"])
 def test_an_empty_prefix_changes_nothing(method):
     step = step_from(random_logits(3, VOCABULARY))
     search = make_searches(limit(7, 5))[method]
@@ -94,9 +79,8 @@ def test_the_best_sentences_with_a_prefix_are_the_best_of_all_that_begin_with_it
         for hypothesis in every_sentence(seed, 0, 4, 0.6)
         if tuple(hypothesis.tokens[: len(prefix)]) == prefix
     ]
-    for method in ("beam", "constrained"):
-        [hypotheses] = make_searches(limit(4), EVERYTHING)[method](step, Prefixes([0]), make_rules([prefix]))
-        assert same_hypotheses(hypotheses, expected[:EVERYTHING])
+    [hypotheses] = make_searches(limit(4), EVERYTHING)["beam"](step, Prefixes([0]), make_rules([prefix]))
+    assert same_hypotheses(hypotheses, expected[:EVERYTHING])
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sample"])
@@ -117,53 +101,37 @@ def test_a_text_begins_with_the_prefix_as_it_was_given(method):
             assert tokenizer.decode_target(hypothesis.tokens).startswith(text)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_constrained_search_without_terms_is_beam_search(alpha):
-    for seed in range(5):
-        step = step_from(random_logits(seed, VOCABULARY))
-        for width, n_best in ((1, 1), (3, 2), (5, 5), (11, 1)):
-            expected = beam_search(
-                step, Prefixes([0, 1, 2]), limit(11, 5, 2), width=width, n_best=n_best, length_penalty=alpha
-            )
-            results = search_with_terms(step, limit(11, 5, 2), [(), (), ()], width, n_best, alpha)
-            assert all(same_hypotheses(a, b) for a, b in zip(results, expected, strict=True))
-            assert [hypotheses[0].margin for hypotheses in results] == pytest.approx(
-                [hypotheses[0].margin for hypotheses in expected], abs=1e-5
-            )
-
-
-@pytest.mark.parametrize("name", TERMS)
-@pytest.mark.parametrize(("prefix", "alpha"), [((), 0.0), ((), 1.0), ((B, C), 0.6)])
-def test_a_wide_beam_finds_the_best_sentences_that_have_the_terms(name, prefix, alpha):
-    terms = TERMS[name]
-    for seed in range(2):
-        step = step_from(random_logits(seed, VOCABULARY))
-        expected = [
-            hypothesis
-            for hypothesis in every_sentence(seed, 0, 4, alpha)
-            if can_place_terms(hypothesis.tokens, terms) and tuple(hypothesis.tokens[: len(prefix)]) == prefix
-        ]
-        if pieces_needed(prefix, terms, WordEdges()) > 4:
-            assert expected == []
-            continue
-        assert expected
-        [hypotheses] = search_with_terms(step, limit(4), [terms], EVERYTHING, alpha=alpha, rules=make_rules([prefix]))
-        assert same_hypotheses(hypotheses, expected[:EVERYTHING])
-
-
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_every_hypothesis_has_every_term(width):
+    """Whatever words the alignment says that the sources of the terms are translated by, and however little room."""
     draw = random.Random(width)
     with_alternatives, stops = 0, set()
     for seed in range(40):
-        terms = [
+        terms = tuple(
             tuple(tuple(draw.choices((A, B, C), k=draw.randint(1, 3))) for _ in range(draw.randint(1, 2)))
-            for _ in range(draw.randint(0, 3))
-        ]
+            for _ in range(draw.randint(1, 3))
+        )
         prefix = tuple(draw.choices((A, B, C), k=draw.randint(0, 2)))
-        room = max(1, pieces_needed(prefix, terms, WordEdges())) + draw.choice((0, 0, 1, 5))
+        room = pieces_needed(prefix, terms, WordEdges()) + draw.choice((0, 0, 1, 5))
         step = step_from(random_logits(seed, VOCABULARY))
-        [hypotheses] = search_with_terms(step, limit(room), [terms], width, rules=make_rules([prefix]))
+
+        def search(requests, step=step, room=room):
+            prefixes = [request.prefix for request in requests]
+            state, limits = Prefixes([0] * len(requests)), limit(*[room] * len(requests))
+            return make_searches(limits, width)["beam"](step, state, make_rules(prefixes)) if requests else []
+
+        def align(segments, targets):
+            return [
+                TermAlignment(
+                    [range(i, i + 1) for i in range(len(target))],
+                    [draw.sample(range(len(target)), k=min(len(target), draw.randint(0, 2))) for _ in segment.terms],
+                )
+                for segment, target in zip(segments, targets, strict=True)
+            ]
+
+        spans = tuple(TermSpan(i, i + 1, protected=draw.random() < 0.5) for i in range(len(terms)))
+        segment = Segment(TaggedText("abc"), SearchRequest([A, EOS], 1, prefix), terms, spans)
+        [hypotheses] = search_with_terms([segment], search, align, WordEdges())
         assert 1 <= len(hypotheses) <= width
         with_alternatives += len(hypotheses) > 1
         stops |= {hypothesis.stop for hypothesis in hypotheses}
@@ -172,60 +140,43 @@ def test_every_hypothesis_has_every_term(width):
             assert tuple(hypothesis.tokens[: len(prefix)]) == prefix
             assert len(hypothesis.log_probs) <= room
     assert stops == {"eos", "length"}
-    assert with_alternatives > 20 or width == 1
+    assert with_alternatives > 10 or width == 1
 
 
-def test_neighbours_in_a_batch_change_nothing_in_constrained_search():
-    step = step_from(random_logits(3, VOCABULARY))
-    terms = [*TERMS.values(), []]
-    limits = [7, 5, 11, 4, 13, 6, 9, 5]
-    together = search_with_terms(step, limit(*limits), terms, 3)
-    for i, hypotheses in enumerate(together):
-        state = Prefixes([i])
-        [expected] = constrained_search(
-            step, state, limit(limits[i]), [terms[i]], width=3, n_best=3, length_penalty=0.6
-        )
-        assert expected == hypotheses
+WORDS = {"ball": "bola", "cat": "gato", "dog": "casa", "house": "casa"}
+LINES_WITH_TERMS = [*LINES, "The {name} ball is %s blue.", "See https://example.com/a or the cat, cat."]
+SHORT = SearchConfig(beam=3, n_best=3, max_extra=20)
+
+
+def test_neighbours_in_a_batch_change_nothing_in_a_search_for_terms():
+    translator, terms = terms_translator(), Terms.from_pairs(WORDS)
+    batched = translator.translate(LINES_WITH_TERMS, SHORT, terms=terms)
+    for number, line in enumerate(LINES_WITH_TERMS):
+        [single] = translator.translate([line], SHORT, first_line=1 + number, terms=terms)
+        assert (single.text, single.pieces) == (batched[number].text, batched[number].pieces)
+        assert [alternative.text for alternative in single.alternatives] == [
+            alternative.text for alternative in batched[number].alternatives
+        ]
 
 
 def test_hypotheses_of_a_model_have_their_terms_as_words_and_the_log_probabilities_of_scoring_them():
-    tokenizer = small_tokenizer()
-    model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary).double()
-    texts = [["bola"], [], ["agua", "leche"], ["casa", "casa"], ["la"], ["gato negro", "gato"], ["é"]]
-    terms = [tuple(term_spellings(tokenizer, text, capital=True) for text in words) for words in texts]
-    sources = tokenizer.encode_source(LINES)
-    edges = WordEdges.from_tokenizer(tokenizer)
-    limits = [pieces_needed((), spellings, edges) + 4 for spellings in terms]
-    newline = tokenizer.target_names.index("<0x0A>")
-    with torch.inference_mode():
-        results = constrained_search(
-            model_step(model),
-            ModelState(model.encode(pad_sentences(sources, torch.device("cpu")))),
-            limit(*limits),
-            terms,
-            width=4,
-            n_best=4,
-            length_penalty=0.6,
-            rules=[forbidden_rule((*FORBIDDEN, newline))],
-            words=edges,
-        )
-        pairs = [
-            (source, hypothesis)
-            for source, hypotheses in zip(sources, results, strict=True)
-            for hypothesis in hypotheses
-        ]
-        targets = [[*hypothesis.tokens, EOS][: len(hypothesis.log_probs)] for _, hypothesis in pairs]
-        scored = score_targets(model, [source for source, _ in pairs], targets)
-    for (_, hypothesis), expected in zip(pairs, scored, strict=True):
-        assert hypothesis.log_probs == pytest.approx(expected, abs=1e-6)
-    for words, hypotheses in zip(texts, results, strict=True):
-        assert hypotheses
-        for hypothesis in hypotheses:
-            text = tokenizer.decode_target(hypothesis.tokens).lower()
-            for term in words:
-                assert len(re.findall(rf"(?<![^\W_]){term}(?![^\W_])", text)) >= sum(term in word for word in words), (
-                    text
-                )
+    translator = terms_translator()
+    [model], tokenizer = translator.models, translator.tokenizer
+    model.double()
+    number_of = {piece: number for number, piece in enumerate(tokenizer.target_names)}
+    for translation, line in zip(
+        translator.translate(LINES_WITH_TERMS, SHORT, terms=Terms.from_pairs(WORDS)), LINES_WITH_TERMS, strict=True
+    ):
+        required = [WORDS[word] for word in re.findall(r"\w+", line) if word in WORDS]
+        for candidate in (translation, *translation.alternatives):
+            text = candidate.text.lower()
+            for word in required:
+                assert len(re.findall(rf"(?<![^\W_]){word}(?![^\W_])", text)) >= required.count(word), text
+            [source] = tokenizer.encode_source([line])
+            target = [number_of[piece] for piece in candidate.pieces]
+            with torch.inference_mode():
+                [expected] = score_targets(model, [source], [target])
+            assert candidate.piece_log_probs == pytest.approx(expected, abs=1e-6)
 
 
 def terms_translator() -> Translator:

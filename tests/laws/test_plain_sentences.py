@@ -48,4 +48,4 @@ def test_a_plain_sentence_imports_nothing_that_only_terms_and_traces_need(model_
     plain, with_terms = (line.split() for line in printed.split("\n")[:2])
     assert plain == []
     assert "pellucid.decode.terms.glossary" in with_terms
-    assert "pellucid.decode.terms.constrained" in with_terms
+    assert "pellucid.decode.terms.placement" in with_terms

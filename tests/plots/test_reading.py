@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.charts import ProbePanel, draw_arrows, draw_probe_panels, draw_spectrum
+from pellucid.plots.charts import ProbePanel, draw_probe_panels, draw_spectrum
 from pellucid.plots.figure import draw_heat_map
 
 
@@ -13,20 +13,6 @@ def test_absent_values_are_hatched_and_unexpected_nan_is_magenta(saved_figures, 
     colours = [figure.axes[0].images[0].cmap(np.ma.masked_invalid([np.nan]))[0].tolist() for figure in saved_figures]
     assert colours == [[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]]
     assert [figure.axes[0].patch.get_hatch() for figure in saved_figures] == ["///", None]
-
-
-def test_arrows_end_where_their_vectors_do(saved_figures, tmp_path: Path):
-    groups = {
-        "queries": (np.array([[1.0, 2.0], [-1.0, 0.5]]), ["a", "$b"]),
-        "keys": (np.array([[0.0, -3.0]]), ["c"]),
-    }
-    draw_arrows(groups, tmp_path / "a.svg", title="t", marked={"queries": 1, "keys": 0})
-    axes = saved_figures[0].axes[0]
-    ends = [text.xy for text in axes.texts if text.arrow_patch is not None]
-    assert [tuple(map(float, end)) for end in ends] == [(1.0, 2.0), (-1.0, 0.5), (0.0, -3.0)]
-    weights = {text.get_text(): text.get_fontweight() for text in axes.texts if text.get_text()}
-    assert weights == {"a": "normal", r"\$b": "bold", "c": "bold"}
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["queries", "keys"]
 
 
 def test_every_number_of_a_vector_is_a_bar(saved_figures, tmp_path: Path):

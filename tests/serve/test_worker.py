@@ -5,6 +5,7 @@ from threading import Event, Thread
 import pytest
 
 from pellucid.decode.request import SearchConfig
+from pellucid.serve import service
 from pellucid.serve.directions import Direction
 from pellucid.serve.service import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
 from tests.decode.models import small_tokenizer
@@ -153,6 +154,21 @@ def test_a_single_slow_job_does_not_close_the_door():
 
     worker = Worker[int, int](answer, waiting=99, clock=lambda: now[0])
     assert [worker.submit(number, 30).result(10) for number in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_a_busy_worker_returns_freed_memory_now_and_then(monkeypatch: pytest.MonkeyPatch):
+    now, returned = [0.0], list[float]()
+    monkeypatch.setattr(service, "return_free_memory", lambda: returned.append(now[0]))
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        now[0] += 4
+        return numbers
+
+    worker = Worker[int, int](answer, waiting=99, clock=lambda: now[0])
+    for number in range(10):
+        worker.submit(number).result(10)
+    worker.close(10)
+    assert returned == [12, 24, 36]
 
 
 def test_cancelled_jobs_do_not_pile_up():

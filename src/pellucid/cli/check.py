@@ -97,10 +97,10 @@ def run(
     if json:
         write_lines([json_line(report_as_object(report, files))])
     else:
-        write_lines(report_lines(report, files, Terminal.of_stdout()))
+        write_lines(_report_lines(report, files, Terminal.of_stdout()))
 
 
-def report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
+def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
     """Yield the report as lines for a terminal."""
     from pellucid.check.examine import describe_block, removing_option
     from pellucid.check.pair_faults import FAULTS

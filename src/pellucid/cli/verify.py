@@ -38,12 +38,12 @@ def run(
     from pellucid.api import load
 
     verification = load(model, precision, engine, device=device, exported=exported).verify(tolerance)
-    write_lines([json_line(verification.as_json())] if json else verification_lines(verification))
+    write_lines([json_line(verification.as_json())] if json else _verification_lines(verification))
     if not verification.passed:
         raise typer.Exit(FAILED)
 
 
-def verification_lines(verification: "Verification") -> Iterator[str]:
+def _verification_lines(verification: "Verification") -> Iterator[str]:
     """Yield a line on the whole, and three on each line that differs."""
     for line in verification.changed:
         yield f"line {line.number}: {line.source}"

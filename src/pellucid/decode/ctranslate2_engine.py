@@ -40,7 +40,7 @@ class CTranslate2Engine:
     CTranslate2 ranks hypotheses differently, has one length limit for a batch, and few rules. So it is asked for all
     hypotheses, and they are ranked here. A request goes to `fallback`, alone, if a forbidden token was written, if the
     scores that decide it are a close call in float32 (in other precisions the same text is not promised), if it has
-    terms or a prefix, or if a text does not end within its limit.
+    a prefix, or if a text does not end within its limit.
 
     Two kinds of request can be cut here instead: those of a greedy search, and the best of a beam where the same text
     is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token that may
@@ -163,7 +163,7 @@ class CTranslate2Engine:
     def can_search(self, request: SearchRequest, config: SearchConfig) -> bool:
         """Return whether CTranslate2 can search for a request at all."""
         return (
-            not (request.prefix or request.terms or (request.no_repeat and not self.can_truncate(config)))
+            not (request.prefix or (request.no_repeat and not self.can_truncate(config)))
             and config.method != "sample"
             and 1 < len(request.source) <= self.bounds.longest  # it does not translate a source of EOS alone
             and 2 * config.beam <= len(self.ids)

@@ -13,6 +13,7 @@ from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, re
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
+    from pellucid.decode.terms.required import Term
     from pellucid.decode.translation_memory import MemoryMatch
 
 
@@ -26,10 +27,14 @@ class LengthLimits:
 
 @dataclass(frozen=True)
 class Segment:
-    """One sentence or more that are translated together; `term_spans` has the source span of each term."""
+    """One sentence or more that are translated together.
+
+    The translation has each of `terms`, in one of its spellings; `term_spans` has the source span of each.
+    """
 
     marked: TaggedText
     request: SearchRequest
+    terms: "tuple[Term, ...]" = ()
     term_spans: "tuple[TermSpan, ...]" = ()
 
 
@@ -74,7 +79,7 @@ def prepare_lines(
         )
     line_prefixes: list[tuple[int, ...]] = [() for _ in lines]
     if prefixes is not None:
-        from pellucid.decode.terms.word_edges import prefix_pieces
+        from pellucid.decode.terms.prefix import prefix_pieces
 
         line_prefixes = [
             prefix_pieces(tokenizer, prefix) if line_texts else ()
@@ -94,11 +99,10 @@ def prepare_lines(
                 source,
                 first_line + i,
                 () if segments else prefix,
-                tuple(terms_by_span.values()),
                 segment=len(segments),
                 check_wanted=check_wanted,
             )
-            segments.append(Segment(tagged_text, request, tuple(terms_by_span)))
+            segments.append(Segment(tagged_text, request, tuple(terms_by_span.values()), tuple(terms_by_span)))
         prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
     return prepared
 

@@ -140,14 +140,13 @@ class SearchRequest:
     """One sentence to translate, as token ids.
 
     `source` ends with EOS. `number` is that of its line, counted from 1, and `segment` that of the sentence in a line
-    that was split, counted from 0: the draws of sampling depend on them. The translation begins with `prefix`, has one
-    spelling of each of `terms`, and no `no_repeat` tokens in a row twice.
+    that was split, counted from 0: the draws of sampling depend on them. The translation begins with `prefix`, and has
+    no `no_repeat` tokens in a row twice.
     """
 
     source: list[int]
     number: int
     prefix: tuple[int, ...] = ()
-    terms: tuple[tuple[tuple[int, ...], ...], ...] = ()
     no_repeat: int = 0
     segment: int = 0
     check_wanted: Callable[[], None] = field(default=continue_always, compare=False, repr=False)
@@ -157,7 +156,7 @@ class SearchRequest:
     def search_key(self) -> Hashable:
         """Everything that the result of a beam or greedy search depends on."""
         # `number` and `segment` only seed sampling, so equal sentences of other lines share one search.
-        return tuple(self.source), self.prefix, self.terms, self.no_repeat
+        return tuple(self.source), self.prefix, self.no_repeat
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ class TorchEngine:
 
     @cached_property
     def word_edges(self) -> "WordEdges":
-        """Word edges of the target vocabulary, for searches with a prefix or with terms."""
-        # The folder terms/ is imported when it is first needed: most searches have neither terms nor a prefix.
+        """Word edges of the target vocabulary, for searches with a prefix."""
+        # The folder terms/ is imported when it is first needed: most searches have no prefix.
         from pellucid.decode.terms.word_edges import WordEdges
 
         return WordEdges.from_tokenizer(self.tokenizer) if self.tokenizer else WordEdges()
@@ -88,7 +88,7 @@ class TorchEngine:
     def search_batch(
         self, requests: Sequence[SearchRequest], config: SearchConfig, observe: StepObserver | None = None
     ) -> list[list[Hypothesis]]:
-        """Search for all requests in one batch; only beam and greedy search without terms call the observer."""
+        """Search for all requests in one batch; beam and greedy search call the observer."""
         limits = [self.bounds.max_pieces(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
 
@@ -109,16 +109,6 @@ class TorchEngine:
             sampling = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
             return sample_search(**arguments, draws=draws, **sampling)
         width, n_best = (1, 1) if config.method == "greedy" else (config.beam, config.n_best)
-        if any(request.terms for request in requests):
-            from pellucid.decode.terms.constrained import constrained_search
-
-            return constrained_search(
-                **arguments,
-                terms=[request.terms for request in requests],
-                width=width,
-                n_best=n_best,
-                words=self.word_edges,
-            )
         if width == 1:
             return greedy_search(**arguments, observe=observe)
         return beam_search(**arguments, width=width, n_best=n_best, observe=observe)
@@ -134,7 +124,7 @@ class TorchEngine:
         """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
         rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
-            from pellucid.decode.terms.constrained import prefix_rule
+            from pellucid.decode.terms.prefix import prefix_rule
 
             rules.append(prefix_rule(prefixes, self.word_edges))
         if any(request.no_repeat for request in requests):

@@ -157,7 +157,7 @@ class Translator:
 
     def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:
         """Return what was found for each segment, or why nothing was; translations that repeat are searched again."""
-        no_room = self.explain_missing_room([segment.request for segment in segments], config)
+        no_room = self.explain_missing_room(segments, config)
         fitting = [i for i, reason in enumerate(no_room) if not reason]
         results = [SearchResult([], notes=(reason,)) for reason in no_room]
         for i, hypotheses in zip(fitting, self.search_once([segments[i] for i in fitting], config), strict=True):
@@ -175,23 +175,24 @@ class Translator:
                 results[i] = SearchResult(hypotheses, notes=(note,))
         return results
 
-    def explain_missing_room(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[str]:
-        """Return for each request why its terms have no room in a translation, or an empty text where they have.
+    def explain_missing_room(self, segments: Sequence[Segment], config: SearchConfig) -> list[str]:
+        """Return for each segment why its terms have no room in a translation, or an empty text where they have.
 
         Raises ValueError, naming the lines, for prefixes that have no room.
         """
-        if not any(request.prefix or request.terms for request in requests):
-            return ["" for _ in requests]
+        if not any(segment.request.prefix or segment.terms for segment in segments):
+            return ["" for _ in segments]
+        from pellucid.decode.terms.prefix import refuse_long_prefixes
         from pellucid.decode.terms.required import explain_no_room
-        from pellucid.decode.terms.word_edges import refuse_long_prefixes
 
-        limit = partial(self.bounds.max_pieces, config=config)
-        refuse_long_prefixes((request.number, request.prefix, limit(request)) for request in requests if request.prefix)
+        limits = [self.bounds.max_pieces(segment.request, config) for segment in segments]
+        requests = [(segment.request.number, segment.request.prefix) for segment in segments]
+        refuse_long_prefixes((*request, limit) for request, limit in zip(requests, limits, strict=True))
         return [
-            explain_no_room(request.prefix, request.terms, limit(request), self.torch.word_edges)
-            if request.terms
+            explain_no_room(segment.request.prefix, segment.terms, limit, self.torch.word_edges)
+            if segment.terms
             else ""
-            for request in requests
+            for segment, limit in zip(segments, limits, strict=True)
         ]
 
     def explain_failure(self, segment: Segment) -> SearchResult:
@@ -200,7 +201,7 @@ class Translator:
         Raises ValueError where the reason is weights that are infinite or NaN.
         """
         # Rules can forbid everything, so an empty result with terms or a prefix says nothing about the weights.
-        if segment.request.terms or segment.request.prefix:
+        if segment.terms or segment.request.prefix:
             return SearchResult([], notes=("no translation was found that has its terms and begins with its prefix",))
         self.refuse_damaged()
         return SearchResult([], notes=("the model gives no translation of it a probability",))
@@ -214,8 +215,8 @@ class Translator:
 
     def search_once(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses of each segment."""
-        plain = [i for i, segment in enumerate(segments) if not segment.request.terms]
-        with_terms = [i for i, segment in enumerate(segments) if segment.request.terms]
+        plain = [i for i, segment in enumerate(segments) if not segment.terms]
+        with_terms = [i for i, segment in enumerate(segments) if segment.terms]
         results = dict(zip(plain, self.search_requests([segments[i].request for i in plain], config), strict=True))
         results |= zip(with_terms, self.search_with_terms([segments[i] for i in with_terms], config), strict=True)
         return [results[i] for i in range(len(segments))]

@@ -31,7 +31,7 @@ class ReferenceLine:
 
 
 @dataclass(frozen=True)
-class ChangedLine:
+class _ChangedLine:
     """A line of a reference, numbered from 1, that is translated otherwise now, or with another score."""
 
     number: int
@@ -47,7 +47,7 @@ class Verification:
     """Comparison of a reference with what the model writes now."""
 
     lines: int
-    changed: tuple[ChangedLine, ...]
+    changed: tuple[_ChangedLine, ...]
     other_texts: int
     """Lines, among those that changed, whose text is another."""
     largest_difference: float
@@ -105,7 +105,7 @@ def compare_reference(
     rows = list(zip(reference, texts, scores, strict=True))
     same = [abs(score - line.score) for line, text, score in rows if text == line.text]
     changed = tuple(
-        ChangedLine(number, line.source, line.text, text, line.score, score)
+        _ChangedLine(number, line.source, line.text, text, line.score, score)
         for number, (line, text, score) in enumerate(rows, start=1)
         # Not ">": a score that is not a number is no equal one.
         if text != line.text or not abs(score - line.score) <= tolerance

@@ -54,7 +54,7 @@ _STATES_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
-class NearStates:
+class _NearStates:
     """Positions in the store with the cosine of their states, the nearest first."""
 
     positions: NDArray[np.int64]
@@ -76,13 +76,13 @@ class StateStore:
     corpora: tuple[tuple[int, tuple[str, str]], ...]
     """Number of the first pair after each corpus, and the files of its two sides."""
 
-    def find_nearest(self, state: NDArray[np.float32], token: int, count: int) -> tuple[NearStates, NearStates]:
+    def find_nearest(self, state: NDArray[np.float32], token: int, count: int) -> tuple[_NearStates, _NearStates]:
         """Return the nearest states that predict `token`, and the nearest that predict another, up to `count` of each.
 
         Near is what has a large cosine with the `state`, a vector of D numbers.
         """
         [unit_state] = _unit_rows(torch.from_numpy(state)[None], self.projection)
-        found: tuple[list[NearStates], list[NearStates]] = [], []
+        found: tuple[list[_NearStates], list[_NearStates]] = [], []
         for first in range(0, len(self.scales), _STATES_AT_ONCE):
             rows = slice(first, first + _STATES_AT_ONCE)
             cosines = (self.codes[rows].astype(np.float32) @ unit_state) * self.scales[rows]
@@ -106,10 +106,10 @@ class StateStore:
         return files, int(self.lines[pair])
 
 
-def _largest(positions: NDArray[np.int64], cosines: NDArray[np.float32], count: int) -> NearStates:
+def _largest(positions: NDArray[np.int64], cosines: NDArray[np.float32], count: int) -> _NearStates:
     """Return the states with the largest cosines; of equal ones, those that stand first."""
     order = np.argsort(-cosines, kind="stable")[:count]
-    return NearStates(positions[order], cosines[order])
+    return _NearStates(positions[order], cosines[order])
 
 
 def store_directory(model_directory: Path) -> Path:
@@ -245,7 +245,7 @@ def _append_states(
         if number == len(progress["corpora"]):
             progress["corpora"].append({"files": block.files, "pairs": 0})
         progress["corpora"][number]["pairs"] += len(encoded)
-        codes, scales = quantise_rows(_unit_rows(teacher_forced_states(model, encoded), projection))
+        codes, scales = _quantise_rows(_unit_rows(teacher_forced_states(model, encoded), projection))
         ends = {side: progress["bytes"][f"{side}.ids"] // _id_bytes(tokenizer, side) for side in ("source", "target")}
         first = np.zeros(int(progress["rows"] == 0), dtype="<i8")  # a file of starts begins with 0, once
         for name, numbers in {
@@ -333,10 +333,10 @@ def _unit_rows(states: torch.Tensor, projection: NDArray[np.float32] | None) -> 
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
 
 
-def quantise_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+def _quantise_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Return 8-bit codes of the rows, and for each the scale that gives its codes the length 1.
 
-    >>> codes, scales = quantise_rows(np.array([[0.6, -0.8]], dtype=np.float32))
+    >>> codes, scales = _quantise_rows(np.array([[0.6, -0.8]], dtype=np.float32))
     >>> codes.tolist(), (codes * scales[:, None]).astype(float).round(3).tolist()
     ([[95, -127]], [[0.599, -0.801]])
     """

@@ -46,7 +46,7 @@ class InfluentialPair:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class _Agreement:
     """Agreement of the two ways on the candidates: Spearman's rank correlation, and pairs that both have on top."""
 
     rank_correlation: float
@@ -67,7 +67,7 @@ class WordInfluence:
     probability: float
     because: tuple[InfluentialPair, ...]
     against: tuple[InfluentialPair, ...]
-    agreement: Agreement
+    agreement: _Agreement
     candidates: int
     steps: tuple[int, ...]
     """Steps of the checkpoints that the gradients were summed over; empty where there was only the model itself."""
@@ -78,7 +78,7 @@ class WordInfluence:
 
 
 @dataclass(frozen=True)
-class WeighedPairs:
+class _WeighedPairs:
     """Candidates for a choice: pairs with the positions of their nearest states in the store, weighed in both ways."""
 
     store: StateStore
@@ -108,7 +108,7 @@ def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> 
     """
     weighed = weigh_pairs(bundle, find_choice(trace, word))
     because, against = weighed.order_for()[:count], weighed.order_against()[:count]
-    described = describe_pairs(bundle, weighed, [*because, *against])
+    described = _describe_pairs(bundle, weighed, [*because, *against])
     step = trace.steps[weighed.choice.index]
     return WordInfluence(
         word,
@@ -123,15 +123,15 @@ def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> 
     )
 
 
-def weigh_pairs(bundle: Bundle, choice: PieceChoice) -> WeighedPairs:
+def weigh_pairs(bundle: Bundle, choice: PieceChoice) -> _WeighedPairs:
     """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
     store, run = open_state_store(bundle.directory, bundle.manifest), bundle.directory.resolve().parent
-    nearest = nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
+    nearest = _nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
     checkpoints = [path for path in list_checkpoints(run) if checkpoint_step(path)]
     models = (load_bundle(path).model for path in checkpoints) if checkpoints else [bundle.model]
     smoothing = read_run(run / "run.toml", began=run).optim.label_smoothing
     gradients = sum_influences(models, select_pairs(store.pairs, list(nearest)), choice, smoothing)
-    return WeighedPairs(
+    return _WeighedPairs(
         store,
         choice,
         list(nearest),
@@ -154,7 +154,7 @@ def find_choice(trace: Trace, word: str) -> PieceChoice:
     raise ValueError(f"{word!r:.60} is no word of the translation {text!r}; choose one of its words")
 
 
-def nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -> dict[int, tuple[int, float]]:
+def _nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -> dict[int, tuple[int, float]]:
     """Return the candidates: for each pair the position in the store of its nearest state, and the signed cosine.
 
     The sign is that of what was written there: above 0 for the `token`, below 0 for another.
@@ -169,15 +169,15 @@ def nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -
     return found
 
 
-def measure_agreement(states: NDArray[np.floating[Any]], gradients: NDArray[np.floating[Any]]) -> Agreement:
+def measure_agreement(states: NDArray[np.floating[Any]], gradients: NDArray[np.floating[Any]]) -> _Agreement:
     """Measure how far the two ways agree on the same pairs."""
     top = min(TOP, len(states))
     tops = (set(np.argsort(-values, kind="stable")[:top].tolist()) for values in (states, gradients))
     correlation = spearman_correlation(states, gradients)
-    return Agreement(0.0 if isnan(correlation) else correlation, len(set.intersection(*tops)), top)
+    return _Agreement(0.0 if isnan(correlation) else correlation, len(set.intersection(*tops)), top)
 
 
-def describe_pairs(bundle: Bundle, weighed: WeighedPairs, indices: Sequence[int]) -> list[InfluentialPair]:
+def _describe_pairs(bundle: Bundle, weighed: _WeighedPairs, indices: Sequence[int]) -> list[InfluentialPair]:
     """Return some of the pairs with their text, place and alignment."""
     tokenizer, store = bundle.tokenizer, weighed.store
     numbers = [weighed.numbers[i] for i in indices]

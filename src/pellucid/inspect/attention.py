@@ -47,7 +47,7 @@ class AttentionTable:
 
 
 @dataclass(frozen=True)
-class SumTerm:
+class _SumTerm:
     """Vector that one column adds to a row: its weight times its value.
 
     `value` is the length of that value (of a word of several pieces, of their weighted mean), `norm` that of the
@@ -70,13 +70,13 @@ class AttentionSum:
     """
 
     row: str
-    terms: list[SumTerm]
+    terms: list[_SumTerm]
     norm: float
     error: float
 
 
 @dataclass(frozen=True)
-class ReadingDistances:
+class _ReadingDistances:
     """Distances that the heads of an attention read over: means in pieces, weighted by attention.
 
     `even` is the distance with even weights. Special tokens are left out on both sides; None stands for a head that
@@ -190,7 +190,7 @@ def attention_row_as_sum(
     labels = keys.pieces if pieces else [group.label for group in keys.groups]
     allowed = attention_mask(trace, attention)[rows]
     readable = [n for n, positions in enumerate(column_positions) if allowed[:, positions].any()]
-    return sum_terms(
+    return _sum_terms(
         reader.label,
         [labels[n] for n in readable],
         np.array([shares[column_positions[n]].sum() for n in readable]),
@@ -199,7 +199,7 @@ def attention_row_as_sum(
     )
 
 
-def sum_terms(
+def _sum_terms(
     row: str,
     labels: Sequence[str],
     weights: Float[np.ndarray, " K"],
@@ -215,7 +215,7 @@ def sum_terms(
     # terms that cancel out have no direction to lie along
     along = vectors @ total / length if length else np.zeros(len(vectors))
     terms = [
-        SumTerm(*numbers)
+        _SumTerm(*numbers)
         for numbers in zip(labels, *(column.tolist() for column in (weights, values, norms, along)), strict=True)
     ]
     return AttentionSum(row, terms, float(np.sqrt(length)), float(np.abs(total - computed).max()))
@@ -256,29 +256,29 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Atte
     return AttentionTable(attention, "rollout", None, *_label_and_merge(values, allowed, queries, keys, pieces))
 
 
-def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
+def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
     """Measure how far each self-attention of a stack ("encoder" or "decoder") reads, layer by layer."""
     names = [name for name in attention_names(trace.config) if name.startswith(stack) and name.endswith(".self")]
     distances = []
     for name in names:
         queries, keys = attention_axes(trace, name)
-        without_specials = np.ix_(positions_without_specials(queries), positions_without_specials(keys))
+        without_specials = np.ix_(_positions_without_specials(queries), _positions_without_specials(keys))
         allowed = attention_mask(trace, name)[without_specials]
-        steps = np.abs(np.subtract.outer(positions_without_specials(queries), positions_without_specials(keys))).astype(
-            np.float64
-        )
+        steps = np.abs(
+            np.subtract.outer(_positions_without_specials(queries), _positions_without_specials(keys))
+        ).astype(np.float64)
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
         heads = [mean_distance(weights[without_specials] * allowed, steps) for weights in pattern]
         measured = [distance for distance in heads if distance is not None]
         # causal queries have few keys near the start, so even weights are the yardstick and not a constant
         even = mean_distance(allowed.astype(np.float64), steps)
         distances.append(
-            ReadingDistances(name, heads, sum(measured) / len(measured) if measured else None, even or 0.0)
+            _ReadingDistances(name, heads, sum(measured) / len(measured) if measured else None, even or 0.0)
         )
     return distances
 
 
-def positions_without_specials(axis: WordAxis) -> list[int]:
+def _positions_without_specials(axis: WordAxis) -> list[int]:
     """Return the positions of everything but special tokens."""
     return [position for group in axis.groups if group.kind != "mark" for position in group.positions]
 
@@ -324,20 +324,6 @@ class QueryKeyPair:
         """Return the dimensions that add most (sign 1) or take most away (sign -1), with what they add."""
         order = sorted(enumerate(self.by_dimension), key=lambda row: -sign * row[1])
         return [(d, value) for d, value in order[:count] if sign * value > 0.0]
-
-
-@dataclass(frozen=True)
-class QueryKeyPlane:
-    """Queries and keys of a head as arrows from one origin, in the plane that keeps most of their squared lengths.
-
-    `kept` is the share of all squared lengths that the plane holds; products on it are as far from the true ones.
-    """
-
-    queries: Float[np.ndarray, "Q 2"]
-    keys: Float[np.ndarray, "K 2"]
-    query_labels: list[str]
-    key_labels: list[str]
-    kept: float
 
 
 def take_product_apart(
@@ -397,24 +383,3 @@ def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
         f"{group.label} has {len(group.positions)} pieces, {' '.join(group.pieces)}: its first is taken, name another"
     )
     return group.positions[0], note
-
-
-def query_key_plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> QueryKeyPlane:
-    """Project all queries and keys of a head to the plane of their two largest singular vectors.
-
-    A position's query and key are in one space, for products are taken between them.
-    """
-    require_head(trace.config, attention, head)
-    queries, keys = attention_axes(trace, attention, side)
-    q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
-    # not moved to their mean: angles and lengths must stand for products
-    _, strengths, directions = np.linalg.svd(np.concatenate([q, k]), full_matrices=False)
-    plane = np.zeros((2, q.shape[1]))
-    # a head of width 1 has one direction; the second stays zero
-    plane[: min(2, len(directions))] = directions[:2]
-    # the sign of a direction is free; its largest number is made positive
-    largest = plane[range(2), np.abs(plane).argmax(axis=1)]
-    plane *= np.where(largest < 0.0, -1.0, 1.0)[:, None]
-    total = float((strengths**2).sum())
-    kept = float((strengths[:2] ** 2).sum()) / total if total else 1.0
-    return QueryKeyPlane(q @ plane.T, k @ plane.T, list(queries.pieces), list(keys.pieces), kept)

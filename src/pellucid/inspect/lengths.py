@@ -20,7 +20,7 @@ class MeasuredSentence:
 
 
 @dataclass(frozen=True)
-class LengthBucket:
+class _LengthBucket:
     """Scores of the sentences whose source has `first` to `last` pieces.
 
     `loss` is in nats a target piece, the end token counted. `ratio` is characters written for each of the references;
@@ -38,7 +38,7 @@ class LengthBucket:
 
 def bucket_by_length(
     sentences: Sequence[MeasuredSentence], chrf: Scorer, longest_seen: int | None = None, edges: Sequence[int] = ()
-) -> list[LengthBucket]:
+) -> list[_LengthBucket]:
     """Sort sentences into buckets that end at `edges` (by default at 4, 8, 16, ... and at the longest source seen).
 
     A bucket without sentences is left out. Raises ValueError if there is no sentence.
@@ -61,12 +61,12 @@ def bucket_by_length(
 
 def _measure_bucket(
     sentences: Sequence[MeasuredSentence], first: int, last: int, chrf: Scorer, unseen: bool | None
-) -> LengthBucket:
+) -> _LengthBucket:
     """Return the scores of a bucket's sentences together."""
     translations, references = (
         [getattr(sentence, name) for sentence in sentences] for name in ("translation", "reference")
     )
-    return LengthBucket(
+    return _LengthBucket(
         first=first,
         last=last,
         sentences=len(sentences),

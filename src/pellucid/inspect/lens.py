@@ -18,7 +18,7 @@ from pellucid.trace.session import Trace
 
 
 @dataclass(frozen=True)
-class LensPiece:
+class _LensPiece:
     """Piece and its probability."""
 
     piece: str
@@ -27,13 +27,13 @@ class LensPiece:
 
 
 @dataclass(frozen=True)
-class LensCell:
+class _LensCell:
     """Reading of one layer at one step: the likeliest pieces, and the rank of the piece that was written among all.
 
     `divergence` is that of the model's own distribution from this one, in nats; 0 after the last layer.
     """
 
-    top: list[LensPiece]
+    top: list[_LensPiece]
     prob: float
     rank: int
     entropy: float
@@ -47,7 +47,7 @@ class Lens:
     places: list[str]
     inputs: list[str]
     written: list[str]
-    rows: list[list[LensCell]]
+    rows: list[list[_LensCell]]
 
     @property
     def settled(self) -> list[str | None]:
@@ -96,15 +96,15 @@ def early_logits(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.
 
 def _lens_row(
     layer: torch.Tensor, last_layer: torch.Tensor, written: Sequence[int], pieces: list[str], count: int
-) -> list[LensCell]:
+) -> list[_LensCell]:
     """Return one row of a lens, from log-probabilities here and after the last layer, one row of them for each step."""
     cells = []
     for row, last_row, id in zip(layer, last_layer, written, strict=True):
         best = row.argsort(descending=True, stable=True)[:count].tolist()
         probs, last_probs = row.exp(), last_row.exp()
         cells.append(
-            LensCell(
-                top=[LensPiece(pieces[i], i, float(probs[i])) for i in best],
+            _LensCell(
+                top=[_LensPiece(pieces[i], i, float(probs[i])) for i in best],
                 prob=float(probs[id]),
                 rank=int((row > row[id]).sum()) + 1,
                 # xlogy gives 0 where a probability is 0

@@ -229,7 +229,7 @@ OFFSETS = tuple(range(-3, 4))
 
 
 @dataclass(frozen=True)
-class QueryView:
+class _QueryView:
     """Queries of a batch that count, the keys each of them may choose, and the positions of both."""
 
     queries: Bool[Tensor, "B Q"]
@@ -257,7 +257,7 @@ class MeasureSums:
         return [None] * heads if not count else [float(total) / count for total in self.totals[name]]
 
 
-def view_of_pieces(queries: BatchSide, keys: BatchSide, causal: bool) -> QueryView:
+def view_of_pieces(queries: BatchSide, keys: BatchSide, causal: bool) -> _QueryView:
     """Return the view piece by piece: a query may choose every piece it may read, without special tokens."""
     return _view_of_keys(queries.not_special, keys.not_special, queries.positions, keys.positions, causal)
 
@@ -268,15 +268,15 @@ def _view_of_keys(
     q_positions: Int[Tensor, " Q"],
     k_positions: Int[Tensor, " K"],
     causal: bool,
-) -> QueryView:
+) -> _QueryView:
     """Return the view of these queries and keys; if `causal`, of keys that do not come after the query."""
     choices = queries[:, :, None] & keys[:, None, :]
     if causal:
         choices = choices & (k_positions[None, None, :] <= q_positions[None, :, None])
-    return QueryView(queries, choices, q_positions, k_positions)
+    return _QueryView(queries, choices, q_positions, k_positions)
 
 
-def view_of_words(queries: BatchSide, keys: BatchSide, causal: bool) -> QueryView:
+def view_of_words(queries: BatchSide, keys: BatchSide, causal: bool) -> _QueryView:
     """Return the view word by word, for a pattern that `merge_to_words` made."""
     # a word whose pieces all begin in another word has no column of its own and does not count
     q, k = (_piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
@@ -300,14 +300,14 @@ def merge_to_words(
     return torch.einsum("bhqw,bqu->bhuw", weights_of_words, of_q / of_q.sum(dim=1, keepdim=True).clamp(min=1.0))
 
 
-def most_read_keys(pattern: Float[Tensor, "B H Q K"], view: QueryView) -> Int[Tensor, "B H Q"]:
+def most_read_keys(pattern: Float[Tensor, "B H Q K"], view: _QueryView) -> Int[Tensor, "B H Q"]:
     """Return the key that each query reads most, of those it may choose."""
     # -1 is below every weight, so that a choice of weight 0 still wins
     return pattern.masked_fill(~view.choices[:, None], -1.0).argmax(dim=-1)
 
 
 def add_strength(
-    sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: QueryView, marks: Bool[Tensor, "B K"]
+    sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: _QueryView, marks: Bool[Tensor, "B K"]
 ) -> None:
     """Add confidence (the largest weight), entropy over all keys in nats, and sink (the share of special tokens)."""
     sums.add("confidence", pattern.masked_fill(~view.choices[:, None], 0.0).amax(dim=-1), view.queries)
@@ -315,7 +315,7 @@ def add_strength(
     sums.add("sink", (pattern * marks[:, None, None, :]).sum(dim=-1), view.queries)
 
 
-def add_offsets(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: QueryView, name: str) -> None:
+def add_offsets(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: _QueryView, name: str) -> None:
     """Add, for each offset d, the share of queries whose largest weight is d positions on.
 
     Only queries that have a key there and another key to choose are counted.
@@ -329,7 +329,7 @@ def add_offsets(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: Quer
         sums.add(f"{name}{d:+d}", hit, has_choice & at_d.any(dim=-1))
 
 
-def add_rarity(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: QueryView, keys: BatchSide) -> None:
+def add_rarity(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], view: _QueryView, keys: BatchSide) -> None:
     """Add the share of queries whose largest weight is on the rarest piece, and on one of the two rarest.
 
     Counted are queries that may choose among several pieces, the rarest of which is outside the commonest. Pieces that

@@ -1,12 +1,11 @@
 """Probes: sentences in which a word should read some words more than others, and the number of heads that do so.
 
-The gallery is `probes.toml`; a file of one's own has the same form. Results come with what a head does by chance.
+The gallery is `probes.toml`. Results come with what a head does by chance.
 """
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import comb, factorial, prod
 from pathlib import Path
@@ -18,11 +17,8 @@ from jaxtyping import Bool, Float
 from pellucid.inspect.attention import attention_mask, values_through_output
 from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words
 from pellucid.model import ModelConfig
-from pellucid.text.word_pieces import strip_word
 from pellucid.trace.edits import attention_names
 from pellucid.trace.session import Trace
-
-GALLERY = Path(__file__).with_name("probes.toml")
 
 KINDS = ("weights", "norms")
 """Attention weights, or how far they move the row: weight times |v W_O| (Kobayashi et al. 2020), as shares."""
@@ -36,11 +32,8 @@ PLACES = {
 DRAWS = 20_000
 """Random rows from which a chance is estimated where words have several pieces."""
 
-LARGEST_FILE = 2**20
-"""Most bytes that a file of probes may have."""
-
-TraceFor = Callable[[str, str, list[str]], Trace]
-"""Function that traces a sentence and a translation and keeps the tensors named."""
+TraceFor = Callable[..., Trace]
+"""Function that traces a sentence, with a translation as `target` and names of tensors to `keep`, as `Model.trace`."""
 
 
 @dataclass(frozen=True)
@@ -166,128 +159,15 @@ class ProbeResult:
 
 def read_gallery() -> list[Probe]:
     """Read the probes that come with this package."""
-    return read_probes(GALLERY)
-
-
-def read_probes(path: str | Path) -> list[Probe]:
-    """Read the probes of a file; all its mistakes come in one ValueError."""
-    size = Path(path).stat().st_size
-    # before reading: whatever lies there would be in memory whole
-    if size > LARGEST_FILE:
-        raise ValueError(f"{path} has {size:,} bytes; a file of probes has at most {LARGEST_FILE:,}")
-    try:
-        # utf-8-sig: some editors put a byte order mark first, which TOML does not allow
-        tables = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a TOML file: {error}") from None
-    tables_of_probes = tables.get("probe")
-    if set(tables) != {"probe"} or not isinstance(tables_of_probes, list) or not tables_of_probes:
-        raise ValueError(
-            f"{path} has no probes: each one begins with the line [[probe]], and nothing else stands there"
-        )
-    probes, problems = [], []
-    for number, table in enumerate(tables_of_probes, start=1):
-        probe_name = table.get("name") if isinstance(table, dict) else None
-        where = f"probe {number}" + (f" ({probe_name:.40})" if isinstance(probe_name, str) else "")
-        table_problems = [f"{where}: {problem}" for problem in _probe_problems(table)]
-        problems += table_problems
-        if not table_problems:
-            probes.append(_probe_from_table(table))
-    names = [probe.name for probe in probes]
-    problems += [f"two probes are called {name!r:.60}" for name in dict.fromkeys(names) if names.count(name) > 1]
-    if problems:
-        raise ValueError(f"{path}: {'; '.join(problems)}")
-    return probes
+    tables = tomllib.loads(Path(__file__).with_name("probes.toml").read_text(encoding="utf-8"))["probe"]
+    return [_probe_from_table(table) for table in tables]
 
 
 def _probe_from_table(table: Mapping[str, Any]) -> Probe:
-    """Return the probe of a table that has been checked."""
+    """Return the probe that one table of the gallery describes; a rank of one word may stand without brackets."""
     lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
     order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
     return Probe(**{**table, **lists, "order": order})
-
-
-def _probe_problems(table: object) -> list[str]:
-    """Return what is wrong with one table of a file; nothing if it is a probe."""
-    if not isinstance(table, dict):
-        return [f"it is {table!r:.40}, a table is expected under [[probe]]"]
-    known_keys = [key_field.name for key_field in fields(Probe)]
-    problems = []
-    for key in table:
-        if key not in known_keys:
-            near = get_close_matches(key, known_keys, n=1)
-            problems.append(
-                f"unknown key {key!r:.40}"
-                + (f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known_keys)})")
-            )
-    for key in ("name", "sentence", "where", "target", "word", "why"):
-        value = table.get(key, "-")
-        if not isinstance(value, str) or (key not in ("why", "target") and not value.strip()) or "\n" in value:
-            problems.append(f"{key} is {value!r:.40}, a line of text is expected")
-    problems += [f"{key} is missing" for key in ("name", "sentence") if key not in table]
-    for key in ("differ", "article"):
-        if key in table and not _is_words(table[key]):
-            problems.append(f"{key} is {table[key]!r:.40}, a list of words is expected")
-    if "order" in table and not _is_order(table["order"]):
-        problems.append(f"order is {table['order']!r:.60}; expected are words, or lists of words of one rank")
-    # a wish can be read only where all values have the right types
-    return problems or _wish_problems(table)
-
-
-def _is_words(value: object) -> bool:
-    """Whether a value is a list of texts that is not empty."""
-    return isinstance(value, list) and bool(value) and all(isinstance(word, str) and word.strip() for word in value)
-
-
-def _is_order(value: object) -> bool:
-    """Whether a value is a list of words and of lists of words."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(_is_words([rank] if isinstance(rank, str) else rank) for rank in value)
-    )
-
-
-def _wish_problems(table: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a table whose values have the right types."""
-    probe = _probe_from_table(table)
-    if probe.where not in PLACES:
-        return [f"where is {probe.where!r:.40}, it must be {', '.join(PLACES)}"]
-    # the encoder reads no translation, the other places cannot do without one
-    if (probe.where == "encoder") == bool(probe.target.strip()):
-        problem = (
-            "is for decoder and cross only" if probe.target.strip() else f"is missing: {probe.where} reads from one"
-        )
-        return [f"target {problem}"]
-    if bool(probe.differ) == bool(probe.word or probe.order) or bool(probe.word) != bool(probe.order):
-        return ["it needs a word and an order, or else words to differ"]
-    ordered_words = [word for rank in probe.order for word in rank]
-    if probe.order and len(probe.order) < 2:
-        return ["order has one rank; name what should be read less, too"]
-    if len(probe.differ) == 1 or len(set(ordered_words or probe.differ)) < len(ordered_words or probe.differ):
-        return ["it names a word twice, or one alone"]
-    reader_text, sentence = (probe.sentence if probe.where == "encoder" else probe.target), probe.sentence
-    # cross-attention: target words read source words
-    key_text = probe.target if probe.where == "decoder" else sentence
-    return [
-        f"{word!r:.40} is not in {text!r:.80}" + hint
-        for word, text in [
-            *((reader, reader_text) for reader in probe.readers),
-            *((key, key_text) for key in ordered_words),
-        ]
-        if (hint := _explain_missing_word(word, text)) is not None
-    ]
-
-
-def _explain_missing_word(word: str, text: str) -> str | None:
-    """Explain why a text has no single word of this name, "" if it has none; None if it has exactly one."""
-    # an axis of words without pieces: a file of probes is checked without a tokenizer
-    groups = [PieceGroup(strip_word(token), (n,), (), "word", unknown=False) for n, token in enumerate(text.split())]
-    try:
-        WordAxis([], groups).find(word)
-    except ValueError as error:
-        return f": {error}" if "times" in str(error) else ""
-    return None
 
 
 def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
@@ -302,8 +182,8 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
         # only these tensors: a trace of a large model is much larger whole
         trace = make_trace(
             probe.sentence,
-            probe.target,
-            [f"{name}.{tensor}" for name in names for tensor in ("pattern", "allowed", "v")],
+            target=probe.target,
+            keep=[f"{name}.{tensor}" for name in names for tensor in ("pattern", "allowed", "v")],
         )
 
         queries, keys = attention_axes(trace, names[0])

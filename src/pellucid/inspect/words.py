@@ -40,7 +40,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class CosineChance:
+class _CosineChance:
     """Mean and deviation of the cosines of all pairs of different pieces: the yardstick for a cosine."""
 
     mean: float
@@ -104,7 +104,7 @@ class Embeddings:
         order = np.argsort(-cosines, kind="stable")[: min(count, int(np.isfinite(cosines).sum()))]
         return [Neighbour(self.pieces[i], int(i), float(cosines[i])) for i in order]
 
-    def chance(self) -> CosineChance:
+    def chance(self) -> _CosineChance:
         """Return the mean and the deviation of all cosines between two different pieces."""
         count = len(self.directions)
         pairs = count * (count - 1)
@@ -112,7 +112,7 @@ class Embeddings:
         # sums of products from products of sums: V x V cosines are never formed
         mean = ((self.directions.sum(axis=0) ** 2).sum() - own_squares.sum()) / pairs
         squares = (((self.directions.T @ self.directions) ** 2).sum() - (own_squares**2).sum()) / pairs
-        return CosineChance(float(mean), float(np.sqrt(max(squares - mean**2, 0.0))))
+        return _CosineChance(float(mean), float(np.sqrt(max(squares - mean**2, 0.0))))
 
 
 def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
@@ -322,14 +322,14 @@ def random_table(table: Embeddings, generator: np.random.Generator) -> Embedding
 
 
 @dataclass(frozen=True)
-class Projection:
+class _Projection:
     """Coordinates for each row, and the share of the variance that each principal component holds."""
 
     places: Float[np.ndarray, "N K"]
     shares: tuple[float, ...] = ()
 
 
-def project_vectors(vectors: Float[np.ndarray, "N D"], dims: int = 2) -> Projection:
+def project_vectors(vectors: Float[np.ndarray, "N D"], dims: int = 2) -> _Projection:
     """Project the rows to `dims` dimensions; ValueError for other numbers than 2 and 3, and for too few rows."""
     require_dimensions(dims)
     if len(vectors) <= dims or vectors.shape[1] < dims:
@@ -346,7 +346,7 @@ def require_dimensions(dims: int) -> None:
         raise ValueError(f"a map has 2 or 3 dimensions, not {dims}")
 
 
-def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
+def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> _Projection:
     """Project to the directions along which the rows vary most (Pearson 1901), the eigenvectors of their covariance."""
     centred = vectors - vectors.mean(axis=0)
     values, directions = np.linalg.eigh(centred.T @ centred)
@@ -356,4 +356,4 @@ def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
     largest = directions[np.abs(directions).argmax(axis=0), range(dims)]
     total = values.sum()
     shares = tuple((values[:dims] / total).tolist()) if total > 0.0 else (0.0,) * dims
-    return Projection(centred @ (directions * np.where(largest < 0.0, -1.0, 1.0)), shares)
+    return _Projection(centred @ (directions * np.where(largest < 0.0, -1.0, 1.0)), shares)

@@ -41,7 +41,7 @@ _SAME_SOURCE_SHARE = 0.6
 
 
 @dataclass(frozen=True)
-class Finding:
+class _Finding:
     """One finding, in a sentence and in numbers; `step` and `word` (of the source) say where to look."""
 
     kind: Literal["search", "model", "tokens", "omission", "repetition", "hallucination", "fine"]
@@ -63,7 +63,7 @@ class TranslationVerdict:
     written piece changes when it is hidden (`trace/attribution.py`); None for pieces up to the hidden one.
     """
 
-    findings: list[Finding]
+    findings: list[_Finding]
     reference: str | None
     erasure_source: list[list[float]]
     erasure_prefix: list[list[float | None]]
@@ -204,7 +204,7 @@ def _attention_shares(
     return np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)
 
 
-def compare_with_reference(case: TranslationCase, reference: str) -> list[Finding]:
+def compare_with_reference(case: TranslationCase, reference: str) -> list[_Finding]:
     """Find out whether the search missed the reference or the model would not write it; nothing if neither is certain.
 
     Raises ValueError for a reference that is blank, or longer than the model takes.
@@ -219,7 +219,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
         return []
     if unknown := sum(piece in FORBIDDEN for piece in ids):
         says = f"Of the {len(ids)} pieces of the reference, {unknown} are unknown: this vocabulary cannot write it."
-        return [Finding("tokens", says, {"pieces": len(ids), "unknown": unknown})]
+        return [_Finding("tokens", says, {"pieces": len(ids), "unknown": unknown})]
 
     log_probs, reference_log_probs = case.log_probs(case.target, ids)
     score, reference_score = (
@@ -231,7 +231,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
             f"The search was cut off at {len(log_probs)} pieces, before any translation ended; the reference has "
             f"{len(ids)} pieces."
         )
-        return [Finding("search", says, numbers, step=len(log_probs) - 1)]
+        return [_Finding("search", says, numbers, step=len(log_probs) - 1)]
     # Differences up to CLOSE_CALL may be rounding, and say nothing about who is to blame.
     if case.searched and reference_score - score > CLOSE_CALL:
         step, how = where_search_lost(case, ids)
@@ -239,7 +239,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
             f"The model gives the reference the score {reference_score:.2f} and this translation {score:.2f}: the "
             f"search missed the reference. {how}"
         )
-        return [Finding("search", says, numbers, step=min(step, len(log_probs) - 1))]
+        return [_Finding("search", says, numbers, step=min(step, len(log_probs) - 1))]
     step = _first_difference(case.target, ids)
     if score - reference_score > CLOSE_CALL and step < len(log_probs):
         piece, reference_piece = (
@@ -251,7 +251,7 @@ def compare_with_reference(case: TranslationCase, reference: str) -> list[Findin
             f"“{piece}” is {log_probs[step]:.2f} and that of “{reference_piece}” is {reference_log_probs[step]:.2f}."
         )
         numbers |= {"log_prob": log_probs[step], "reference_log_prob": reference_log_probs[step]}
-        return [Finding("model", says, numbers, step=step)]
+        return [_Finding("model", says, numbers, step=step)]
     return []
 
 
@@ -279,7 +279,7 @@ def where_search_lost(case: TranslationCase, ids: Sequence[int]) -> tuple[int, s
     return len(ids) - 1, "The search completed it as well."
 
 
-def find_odd_pieces(case: TranslationCase) -> list[Finding]:
+def find_odd_pieces(case: TranslationCase) -> list[_Finding]:
     """Find source words with a character that no piece covers, or cut into many small pieces."""
     findings = []
     for number, (word, span) in enumerate(zip(case.text.split(), case.source_words, strict=True)):
@@ -295,7 +295,7 @@ def find_odd_pieces(case: TranslationCase) -> list[Finding]:
         else:
             continue
         numbers = {"pieces": len(span), "unknown": unknown, "letters_per_piece": size}
-        findings.append(Finding("tokens", says, numbers, word=number))
+        findings.append(_Finding("tokens", says, numbers, word=number))
     return findings
 
 
@@ -308,7 +308,7 @@ def _count_letters(piece: str) -> int:
     return 0 if piece.startswith("<") else sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
 
 
-def find_hallucination(effects: ErasureEffects) -> list[Finding]:
+def find_hallucination(effects: ErasureEffects) -> list[_Finding]:
     """Find out whether the translation owes little to its source, compared with what it owes to itself."""
     source, prefix = effects.whole_source, effects.whole_prefix
     if -source >= _HALLUCINATION_LIMIT * max(-prefix, 0.0):
@@ -318,10 +318,10 @@ def find_hallucination(effects: ErasureEffects) -> list[Finding]:
         f"each written piece are hidden, it {_describe_change(prefix)}. The translation may have little to do with "
         "this source."
     )
-    return [Finding("hallucination", says, {"source": source, "prefix": prefix, "limit": _HALLUCINATION_LIMIT})]
+    return [_Finding("hallucination", says, {"source": source, "prefix": prefix, "limit": _HALLUCINATION_LIMIT})]
 
 
-def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Finding]:
+def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Finding]:
     """Find source words without which the translation would be likelier, or a source that was not translated."""
     if not case.translation.strip():
         [log_probs] = case.log_probs(case.target)
@@ -329,7 +329,7 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
             "Nothing was written: the model ended the translation at once, with log p "
             f"{log_probs[-1]:.2f} of EOS, the end token."
         )
-        return [Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
+        return [_Finding("omission", says, {"log_prob": log_probs[-1]}, step=len(log_probs) - 1)]
     findings, pieces = [], case.tokenizer.target_pieces(case.target)
     # How much cross-attention each source word gets; an average word gets 1.
     rows, words = effects.attention.shape
@@ -344,7 +344,7 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[Findi
             f"have been left out. (It gets {share:.1f} times the cross-attention of an average word.)"
         )
         numbers = {"change": change, "least": least, "attention": share, "limit": _OMISSION_LIMIT}
-        findings.append(Finding("omission", says, numbers, step=int(changes.argmax()), word=number))
+        findings.append(_Finding("omission", says, numbers, step=int(changes.argmax()), word=number))
     return findings
 
 
@@ -353,7 +353,7 @@ def _describe_change(change: float) -> str:
     return f"{'falls' if change < 0 else 'rises'} by {abs(change):.2f}"
 
 
-def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[Finding]:
+def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[_Finding]:
     """Find words written again from the same part of the source, and a translation that keeps repeating itself."""
     findings, words = [], case.translation.split()
     # What the source itself repeats may be repeated.
@@ -369,12 +369,12 @@ def find_repetitions(case: TranslationCase, effects: ErasureEffects) -> list[Fin
         )
         numbers = {"first": first, "second": second, "words": size, "share": share, "limit": _SAME_SOURCE_SHARE}
         word = int(np.minimum(a, b).sum(axis=0).argmax())
-        findings.append(Finding("repetition", says, numbers, step=case.target_words[second].start, word=word))
+        findings.append(_Finding("repetition", says, numbers, step=case.target_words[second].start, word=word))
     if not findings and has_repetition(case.target) and not has_repetition(case.source):
         says = (
             "The same pieces are written four or more times in a row, and the source does not repeat itself like that."
         )
-        findings.append(Finding("repetition", says, {"pieces": len(case.target)}))
+        findings.append(_Finding("repetition", says, {"pieces": len(case.target)}))
     return findings
 
 
@@ -398,7 +398,7 @@ def repeated_runs(words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         second += max(1, sizes[first])
 
 
-def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> Finding:
+def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> _Finding:
     """Return the finding that nothing stands out, with the numbers that say so."""
     source, prefix = effects.whole_source, effects.whole_prefix
     words, changes = case.text.split(), effects.source.sum(axis=1)
@@ -415,4 +415,4 @@ def _make_fine_finding(case: TranslationCase, effects: ErasureEffects) -> Findin
             f" The translation depends least on “{words[word]}”: if that word is hidden, its log p "
             f"{_describe_change(numbers['least'])}."
         )
-    return Finding("fine", says, numbers)
+    return _Finding("fine", says, numbers)

@@ -112,7 +112,7 @@ class SearchTree:
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class _ModelFacts:
     """The model that was traced."""
 
     name: str
@@ -144,7 +144,7 @@ class TraceFacts:
 
     id: str
     sentence: str
-    model: ModelFacts
+    model: _ModelFacts
     run: _RunFacts
     source: TraceSide
     target: TraceSide
@@ -181,12 +181,12 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
     return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown)
 
 
-def model_facts(bundle: Bundle) -> ModelFacts:
+def model_facts(bundle: Bundle) -> _ModelFacts:
     """Return the facts of the model; its name is the end of its directory, its hashes are those of the files loaded."""
     files = bundle.manifest.get("files", {})
     parameter_count = sum(parameter.numel() for parameter in bundle.model.parameters())
     tokenizer_hashes = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]
-    return ModelFacts(
+    return _ModelFacts(
         "/".join(bundle.directory.resolve().parts[-2:]),
         asdict(bundle.model.config),
         parameter_count,

@@ -109,7 +109,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class SourceLine:
+class _SourceLine:
     """A line of the installed source; its file is named from the package down."""
 
     file: str
@@ -123,7 +123,7 @@ class SourceLine:
         return asdict(self)
 
 
-def source_line_of(name: str, config: ModelConfig) -> SourceLine:
+def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
     """Return the line where a model of this config shows a tensor; KeyError for a name that it does not have.
 
     >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
@@ -144,7 +144,7 @@ def source_line_of(name: str, config: ModelConfig) -> SourceLine:
 
 
 @cache
-def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
+def source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
     """Return the source line of every tensor that a model of this config shows, by running one."""
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers).eval()
     # Drawing weights would change the state of torch's random generator; no number is looked at here.
@@ -176,9 +176,9 @@ class _CallerRecorder:
 
     seeing = True
 
-    def __init__(self, prefix: str = "", lines: dict[str, SourceLine] | None = None):
+    def __init__(self, prefix: str = "", lines: dict[str, _SourceLine] | None = None):
         self.prefix = prefix
-        self.lines: dict[str, SourceLine] = {} if lines is None else lines
+        self.lines: dict[str, _SourceLine] = {} if lines is None else lines
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         frame = inspect.currentframe()
@@ -186,7 +186,7 @@ class _CallerRecorder:
         # One frame back is the line of the model that said watch(name, value).
         file, line = frame.f_back.f_code.co_filename, frame.f_back.f_lineno
         path = Path(file).resolve().relative_to(PACKAGE).as_posix()
-        self.lines[self.prefix + name] = SourceLine(
+        self.lines[self.prefix + name] = _SourceLine(
             path, line, linecache.getline(file, line).strip(), _statements_above(file, line)
         )
         return value

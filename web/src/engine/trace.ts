@@ -2,6 +2,7 @@
 import type { Acts, Candidate, Check, EditSpec, LogitAccount, Manifest, Side, Step, TensorRow, Tree, TreeNode } from "../types";
 import { accountForLogit } from "./account";
 import { isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
+import { identifyTrace } from "./identity";
 import { decode, encode, logits, type Watch } from "./model";
 import { findLargest, lengthDivisor, logSumExp, type SearchCandidate } from "./search";
 import { BOS, EOS, PAD, type TokenizerSide, UNK } from "./tokenizer";
@@ -64,9 +65,9 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     prefix: translator.target.pieces(question.prefix_ids ?? []).join(" "),
   };
   const inputPieces = translator.target.pieces(inputs);
-  const manifest: Manifest = {
+  const made: Manifest = {
     ...template,
-    id: hashText(JSON.stringify([template.model.sha256, sentence, search_, isForced ? target.ids : [], edits])),
+    id: "",
     run: { ...template.run, search: search_, seconds: (performance.now() - began) / 1000, bytes: countBytes(tensors) },
     sentence,
     source,
@@ -88,6 +89,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     tensors: [],
     checks: [],
   };
+  const manifest = { ...made, id: identifyTrace(made) };
   const trace = {
     manifest: { ...manifest, tensors: template.tensors.map((row) => makeRow(row, manifest, tensors, edits, model.config)) },
     tensors,
@@ -322,16 +324,4 @@ function checkTrace(translator: Translator, trace: Trace, searched: readonly num
 
 function countBytes(tensors: ReadonlyMap<string, Tensor>): number {
   return [...tensors.values()].reduce((sum, { values }) => sum + values.byteLength, 0);
-}
-
-/** A short hash of a text (FNV-1a, two of 32 bits); it only tells traces apart. */
-function hashText(text: string): string {
-  return [0x811c9dc5, 0x01000193]
-    .map((seed) => {
-      let hash = seed;
-      for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-      return (hash >>> 0).toString(16).padStart(8, "0");
-    })
-    .join("")
-    .slice(0, 12);
 }

@@ -38,11 +38,6 @@ def run(
     apart: Annotated[
         bool, typer.Option("--apart", help="count punctuation marks as words, as gold links often do")
     ] = False,
-    dev_source: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="choose the layer on these sentences instead of those that are measured"),
-    ] = None,
-    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
     heads: Annotated[int, typer.Option(min=0, help="heads to show of each side, the best first")] = 3,
     links: Annotated[
         str | None,
@@ -65,8 +60,6 @@ def run(
     from pellucid.store.directory import load_bundle
 
     require_figure(plot)
-    if (dev_source is None) != (dev_target is None):
-        raise ValueError("--dev-source and --dev-target belong together; give both or none")
     sources, targets = read_file_pair(source, target)
     if sentence > len(sources):
         raise ValueError(f"--sentence {sentence}: {source} has {len(sources):,} lines")
@@ -82,12 +75,7 @@ def run(
             )
     bundle = load_bundle(model)
     pairs, results = _read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
-    choice_results = results  # by default the layer is chosen on the pairs that are measured
-    if dev_source is not None and dev_target is not None:
-        texts = read_file_pair(dev_source, dev_target)
-        dev_spaced = [list(map(_separate_punctuation, side)) if apart else side for side in texts]
-        choice_results = _read_with_progress(bundle, *texts, dev_spaced, None, f"{dev_source} and {dev_target}")[1]
-    chosen_readings = tuple(result.reading for result in choose_readings(choice_results))
+    chosen_readings = tuple(result.reading for result in choose_readings(results))
     if links is not None:
         _write_links(links, bundle, pairs)
     if plot is not None:

@@ -1,9 +1,7 @@
 """`pellucid inspect attention` and `pair`: the weights of one attention on one sentence, and one score taken apart."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pellucid.api import Model
-    from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair, QueryKeyPlane
+    from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair
     from pellucid.trace.session import Trace
 
 WHERE = typer.Option(
@@ -43,7 +41,7 @@ ATTENTION_EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.2.cross --head 1 --plot cross.png
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --stage scores
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --word blue
-  pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.3.self --csv self.csv --html self.html
+  pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.3.self --json > self.json
   pellucid inspect attention runs/demo/best "The ball is blue." --where encoder.3.self --rollout"""
 
 LARGEST_ERROR = 1e-4
@@ -76,12 +74,6 @@ def show_attention(
     distances: Annotated[
         bool, typer.Option("--distances", help="show instead how far every layer of this stack reads")
     ] = False,
-    csv_file: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="also write the table as CSV, with all digits")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="also write the table as an HTML page in one file")
-    ] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -96,13 +88,10 @@ def show_attention(
     from pellucid.inspect import attention
 
     require_figure(plot)
-    # Paths and options are checked before the model is loaded.
-    for path, ending in ((csv_file, ".csv"), (html, ".html")):
-        require_figure(path, endings=(ending,))
     number = _parse_head(head)
-    table_options = {"--csv": csv_file, "--html": html, "--plot": plot}
+    # Options are checked before the model is loaded.
     _refuse_together(
-        word, rollout, distances, {**table_options, "--head": number is not None, "--stage": stage != "pattern"}
+        word, rollout, distances, {"--plot": plot, "--head": number is not None, "--stage": stage != "pattern"}
     )
     loaded = load(model)
     # A wrong name is reported before the search.
@@ -130,13 +119,14 @@ def show_attention(
     else:
         table = attention.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
     _require_sums_of_one(table)
-    _write_table_files(table, trace, csv_file, html, plot)
+    if plot:
+        _draw_table(table, plot)
     if json:
-        write_objects(
-            [{**vars(table), "values": _rows_as_json(table.values), "texts": _sentence_and_translation(trace, where)}]
-        )
+        # The encoder reads no translation.
+        texts = [trace.source.text] if stack == "encoder" else [trace.source.text, trace.target.text]
+        write_objects([{**vars(table), "texts": texts}])
     else:
-        write_lines(table_lines(table, trace, pieces))
+        write_lines(_table_lines(table, trace, pieces))
 
 
 def _parse_head(head: str) -> int | None:
@@ -156,7 +146,7 @@ def _refuse_together(word: str | None, rollout: bool, distances: bool, options: 
     ]
     if len(modes) > 1:
         raise ValueError(f"{' and '.join(modes)} ask for different things; leave one out")
-    unused = {"--word": ("--csv", "--html", "--plot", "--stage"), "--rollout": ("--head", "--stage")}
+    unused = {"--word": ("--plot", "--stage"), "--rollout": ("--head", "--stage")}
     for name in modes:
         for option in unused.get(name, tuple(options)):  # --distances goes with none of them
             if options[option]:
@@ -172,11 +162,6 @@ def _require_sums_of_one(table: "AttentionTable") -> None:
                 f"{table.attention}: a row of weights sums to {worst:.6f}, and should sum to 1; are the model's "
                 "weights all numbers? If they are, this is a fault of pellucid"
             )
-
-
-def _sentence_and_translation(trace: "Trace", where: str) -> list[str]:
-    """Return the sentence and, unless the encoder is looked into, its translation."""
-    return [trace.source.text, *([] if where.startswith("encoder") else [trace.target.text])]
 
 
 def _describe_table(table: "AttentionTable") -> str:
@@ -196,7 +181,7 @@ def _sum_line(table: "AttentionTable") -> list[str]:
     return [f"each row sums to 1, to within {abs(table.sums - 1).max():.1e}"]
 
 
-def table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
+def _table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
     """Yield the table as lines for a terminal."""
     weights = table.stage in ("pattern", "rollout")
     yield from _trace_heading_lines(trace, table.attention)
@@ -211,68 +196,28 @@ def table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterat
         yield "rollout is a rule of thumb: it ignores how much each layer really mixes and what the values hold"
 
 
-def _write_table_files(
-    table: "AttentionTable", trace: "Trace", csv_file: str | None, html: str | None, plot: str | None
-) -> None:
-    """Write the table into the files that were asked for: CSV, HTML, figure."""
-    from pellucid.cli.inspecting.words import write_and_report
+def _draw_table(table: "AttentionTable", plot: str) -> None:
+    """Draw the table as a heat map with its numbers; entries that cannot exist, which are NaN, stay empty."""
+    from pellucid.plots.figure import draw_heat_map
 
     weights = table.stage in ("pattern", "rollout")
-    if csv_file:
-        write_and_report(csv_file, _table_as_csv(table))
-    if html:
-        from pellucid.page.figures import table_html
-
-        captions = [
-            *(" → ".join(_sentence_and_translation(trace, table.attention)).splitlines()),
-            "Each row is a word that reads, each column a word that is read.",
-            *_sum_line(table),
-        ]
-        values = _rows_as_json(table.values)
-        page = table_html(
-            table.rows,
-            table.columns,
-            values,
-            title=_describe_table(table),
-            says=captions,
-            sums=weights,
-            digits=3 if weights else 2,
-        )
-        write_and_report(html, page)
-    if plot:
-        from pellucid.plots.figure import draw_heat_map
-
-        save_figure(
-            plot,
-            lambda path: draw_heat_map(
-                table.values,
-                path,
-                title=_describe_table(table).partition(":")[0],
-                rows=table.rows,
-                columns=table.columns,
-                row_name="reads",
-                column_name="is read",
-                signed=not weights,
-                absent=True,
-                # Weights share one scale, so that figures of different heads can be compared.
-                high=1.0 if weights else None,
-                cells=[
-                    ["" if value is None else f"{value:.2f}" for value in row] for row in _rows_as_json(table.values)
-                ],
-            ),
-        )
-
-
-def _table_as_csv(table: "AttentionTable") -> str:
-    """Return the table as CSV, the reading words in its first column; cells that may not be read are empty."""
-    text = io.StringIO()
-    # By default, the csv module ends lines with a carriage return too.
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["", *table.columns])
-    # Nine significant digits tell all float32 numbers apart.
-    for name, row in zip(table.rows, _rows_as_json(table.values), strict=True):
-        writer.writerow([name, *("" if value is None else f"{value:.9g}" for value in row)])
-    return text.getvalue()
+    save_figure(
+        plot,
+        lambda path: draw_heat_map(
+            table.values,
+            path,
+            title=_describe_table(table).partition(":")[0],
+            rows=table.rows,
+            columns=table.columns,
+            row_name="reads",
+            column_name="is read",
+            signed=not weights,
+            absent=True,
+            # Weights share one scale, so that figures of different heads can be compared.
+            high=1.0 if weights else None,
+            cells=[["" if value != value else f"{value:.2f}" for value in row] for row in table.values],
+        ),
+    )
 
 
 def _write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | None, json: bool) -> None:
@@ -364,17 +309,10 @@ def _format_matrix(
         )
 
 
-def _rows_as_json(values: "np.ndarray") -> list[list[Any]]:
-    """Return rows of numbers for JSON, with None for NaN."""
-    import numpy as np
-
-    return [[float(value) if np.isfinite(value) else None for value in row] for row in values]
-
-
 PAIR_EXAMPLES = """\
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk drank
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk cat --where encoder.2.self --head 3
-  pellucid inspect pair runs/demo/best "The ball is blue." azul blue --where decoder.3.cross --plot pair.png"""
+  pellucid inspect pair runs/demo/best "The ball is blue." azul blue --where decoder.3.cross --json"""
 
 
 def show_pair(
@@ -390,18 +328,16 @@ def show_pair(
     side: Annotated[str, ROW_SIDE] = "output",
     count: Annotated[int, typer.Option("--count", "-k", help="dimensions to show of either sign")] = 5,
     json: Annotated[bool, JSON] = False,
-    plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Show why one word reads another, from q · k.
 
     The product q · k is taken apart into cosine, lengths and dimensions. It is large when query and key are long and
     point the same way; it is the sum of one product for each dimension. Divided by sqrt(d_k) it is the score, and
-    softmax over the row makes the weight. --plot draws all queries and keys of the sentence as arrows on a plane.
+    softmax over the row makes the weight.
     """
     from pellucid.api import load
-    from pellucid.inspect.attention import query_key_plane, require_head, take_product_apart
+    from pellucid.inspect.attention import require_head, take_product_apart
 
-    require_figure(plot)
     if count < 1:
         raise ValueError(f"--count is {count}, it must be 1 or more")
     loaded = load(model)
@@ -410,8 +346,6 @@ def show_pair(
     names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
     trace = _trace_tensors(loaded, sentence, target, where, names)
     pair = take_product_apart(trace, where, head, query, key, side=side)
-    if plot:
-        _draw_plane(pair, query_key_plane(trace, where, head, side=side), plot)
     if json:
         write_objects([pair])
         return
@@ -436,14 +370,3 @@ def _product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
     for title, sign in (("add most", 1), ("take most away", -1)):
         largest = [f"dim {d} {value:+.3f}" for d, value in pair.largest(count, sign)]
         yield f"of {pair.width} dimensions {title}: {', '.join(largest) or 'none'}"
-
-
-def _draw_plane(pair: "QueryKeyPair", plane: "QueryKeyPlane", plot: str) -> None:
-    """Draw queries and keys as arrows, those of the pair in bold."""
-    from pellucid.plots.charts import draw_arrows
-
-    # Lengths off the plane are lost: the title says how much of them is kept.
-    title = f"{pair.attention}, head {pair.head}: the plane keeps {plane.kept:.0%} of the squared lengths"
-    groups = {"queries": (plane.queries, plane.query_labels), "keys": (plane.keys, plane.key_labels)}
-    marked = {"queries": pair.query_place, "keys": pair.key_place}
-    save_figure(plot, lambda path: draw_arrows(groups, path, title=title, marked=marked))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import require_file, write_lines
+from pellucid.cli.files import write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, align_columns, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 from pellucid.cli.terminal import Terminal, escape_controls, wrap_items
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   pellucid inspect probes runs/demo/best
   pellucid inspect probes runs/demo/best milk-drank they-fruits --plot probes.png
-  pellucid inspect probes runs/demo/best --file mine.toml --each
+  pellucid inspect probes runs/demo/best milk-drank --each
   pellucid inspect probes runs/demo/best --json"""
 
 
@@ -24,12 +24,6 @@ def run(
     model: Annotated[str, MODEL],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME...]", help="probes to run; default: all of them")
-    ] = None,
-    file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="TOML file with probes of your own, as described above, instead of the gallery"
-        ),
     ] = None,
     each: Annotated[bool, typer.Option("--each", help="show a row for every head, not one for each layer")] = False,
     json: Annotated[bool, JSON] = False,
@@ -41,28 +35,20 @@ def run(
     the heads that do so, by weights and by norms (weight times |v W_O|, how far a word moves the row). It also shows
     how many would do so by chance; a word of several pieces is read more by chance. A model whose attention reads in
     other ways may translate just as well.
-
-    A file of your own has, for each probe, the line [[probe]] and then name = "cat-sat", sentence = "The cat sat.",
-    word = "sat", order = ["cat", "The"]; words of the same rank are put into a list of their own. A probe with
-    where = "decoder" or "cross" takes target = "..." too.
     """
     from pellucid.api import load
-    from pellucid.inspect.probes import read_gallery, read_probes, run_probe
+    from pellucid.inspect.probes import read_gallery, run_probe
 
     require_figure(plot)
-    probes = _choose_probes(read_gallery() if file is None else read_probes(require_file(file)), names or [])
+    probes = _choose_probes(read_gallery(), names or [])
     loaded = load(model)
     config = loaded.bundle.model.config
-
-    def trace_probe(sentence: str, target: str, keep: list[str]):
-        return loaded.trace(sentence, target=target, keep=keep)
-
     results, left_out = [], []
     for probe in probes:
         try:
-            results.append(run_probe(probe, trace_probe, config))
+            results.append(run_probe(probe, loaded.trace, config))
         except ValueError as error:
-            if file or names:  # the user asked for just this one; of the gallery the others are still run
+            if names:  # the user asked for just this one; of the gallery the others are still run
                 raise
             left_out.append(f"left out: {error}")
     if not results:

@@ -1,12 +1,11 @@
 """Places terms where they belong: in place of the words that translate their sources."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import link_words, piece_alignments, strip_eos
+from pellucid.decode.alignment import align_sentences
 from pellucid.decode.lines import Segment
 from pellucid.decode.request import Hypothesis, SearchRequest
 from pellucid.decode.terms.glossary import normalize_text
@@ -14,13 +13,13 @@ from pellucid.decode.terms.required import (
     Spelling,
     Term,
     can_follow_any_piece,
-    find_spellings,
     missing_terms,
+    shortest_spelling,
     without_edges,
 )
 from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.model import Transformer
-from pellucid.text.word_pieces import word_piece_ranges, words_without_punctuation
+from pellucid.text.word_pieces import word_piece_ranges
 
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignment]"]
@@ -28,10 +27,6 @@ AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignm
 # Each search writes the whole translation again: with one search for each of N terms, the time grew as N^2.
 SEARCHES_BEFORE_ALL = 8
 """Searches of one translation after which all terms that it still lacks are placed together."""
-
-# The beam grows by one for each token of a term, the time as N^3.
-SHORT_TERMS = 32
-"""Tokens of all terms of a translation up to which constrained search is used."""
 
 
 @dataclass(frozen=True)
@@ -53,75 +48,40 @@ class _PlacementAttempt:
 def search_with_terms(
     segments: Sequence[Segment], search: SearchRequests, align: AlignTerms, word_edges: WordEdges
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses of each segment, with its terms, and where possible with each term where it belongs.
-
-    Constrained search comes first. Where it leaves a term out of place, for protected text, and for terms of more than
-    `SHORT_TERMS` tokens, `_place_terms` is used; where that fails, the result of constrained search stays.
-    """
-    # Constrained search finds the likeliest translation that has the terms. That is good for terms the model knows. A
-    # term it would never write costs the same wherever it stands, and so comes to stand at the end, or anywhere. That
-    # shows when no word of it is aligned with its source; placeholders are such terms from the start.
-    constrained = [
-        i
-        for i, segment in enumerate(segments)
-        if _has_short_terms(segment) and not any(span.protected for span in segment.term_spans)
-    ]
-    results = dict(zip(constrained, search([segments[i].request for i in constrained]), strict=True))
-    to_check = [i for i in constrained if results[i]]
-    alignments = align([segments[i] for i in to_check], [results[i][0].tokens for i in to_check])
-    in_place = {
-        i
-        for i, alignment in zip(to_check, alignments, strict=True)
-        if _terms_in_place(results[i][0].tokens, segments[i], alignment)
-    }
-    to_place = [i for i in range(len(segments)) if i not in in_place]
-    placed = _place_terms([segments[i] for i in to_place], search, align, word_edges)
-    results.update({i: hypotheses for i, hypotheses in zip(to_place, placed, strict=True) if hypotheses})
-    # Protected text that could not be placed: anywhere is better than nowhere.
-    unplaced = [i for i, segment in enumerate(segments) if i not in results and _has_short_terms(segment)]
-    results.update(zip(unplaced, search([segments[i].request for i in unplaced]), strict=True))
-    return [results.get(i, []) for i in range(len(segments))]
-
-
-def _place_terms(
-    segments: Sequence[Segment], search: SearchRequests, align: AlignTerms, word_edges: WordEdges
-) -> list[list[Hypothesis]]:
-    """Return hypotheses with the terms forced where they belong; none for a segment where that did not succeed.
+    """Return the hypotheses of each segment that have its terms, and where possible each term where it belongs.
 
     A translation without the terms is cut where the first word begins that is aligned with the source of a missing
-    term, the leftmost first; it is continued with the term, and freely after that; and so on with the next, until
-    there were `SEARCHES_BEFORE_ALL` searches.
+    term, the leftmost first; it is continued with the term, and freely after that; and so on with the next. After
+    `SEARCHES_BEFORE_ALL` searches, and where a missing term is aligned with no word, all that are still missing are
+    placed together. Terms that have no room where they belong begin the translation.
     """
+    # A beam in which every hypothesis must have the terms (Post and Vilar 2018) finds likelier translations, in which a
+    # term that the model would not write itself comes to stand at the end, or anywhere, and takes twice the time.
     results: list[list[Hypothesis]] = [[] for _ in segments]
     attempts = {i: [_PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
     turn = 0
     while best := _best_attempts(segments, attempts, search):
         turn, attempts = turn + 1, {}
         for i, (attempt, hypotheses) in best.items():
-            terms = segments[i].request.terms
             # A model may write the word that the term replaces right behind the term: search again without it.
             if turn < SEARCHES_BEFORE_ALL and (
                 shorter := _skip_replaced_word(hypotheses[0].tokens, attempt, word_edges)
             ):
                 attempts[i] = [shorter]
-            elif not missing_terms(hypotheses[0].tokens, terms, word_edges):
-                results[i] = [
-                    hypothesis for hypothesis in hypotheses if not missing_terms(hypothesis.tokens, terms, word_edges)
-                ]
+                continue
+            missing = [missing_terms(hypothesis.tokens, segments[i].terms, word_edges) for hypothesis in hypotheses]
+            if not missing[0]:
+                pairs = zip(hypotheses, missing, strict=True)
+                results[i] = [hypothesis for hypothesis, lacking in pairs if not lacking]
         unfinished = [i for i in best if i not in attempts and not results[i]]
         if turn <= SEARCHES_BEFORE_ALL:
             alignments = align([segments[i] for i in unfinished], [best[i][1][0].tokens for i in unfinished])
             for i, alignment in zip(unfinished, alignments, strict=True):
                 arguments = best[i][1][0].tokens, best[i][0], segments[i], alignment, word_edges
                 attempts[i] = list(_continue_with_term(*arguments)) if turn < SEARCHES_BEFORE_ALL else []
-                if not attempts[i] and (turn == SEARCHES_BEFORE_ALL or not _has_short_terms(segments[i])):
-                    attempts[i] = [_place_missing_terms(*arguments)]
+                attempts[i] = attempts[i] or [_place_missing_terms(*arguments)]
         elif turn == SEARCHES_BEFORE_ALL + 1:
-            # Long terms that have no room where they belong begin the translation; for short ones there is
-            # constrained search.
-            attempts |= {
-                i: [_begin_with_terms(segments[i], word_edges)] for i in unfinished if not _has_short_terms(segments[i])
-            }
+            attempts |= {i: [_begin_with_terms(segments[i], word_edges)] for i in unfinished}
     return results
 
 
@@ -131,7 +91,7 @@ def _best_attempts(
     """Return for each segment the attempt with the best hypothesis, and its hypotheses."""
     # All attempts of all segments are one list of requests, so that they fill batches.
     flat = [(i, attempt) for i, segment_attempts in attempts.items() for attempt in segment_attempts]
-    requests = [replace(segments[i].request, prefix=attempt.prefix, terms=()) for i, attempt in flat]
+    requests = [replace(segments[i].request, prefix=attempt.prefix) for i, attempt in flat]
     best: dict[int, tuple[_PlacementAttempt, list[Hypothesis]]] = {}
     for (i, attempt), hypotheses in zip(flat, search(requests), strict=True):
         if hypotheses and (i not in best or hypotheses[0].score > best[i][1][0].score):
@@ -145,7 +105,7 @@ def _continue_with_term(
     """Yield a prefix for each spelling of the leftmost missing term, with the term where it belongs."""
     words = [
         (alignment.words[alignment.words_of_terms[n][0]], n)
-        for n in missing_terms(tokens, segment.request.terms, word_edges)
+        for n in missing_terms(tokens, segment.terms, word_edges)
         if alignment.words_of_terms[n]
     ]
     if not words:
@@ -156,15 +116,10 @@ def _continue_with_term(
     cut = max(word.start, prefix_length)
     # Protected text is put before the word, which stays.
     replaced = () if segment.term_spans[n].protected else tuple(tokens[cut : word.stop])
-    for spelling in segment.request.terms[n]:
+    for spelling in segment.terms[n]:
         if can_follow_any_piece(spelling, word_edges):
             edge = (EDGE,) if spelling[-1] == EDGE else ()
             yield _PlacementAttempt((*tokens[:cut], *without_edges(spelling), *edge), replaced)
-
-
-def _has_short_terms(segment: Segment) -> bool:
-    """Return whether the terms of a segment are short enough for constrained search."""
-    return sum(max(map(len, term)) for term in segment.request.terms) <= SHORT_TERMS
 
 
 def _place_missing_terms(
@@ -175,7 +130,7 @@ def _place_missing_terms(
     A term that is aligned with no word stands behind the term before it in the source.
     """
     prefix_length = sum(piece >= 0 for piece in attempt.prefix)
-    missing = missing_terms(tokens, segment.request.terms, word_edges)
+    missing = missing_terms(tokens, segment.terms, word_edges)
     word = range(prefix_length, prefix_length)
     words: list[tuple[range, int]] = []
     for n in sorted(missing, key=lambda n: segment.term_spans[n].start):
@@ -189,24 +144,23 @@ def _place_missing_terms(
     # The prefix alternates between stretches of the translation and the terms.
     prefix, copied = list(tokens[:prefix_length]), prefix_length
     for word, n in sorted(words, key=lambda word_and_term: word_and_term[0].start):
-        prefix += [*tokens[copied : word.start], *_shortest_detached_spelling(segment.request.terms[n], word_edges)]
+        prefix += [*tokens[copied : word.start], *_shortest_detached_spelling(segment.terms[n], word_edges)]
         copied = max(copied, word.start if segment.term_spans[n].protected else word.stop)
     return _PlacementAttempt(_keep_last_edge(prefix))
 
 
 def _begin_with_terms(segment: Segment, word_edges: WordEdges) -> _PlacementAttempt:
     """Return a prefix of all terms, in the order of their sources: they have room there if they have it anywhere."""
-    order = sorted(range(len(segment.term_spans)), key=lambda n: segment.term_spans[n].start)
-    terms = [piece for n in order for piece in _shortest_detached_spelling(segment.request.terms[n], word_edges)]
-    return _PlacementAttempt(_keep_last_edge([*segment.request.prefix, *terms]))
+    prefix = [piece for piece in segment.request.prefix if piece >= 0]
+    missing = missing_terms(prefix, segment.terms, word_edges)
+    order = sorted(missing, key=lambda n: segment.term_spans[n].start)
+    terms = [piece for n in order for piece in _shortest_detached_spelling(segment.terms[n], word_edges)]
+    return _PlacementAttempt(_keep_last_edge([*prefix, *terms]))
 
 
 def _shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
     """Return the shortest spelling of a term that may stand behind any token, without an edge before it."""
-    shortest = min(
-        (spelling for spelling in term if can_follow_any_piece(spelling, word_edges)),
-        key=lambda spelling: len(without_edges(spelling)),
-    )
+    shortest = shortest_spelling(term, word_edges)
     return (*without_edges(shortest), *[EDGE] * (shortest[-1] == EDGE))
 
 
@@ -232,44 +186,22 @@ def _skip_replaced_word(
     return _PlacementAttempt((*prefix, behind[size]))
 
 
-def _terms_in_place(tokens: list[int], segment: Segment, alignment: TermAlignment) -> bool:
-    """Return whether each term stands where its source is aligned to, and no other such word right behind it."""
-    terms = segment.request.terms
-    spans: dict[Spelling, list[range]] = defaultdict(list)
-    for span, spelling in find_spellings(tokens, (spelling for term in terms for spelling in term)):
-        spans[spelling].append(span)
-    for term, numbers in zip(terms, alignment.words_of_terms, strict=True):
-        words_of_occurrences = [
-            {n for n, word in enumerate(alignment.words) if word.start < span.stop and span.start < word.stop}
-            for spelling in term
-            for span in spans[spelling]
-        ]
-        # An aligned word right behind the term is its source translated a second time.
-        if not any(words & {*numbers} and max(words) + 1 not in numbers for words in words_of_occurrences):
-            return False
-    return True
-
-
 def align_terms(
     model: Transformer, tokenizer: Tokenizer, segments: Sequence[Segment], targets: Sequence[list[int]]
 ) -> list[TermAlignment]:
     """Return the words of each translation, and which of them its terms are aligned with, from one pass over all."""
-    alignments = []
+    sources, cut_texts = [segment.request.source for segment in segments], list(map(cut_at_terms, segments))
+    texts = tokenizer.decode_targets(targets)
     # A translation that was cut off at the longest length has no position left for EOS.
     ended = [[*target, EOS][: model.config.max_positions] for target in targets]
-    norms = piece_alignments(model, [segment.request.source for segment in segments], ended)
-    for segment, target, norm in zip(segments, targets, norms, strict=True):
-        text, words_of_terms = cut_at_terms(segment)
-        source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(segment.request.source)), text)
-        pieces_and_text = tokenizer.target_pieces(target), tokenizer.decode_target(target)
-        links = link_words(norm, source_words, words_without_punctuation(*pieces_and_text))
-        alignments.append(
-            TermAlignment(
-                word_piece_ranges(*pieces_and_text),
-                [sorted({j for i, j in links if i in numbers}) for numbers in words_of_terms],
-            )
+    links = align_sentences(model, tokenizer, sources, ended, [text for text, _ in cut_texts], texts)
+    return [
+        TermAlignment(
+            word_piece_ranges(tokenizer.target_pieces(target), text),
+            [sorted({j for i, j in pairs if i in numbers}) for numbers in words_of_terms],
         )
-    return alignments
+        for target, text, (_, words_of_terms), pairs in zip(targets, texts, cut_texts, links, strict=True)
+    ]
 
 
 def cut_at_terms(segment: Segment) -> tuple[str, list[range]]:

@@ -1,18 +1,14 @@
-"""Word boundaries between the pieces of a vocabulary, and forced prefixes."""
+"""Word boundaries between the pieces of a vocabulary."""
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pellucid.data.tokenizer import UNK, Tokenizer
+from pellucid.data.tokenizer import Tokenizer
 
 # Negative, so that no token has the id of a mark.
 EDGE = -1
 """Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token."""
-
-NEW_WORD = -2
-"""Mark at the end of a prefix: any token that starts a word may follow."""
 
 _WRITTEN_WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -74,38 +70,3 @@ def edge_positions(text: str) -> list[int]:
     """
     inner = (i for i in range(1, len(text)) if not (joins_word(text[i - 1]) and joins_word(text[i])))
     return [0, *inner, len(text)] if text else [0]
-
-
-def prefix_pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
-    """Return the tokens that a translation with this beginning starts with; () for a blank text.
-
-    A text that ends in a letter may continue the same word: "Der Hu" with "nd". A space at the end says that the word
-    is complete: what follows starts a new one. Spaces are otherwise as the tokenizer has them: none in front, and one
-    where there are several. Raises ValueError for a line feed, and for a character the model cannot write.
-    """
-    if "\n" in text:
-        raise ValueError(
-            f"the prefix {text!r:.60} has a line feed; a translation is one line, so its prefix must be one line too"
-        )
-    if not text.strip(" "):
-        return ()
-    [ids] = tokenizer.encode_target([text])
-    if UNK in ids:
-        raise ValueError(f"the prefix {text!r:.60} has a character this model cannot write")
-    # A space at the end is no token of its own, so NEW_WORD stands for it; the last id is EOS.
-    return (*ids[:-1], NEW_WORD) if text.endswith(" ") else tuple(ids[:-1])
-
-
-def refuse_long_prefixes(prefixes: Iterable[tuple[int, tuple[int, ...], int]]) -> None:
-    """Raise ValueError if a prefix, given as (line, prefix, limit), has more tokens than its translation may have."""
-    too_long = [
-        f"line {line} has {len(prefix)}, its translation at most {limit}"
-        for line, prefix, limit in prefixes
-        if len(prefix) > limit
-    ]
-    if too_long:
-        # Five lines show the pattern; a file of thousands would fill the screen.
-        more = f", and {len(too_long) - 5} more lines" if len(too_long) > 5 else ""
-        raise ValueError(
-            f"prefixes of too many pieces: {'; '.join(too_long[:5])}{more}; shorten them or raise max_extra"
-        )
