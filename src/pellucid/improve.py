@@ -1,7 +1,6 @@
 """Improvement of a model by corrections: they are trained on together with old text, and the result must be better."""
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,8 +21,8 @@ from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.influence.state_store import open_state_store, store_directory, teacher_forced_states
-from pellucid.store.atomic import MANIFEST, atomic_directory, join_problems, read_manifest, write_text_whole
-from pellucid.store.directory import Bundle
+from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
+from pellucid.store.directory import Bundle, add_file
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig, read_run
 from pellucid.train.data import read_dev_pairs, training_files
 from pellucid.train.prepare import draw_dev_pairs, training_pairs
@@ -324,7 +323,6 @@ def save_improved(
     new: Path, out: Path, changes: Changes, near: Mapping[int, Sequence[str]], about: Mapping[str, Any]
 ) -> None:
     """Write the new model to `out`, with a file that says what was learned from which correction."""
-    manifest = read_manifest(new)
     lines = [
         asdict(correction)
         | {
@@ -335,9 +333,5 @@ def save_improved(
         }
         for correction in changes.corrections
     ]
-    kept = {key: value for key, value in manifest.items() if key not in ("files", "format", "versions", "sha256")}
-    with atomic_directory(out, **kept, improved=dict(about)) as folder:
-        for name in manifest["files"]:
-            shutil.copyfile(new / name, folder / name)
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        (folder / CORRECTIONS).write_text(text, encoding="utf-8", newline="\n")
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    add_file(new, CORRECTIONS, text, out, improved=dict(about))
