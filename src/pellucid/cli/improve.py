@@ -53,7 +53,7 @@ def run(
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
-    steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 150,
     seed: Annotated[int, typer.Option(min=0, help="random seed, by which corrections are held out, too")] = 1,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
@@ -80,6 +80,7 @@ def run(
         read_corrections,
         sample_old_text,
         save_improved,
+        save_mean,
         write_mixture,
     )
     from pellucid.train.defaults import run_settings
@@ -119,18 +120,24 @@ def run(
     )
     settings = replace(settings, seed=seed, data=replace(settings.data, **data))
     train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
-    after = _translate(load(directory / "last"), sources)
+    candidate = directory / "candidate"
+    save_mean(old.directory, directory / "last", candidate)
+    after = _translate(load(candidate), sources)
     changes = Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)
     write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
     write_lines(changes.report_lines())
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
     if objections := changes.find_objections():
-        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {directory / 'last'}", err=True)
+        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
         raise typer.Exit(FAILED)
     places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
     about = {"corrections": len(taught), "held_out": len(chosen) - len(taught), "without": sorted(without or ())}
-    save_improved(directory / "last", directory / "best", changes, places, about)
+    about["dev"] = {
+        name: [changes.comparison.scores[name].a.score, changes.comparison.scores[name].b.score]
+        for name in ("bleu", "chrf")
+    }
+    save_improved(candidate, directory / "best", changes, places, about)
     write_lines([str(directory / "best")])
 
 
