@@ -65,9 +65,9 @@ def report_lines(results: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield ""
     yield f"Made by `OMP_NUM_THREADS=1 nice -n 10 python -m benchmarks.confidence` on {machine()}."
     yield (
-        "The model of Tatoeba English-Spanish is that of [improve.md](improve.md), before it was improved; the other is "
-        "that of the demo. The curve was fitted on every other sentence of the dev set. A sentence needs no change if it "
-        f"is the reference or has a chrF of {GOOD_CHRF:g} or more with it."
+        "The model of Tatoeba English-Spanish is that of [improve.md](improve.md), before it was improved; the other "
+        "is that of the demo. The curve was fitted on every other sentence of the dev set. A sentence needs no change "
+        f"if it is the reference or has a chrF of {GOOD_CHRF:g} or more with it."
     )
     yield ""
     yield "| corpus | set | sentences | need no change | calibration error | 0.5 or more | 0.7 or more | 0.9 or more |"

@@ -41,6 +41,12 @@ _OLD_PAIRS = 20_000
 _NEAR_PAIRS = 8
 """Most training pairs that are looked up for each correction."""
 
+WEIGHT_PARTS = ((1, 1), (1, 3), (0, 1))
+"""Parts of the old and of the trained weights in the models that are tried; the first of them forgets least."""
+
+ENOUGH_RIGHT = 0.75
+"""Share of the held-out corrections that a model must have right for no other to be tried."""
+
 _MOST_DEV_PAIRS = 2000
 _MOST_CHARACTERS = DataConfig.max_characters
 
@@ -321,13 +327,13 @@ class Changes:
                     yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
 
 
-def save_mean(old: Path, trained: Path, out: Path) -> None:
-    """Write the model halfway between the old one and the one that was trained: the mean of their weights.
+def save_mixed_weights(old: Path, trained: Path, parts: tuple[int, int], out: Path) -> None:
+    """Write the model whose weights are a mean of the old and the trained ones, in these parts.
 
-    It keeps nearly all that was learned and forgets much less (Wortsman et al. 2022).
+    It keeps nearly all that was learned and forgets much less than the trained one (Wortsman et al. 2022).
     """
     bundle = load_bundle(trained)
-    average_weights([old, trained], into=bundle.model)
+    average_weights([old] * parts[0] + [trained] * parts[1], into=bundle.model)
     # Not the scores on dev and the reference, which are those of the model that was trained.
     facts = ("data", "pairs", "step", "longest_source", "start")
     about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}

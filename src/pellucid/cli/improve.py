@@ -72,6 +72,8 @@ def run(
     from pellucid.cli.train import train_and_plot
     from pellucid.data.formats.units import Sides
     from pellucid.improve import (
+        ENOUGH_RIGHT,
+        WEIGHT_PARTS,
         Changes,
         dev_pairs_of,
         find_near_pairs,
@@ -80,7 +82,7 @@ def run(
         read_corrections,
         sample_old_text,
         save_improved,
-        save_mean,
+        save_mixed_weights,
         write_mixture,
     )
     from pellucid.train.defaults import run_settings
@@ -120,10 +122,19 @@ def run(
     )
     settings = replace(settings, seed=seed, data=replace(settings.data, **data))
     train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
-    candidate = directory / "candidate"
-    save_mean(old.directory, directory / "last", candidate)
-    after = _translate(load(candidate), sources)
-    changes = Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)
+    tried: list[tuple[Path, Changes]] = []
+    for parts in WEIGHT_PARTS:
+        candidate = directory / f"candidate-{parts[0]}-{parts[1]}"
+        save_mixed_weights(old.directory, directory / "last", parts, candidate)
+        after = _translate(load(candidate), sources)
+        tried.append((candidate, Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)))
+        right, count = tried[-1][1].count_met(after, held_out=True)
+        if right >= ENOUGH_RIGHT * count and not tried[-1][1].find_objections():
+            break
+    # Of the models with the fewest objections the one with the most held-out corrections right; of equals the first.
+    candidate, changes = min(
+        tried, key=lambda found: (len(found[1].find_objections()), -found[1].count_met(found[1].after, True)[0])
+    )
     write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
     write_lines(changes.report_lines())
     # What training called best is so by dev alone, and may be the old model.
