@@ -48,7 +48,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "train": Floor(
         ours="train check processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
-        others_inside="rich",
+        others_inside="rich mlflow",
     ),
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
