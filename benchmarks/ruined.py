@@ -26,7 +26,9 @@ SHIFTED, EXCHANGED, COPIED, FRENCH = 0.2, 0.1, 0.03, 0.02
 
 def write_texts(data: Path, folder: Path) -> None:
     """Write the three texts as `NAME.source` and `NAME.target`, and the log of the pairs that were removed."""
-    sources, targets, french = (read_gzip(data / "multi30k" / f"train.{language}.gz") for language in ("en", "de", "fr"))
+    sources, targets, french = (
+        read_gzip(data / "multi30k" / f"train.{language}.gz") for language in ("en", "de", "fr")
+    )
     folder.mkdir(parents=True, exist_ok=True)
     write_pairs(folder / "clean", sources, targets)
     write_pairs(folder / "ruined", sources, ruin_targets(sources, targets, french))
@@ -96,7 +98,9 @@ def make_page(folder: Path, updates: int, seeds: list[int]) -> str:
         scores = [json.loads((folder / f"{name}-{seed}" / "scores.json").read_text()) for seed in seeds]
         bleu, chrf = ([score[metric]["score"] for score in scores] for metric in ("bleu", "chrf"))
         each = " | ".join(f"{value:.2f}" for value in bleu)
-        rows.append(f"| {name} | {pairs[name]:,} | {statistics.mean(bleu):.2f} | {each} | {statistics.mean(chrf):.2f} |")
+        rows.append(
+            f"| {name} | {pairs[name]:,} | {statistics.mean(bleu):.2f} | {each} | {statistics.mean(chrf):.2f} |"
+        )
     return "\n".join(rows) + "\n"
 
 
