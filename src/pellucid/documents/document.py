@@ -208,7 +208,7 @@ def _write_archive(content: bytes, files: dict[str, bytes], changed: dict[str, b
 
 
 @dataclass(frozen=True)
-class DocumentFormat:
+class _DocumentFormat:
     """A format: its reader, the media type of its files, and whether they are text."""
 
     read: Reader
@@ -217,19 +217,19 @@ class DocumentFormat:
 
 
 DOCUMENT_FORMATS = {
-    ".txt": DocumentFormat(_read_text, "text/plain"),
-    ".html": DocumentFormat(_read_html, "text/html"),
-    ".htm": DocumentFormat(_read_html, "text/html"),
-    ".srt": DocumentFormat(_read_subtitles, "application/x-subrip"),
-    ".po": DocumentFormat(_read_po, "text/x-gettext-translation"),
-    ".pot": DocumentFormat(_read_po, "text/x-gettext-translation"),
-    ".xliff": DocumentFormat(_read_xliff, "application/xliff+xml"),
-    ".xlf": DocumentFormat(_read_xliff, "application/xliff+xml"),
-    ".tmx": DocumentFormat(_read_tmx, "application/x-tmx+xml"),
-    ".docx": DocumentFormat(
+    ".txt": _DocumentFormat(_read_text, "text/plain"),
+    ".html": _DocumentFormat(_read_html, "text/html"),
+    ".htm": _DocumentFormat(_read_html, "text/html"),
+    ".srt": _DocumentFormat(_read_subtitles, "application/x-subrip"),
+    ".po": _DocumentFormat(_read_po, "text/x-gettext-translation"),
+    ".pot": _DocumentFormat(_read_po, "text/x-gettext-translation"),
+    ".xliff": _DocumentFormat(_read_xliff, "application/xliff+xml"),
+    ".xlf": _DocumentFormat(_read_xliff, "application/xliff+xml"),
+    ".tmx": _DocumentFormat(_read_tmx, "application/x-tmx+xml"),
+    ".docx": _DocumentFormat(
         _read_docx, "application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False
     ),
-    ".odt": DocumentFormat(_read_odt, "application/vnd.oasis.opendocument.text", is_text=False),
+    ".odt": _DocumentFormat(_read_odt, "application/vnd.oasis.opendocument.text", is_text=False),
 }
 """Formats of documents by the endings of their names."""
 

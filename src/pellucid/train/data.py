@@ -88,7 +88,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
 
 
 @dataclass(frozen=True)
-class TextCorpus:
+class _TextCorpus:
     """Training pairs by corpus, dev pairs, and notes on both for the user."""
 
     train: tuple[SentencePairs, ...]
@@ -103,7 +103,7 @@ class TextCorpus:
         return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
 
 
-def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
+def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
     """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
     train = [
         read_pairs(*corpus.files, max_characters=data.max_characters, sides=corpus.sides) for corpus in data.corpora
@@ -118,7 +118,7 @@ def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
     else:
         dev, notes = named_dev
     notes = (*(note for pairs in train for note in reading_notes(pairs.skipped)), *notes)
-    return TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
+    return _TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | None:
@@ -233,7 +233,7 @@ def note_too_long(skipped: SkippedPairs) -> str:
 
 
 def _encode_corpora(
-    corpus: TextCorpus, tokenizer: Tokenizer, data: DataConfig
+    corpus: _TextCorpus, tokenizer: Tokenizer, data: DataConfig
 ) -> tuple[EncodedPairs, tuple[str, ...], tuple[CorpusAccount, ...]]:
     """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
     encoded, notes, accounts = [], [], []
