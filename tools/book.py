@@ -65,9 +65,9 @@ MODEL_PAGE = "try-it-here.html"
 
 def require_model_page(app: "Sphinx", exception: Exception | None) -> None:
     """Refuse a book without the page with a model inside, to which its first page links."""
-    if exception is None and "start/web-page" in app.env.found_docs and app.builder.format == "html":
-        if not (Path(app.outdir) / MODEL_PAGE).is_file():
-            raise ExtensionError(f"start/web-page did not write {MODEL_PAGE}, to which the book links")
+    is_whole = exception is None and app.builder.format == "html" and "start/web-page" in app.env.found_docs
+    if is_whole and not (Path(app.outdir) / MODEL_PAGE).is_file():
+        raise ExtensionError(f"start/web-page did not write {MODEL_PAGE}, to which the book links")
 
 
 MAP = "reference/articles"
