@@ -202,7 +202,7 @@ def machine() -> str:
     """Describe the processor, and whether training in bfloat16 is done in bfloat16 there."""
     import torch
 
-    from pellucid.model.bfloat16 import has_native_bfloat16
+    from pellucid.processor import has_native_bfloat16
 
     name, cpu_info = platform.processor(), Path("/proc/cpuinfo")
     if cpu_info.exists():
