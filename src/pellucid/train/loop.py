@@ -48,6 +48,7 @@ from pellucid.train.recovery import (
     update_within_memory,
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
+from pellucid.train.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER, Tracker, require_tracker, track_run
 from pellucid.train.update import (
     dropout_factor,
     explain_float32,
@@ -59,7 +60,10 @@ from pellucid.train.update import (
 _AVERAGED_SHARE = 0.25
 """Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md)."""
 
-_RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
+_RUN_FILES = (
+    *("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
+    *(TENSORBOARD_FOLDER, MLFLOW_FILE),
+)
 """Files and directories that a run writes into its directory."""
 
 
@@ -105,6 +109,7 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     cannot continue or cannot be saved.
     """
     tune_memory()
+    require_tracker(run.train.log)
     # Only the first worker writes. It takes the lock before it joins the others, which would wait for it if it failed.
     run_lock = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
     try:
@@ -114,7 +119,8 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
                 for reason in reasons:
                     output.say(reason)
                 setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
-                return _run_updates(setup, state)
+                with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
+                    return _run_updates(setup, state, tracker)
             finally:
                 output.close()
     except OSError as error:
@@ -131,11 +137,11 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
         raise TrainingFailed(f"out of memory: {error}. {_resume_advice(out)}") from error
 
 
-def _run_updates(setup: _RunSetup, state: TrainState) -> Outcome:
+def _run_updates(setup: _RunSetup, state: TrainState, tracker: Tracker | None) -> Outcome:
     """Update the weights until the run is over or a signal asks to stop, then save everything."""
     out, output, workers = setup.out, setup.output, setup.workers
     path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
-    log = RunLog(path, state.counts, output, on_cpu)
+    log = RunLog(path, state.counts, output, on_cpu, tracker)
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
