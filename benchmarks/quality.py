@@ -181,7 +181,7 @@ def tokenised_bleu(
 
 def moses(language: str, lowercase: bool = True, normalise: bool = True) -> Callable[[str], str]:
     """Return a function that writes a line as tokens with spaces between them, like the Moses scripts."""
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer  # pyright: ignore[reportMissingImports]  # no package of the project needs it
 
     normal, tokenise = MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
 
