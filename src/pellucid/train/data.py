@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pellucid.check.quick import glance_at_corpus
+from pellucid.check.examine import glance_at_corpus
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs, read_valid_pairs
 from pellucid.data.formats.units import Sides, languages_of_files
