@@ -86,9 +86,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
         tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
-    return TrainingData(
-        tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts, find_languages(run.data)
-    )
+    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts, find_languages(run.data))
 
 
 @dataclass(frozen=True)

@@ -276,7 +276,9 @@ def begin_run(
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    setup = _RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, lineage)
+    setup = _RunSetup(
+        run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, lineage
+    )
     read, trained = sum(account.read for account in data.accounts), len(data.encoded)
     summary = (
         f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
@@ -346,7 +348,9 @@ def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Worke
     c = run.train
     dev = DevSet.from_pairs(data.dev, saved.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     initial = saved.manifest.get("start")
-    return _RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, initial), state
+    return _RunSetup(
+        run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, initial
+    ), state
 
 
 def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
