@@ -262,11 +262,10 @@ def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
     distances = []
     for name in names:
         queries, keys = attention_axes(trace, name)
-        without_specials = np.ix_(_positions_without_specials(queries), _positions_without_specials(keys))
+        positions = [_positions_without_specials(axis) for axis in (queries, keys)]
+        without_specials = np.ix_(*positions)
         allowed = attention_mask(trace, name)[without_specials]
-        steps = np.abs(
-            np.subtract.outer(_positions_without_specials(queries), _positions_without_specials(keys))
-        ).astype(np.float64)
+        steps = np.abs(np.subtract.outer(*positions)).astype(np.float64)
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
         heads = [mean_distance(weights[without_specials] * allowed, steps) for weights in pattern]
         measured = [distance for distance in heads if distance is not None]
