@@ -259,9 +259,4 @@ def draw_alignment(
     }
     # Without gold there is no error to draw: the disagreement of the two directions stands in for it.
     name = "AER of mutual links, per cent" if has_gold else "disagreement of two directions, per cent"
-    save_figure(
-        path,
-        lambda file: draw_alignment_figure(
-            values.numpy(), *words, file, links=links, gold=gold, lines=lines, measure=name
-        ),
-    )
+    save_figure(path, draw_alignment_figure, values.numpy(), *words, links=links, gold=gold, lines=lines, measure=name)

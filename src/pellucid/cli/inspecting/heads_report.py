@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.inspecting.output import align_columns
+from pellucid.cli.terminal import format_table
 
 if TYPE_CHECKING:
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
@@ -84,7 +84,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
                 " ".join(badge.mark for badge in report.badges[pattern.head]) or "-",
             ]
         )
-    yield from align_columns(rows, "lrrrrrrrrrrrl")
+    yield from format_table(rows, "lrrrrrrrrrrrl")
     yield ""
     yield from LEGEND
     if not any(
@@ -142,7 +142,7 @@ def _relation_lines(report: HeadReport) -> Iterator[str]:
     for relation, (share, head, candidate) in best.items():
         cells = [f"{candidate.offset:+d}", f"{candidate.baseline:.1%}", f"{candidate.instances:,}"]
         rows.append([relation, f"{candidate.attention}.{head}", f"{share:.1%}", *cells])
-    yield from align_columns(rows, "llrrrr")
+    yield from format_table(rows, "llrrrr")
     yield ""
 
 
@@ -155,7 +155,7 @@ def _curve_lines(report: HeadReport) -> Iterator[str]:
     rows = [[title, *(str(count) for count in counts)]]
     digits = 3 if report.curve == "loss" else 2
     rows += [[curve.order, *(f"{value:.{digits}f}" for value in curve.values)] for curve in report.curves]
-    yield from align_columns(rows, "l" + "r" * len(counts))
+    yield from format_table(rows, "l" + "r" * len(counts))
 
 
 def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:

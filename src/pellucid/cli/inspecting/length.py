@@ -63,7 +63,7 @@ def run(
         # A bucket is drawn at the middle of its lengths.
         middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]
         numbers = [bucket.loss for bucket in buckets], [bucket.chrf for bucket in buckets]
-        save_figure(plot, lambda path: draw_by_length(middles, *numbers, path, longest_seen=longest))
+        save_figure(plot, draw_by_length, middles, *numbers, longest_seen=longest)
     if json:
         write_objects({"longest_seen": longest, **vars(bucket)} for bucket in buckets)
     else:

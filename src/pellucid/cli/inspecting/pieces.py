@@ -1,15 +1,15 @@
 """`pellucid inspect tokens` and `embedding`: a text in pieces, and all numbers of a piece's vector."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pellucid.cli.files import read_sentences, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, align_columns, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, wrap_items
+from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, format_table, wrap_items
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,8 @@ TOKENS_EXAMPLES = """\
 
 UNKNOWN = "?"
 """Mark behind the id of a piece that is UNK, or a byte of a character that no piece covers."""
+
+UNKNOWN_LEGEND = f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown"
 
 
 def show_tokens(
@@ -69,10 +71,7 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
     width = Terminal.of_stdout().width
     if cut.normalised != cut.text:
         yield f"normalised: {escape_controls(cut.normalised)}"
-    ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(cut.ids, cut.unknown, strict=True)]
-    words = ["-" if word is None else str(word + 1) for word in cut.words]
-    cells = zip(map(escape_controls, cut.pieces), ids, words, strict=True)
-    yield from format_blocks([tuple(column) for column in cells], ["piece", "id", "word"], width)
+    yield from piece_lines(vars(cut), "piece", width)
     yield f"back: {escape_controls(cut.back)}" + ("" if cut.back == cut.text else "   (not what was given)")
     count = len(cut.text.split())
     # Special tokens belong to no word and are not counted.
@@ -83,7 +82,14 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
             f"{escape_controls(word)!r} became {number} pieces, as rare words do".split(), width, gap=" "
         )
     if any(cut.unknown):
-        yield f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown"
+        yield UNKNOWN_LEGEND
+
+
+def piece_lines(side: Mapping[str, Any], name: str, width: int) -> Iterator[str]:
+    """Yield the pieces of a text, headed by a name, each above its id and the number of its word."""
+    ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(side["ids"], side["unknown"], strict=True)]
+    words = ["-" if word is None else str(word + 1) for word in side["words"]]
+    return format_blocks(list(zip(side["pieces"], ids, words, strict=True)), [name, "id", "word"], width)
 
 
 EMBEDDING_EXAMPLES = """\
@@ -178,7 +184,7 @@ def _number_grid(vector: "np.ndarray") -> Iterator[str]:
     ]
     # The last line is filled up with empty cells, for a table needs equal rows.
     rows = [row + [""] * (columns + 1 - len(row)) for row in rows]
-    yield from (f"  {line}" for line in align_columns(rows, "r" * (columns + 1)))
+    yield from (f"  {line}" for line in format_table(rows, "r" * (columns + 1)))
 
 
 def _draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, title: str) -> None:
@@ -193,4 +199,4 @@ def _draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, 
             if vector.position is not None:  # not every kind of position adds a vector
                 panels[f"position {vector.at}"] = vector.position
             panels[f"{vector.piece} at {vector.at}: what the first layer reads"] = vector.input
-    save_figure(plot, lambda path: draw_spectrum(panels, path, title=title))
+    save_figure(plot, draw_spectrum, panels, title=title)
