@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, open_output, read_file_pair, read_parallel_lines, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, read_parallel_lines, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
+from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.evaluate.alignment import AlignmentRates, GoldLinks
@@ -55,8 +56,9 @@ def run(
     by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
     alignment error rate (AER, lower is better), precision and recall, in per cent.
     """
+    from pellucid.decode.translate import inference_only
     from pellucid.evaluate.alignment import read_links, require_inside
-    from pellucid.inspect.alignment import choose_readings
+    from pellucid.inspect.alignment import choose_readings, default_links
     from pellucid.store.directory import load_bundle
 
     require_figure(plot)
@@ -77,7 +79,10 @@ def run(
     pairs, results = _read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
     chosen_readings = tuple(result.reading for result in choose_readings(results))
     if links is not None:
-        _write_links(links, bundle, pairs)
+        # The links are those of `translate --alignments`, whatever reading was chosen above.
+        with inference_only(bundle.model):
+            lines = [" ".join(f"{i}-{j}" for i, j in pair_links) for pair_links in default_links(bundle.model, pairs)]
+        write_text_whole(links, "".join(f"{line}\n" for line in lines))
     if plot is not None:
         words = spaced[0][sentence - 1].split(), spaced[1][sentence - 1].split()
         sure = gold_links.sure[sentence - 1] if gold_links else None
@@ -124,18 +129,6 @@ def _read_with_progress(
         )
     next(bar, None)  # one more than there are, which closes the bar
     return pairs, results
-
-
-def _write_links(path: str, bundle: "Bundle", pairs: "Sequence[EncodedPair]") -> None:
-    """Write the links of each pair on a line, in the Pharaoh format."""
-    from pellucid.decode.translate import inference_only
-    from pellucid.inspect.alignment import default_links
-
-    # The links are those of `translate --alignments`, whatever reading was chosen above.
-    with open_output(path) as write, inference_only(bundle.model):
-        assert write is not None
-        for links in default_links(bundle.model, pairs):
-            write(" ".join(f"{i}-{j}" for i, j in links) + "\n")
 
 
 def _rates_of_links(counts: "LinkCounts") -> "AlignmentRates":

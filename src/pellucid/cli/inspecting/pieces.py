@@ -1,7 +1,6 @@
 """`pellucid inspect tokens` and `embedding`: a text in pieces, and all numbers of a piece's vector."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 TOKENS_EXAMPLES = """\
   pellucid inspect tokens runs/demo/best "Roses are red and violets are blue"
   pellucid inspect tokens runs/demo/best "Las rosas son rojas" --side target --json
-  pellucid inspect tokens runs/demo/best/tokenizer.model - < dev.en"""
+  pellucid inspect tokens runs/demo/best - < dev.en"""
 
 UNKNOWN = "?"
 """Mark behind the id of a piece that is UNK, or a byte of a character that no piece covers."""
@@ -28,14 +27,12 @@ UNKNOWN_LEGEND = f"{UNKNOWN}: a byte of a character that no piece covers, or the
 
 
 def show_tokens(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL|TOKENIZER", help="a model directory, or a SentencePiece model file")
-    ],
+    model: Annotated[str, MODEL],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="text to cut; - is standard input, line by line")],
     side: Annotated[
-        str | None,
+        str,
         typer.Option(metavar="source|target", help="tokenizer of a model: the one for its source, or for its target"),
-    ] = None,
+    ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Cut a text into pieces and ids, and put it together again.
@@ -43,23 +40,16 @@ def show_tokens(
     Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of each; and the text
     that the ids give when they are put together. Words of many pieces and characters that no piece covers are noted.
     """
-    from pellucid.inspect.pieces import count_words_and_pieces, cutter_of_file, cutter_of_tokenizer
+    from pellucid.inspect.pieces import count_words_and_pieces, cut_into_pieces
+    from pellucid.store.directory import load_bundle
 
-    if Path(model).is_file():  # any SentencePiece model, not only those of a model directory
-        if side is not None:
-            raise ValueError(f"{model} is one tokenizer, with no sides; leave --side out")
-        cut = cutter_of_file(model)
-    else:
-        from pellucid.store.directory import load_bundle
-
-        cut = cutter_of_tokenizer(load_bundle(model).tokenizer, side or "source")
-    cuts = []
+    tokenizer, cuts = load_bundle(model).tokenizer, []
     for number, line in enumerate(read_sentences("-") if text == "-" else [text]):
-        cuts.append(cut_text := cut(line))
+        cuts.append(cut := cut_into_pieces(tokenizer, line, side))
         if json:
-            write_objects([{**vars(cut_text), "many": cut_text.many_piece_words}])
+            write_objects([{**vars(cut), "many": cut.many_piece_words}])
         else:
-            write_lines([*[""] * (number > 0), *_cut_lines(cut_text)])
+            write_lines([*[""] * (number > 0), *_cut_lines(cut)])
     if len(cuts) > 1 and not json:
         words, pieces, unknown = count_words_and_pieces(cuts)
         mean = f", {pieces / words:.2f} a word" if words else ""

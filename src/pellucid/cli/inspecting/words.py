@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, open_output, read_sentences, write_lines
+from pellucid.cli.files import name_file_in_errors, read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
 from pellucid.cli.terminal import escape_controls
+from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -323,7 +324,5 @@ def _tab_separated(rows: Iterable[Sequence[str]]) -> str:
 
 def _write_file(path: str, text: str) -> None:
     """Write a text file, whole or not at all, and report its size."""
-    with open_output(path) as write:
-        assert write is not None
-        write(text)
+    write_text_whole(path, text)
     typer.echo(f"{path}: {Path(path).stat().st_size:,} bytes", err=True)
