@@ -78,6 +78,7 @@ def run(
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
     _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
     dev = read_file_pair(dev_source, dev_target)
+    from pellucid.api import load
     from pellucid.distill import (
         choose_student_settings,
         fingerprint_text,
@@ -87,7 +88,7 @@ def run(
     )
 
     directory, data = Path(out), Path(out) / "data"
-    teacher = _load_teacher(teachers, engine) if teachers else None
+    teacher = load(teachers[0], engine=engine, others=teachers[1:]) if teachers else None
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
     if teacher is None:
         identity["command"], translate = command, translate_with_command(shlex.split(str(command)))
@@ -132,13 +133,6 @@ def _check_files(files: list[str], pairs_source: str | None, pairs_target: str |
             raise ValueError("the text is read more than once, so it cannot be standard input; name a file")
         if path is not None:
             require_file(path)
-
-
-def _load_teacher(teachers: list[str], engine: str) -> "Model":
-    from pellucid.api import load
-
-    first, *others = teachers
-    return load(first, engine=engine, others=others)
 
 
 def _translate_with_model(teacher: "Model", beam: int) -> "Translate":

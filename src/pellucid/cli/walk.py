@@ -205,10 +205,12 @@ def _show_attention(
         mean = np.mean([np.asarray(tensor(name), dtype=np.float64).mean(axis=0) for name in patterns], axis=0)
         source, target = _group_pieces(manifest["source"]), _group_pieces(manifest["target"])
         shares = _merge_pieces_to_words(mean, [pieces for _, pieces in source], [pieces for _, pieces in target])
-        table = _make_table("left", *("right" for _ in source), head=["", *(_cut_word(word) for word, _ in source)])
+        table = _make_table(
+            "left", *("right" for _ in source), head=["", *(shorten_text(word, _WIDEST_WORD) for word, _ in source)]
+        )
         for (word, _), row in zip(target, shares, strict=True):
             cells = [Text(f"{100 * share:.0f}", "bold" if n == row.argmax() else "") for n, share in enumerate(row)]
-            table.add_row(Text(_cut_word(word)), *cells)
+            table.add_row(Text(shorten_text(word, _WIDEST_WORD)), *cells)
         if _fits(table, console):
             yield table
         else:
@@ -224,11 +226,6 @@ def _show_attention(
     ]
     if pairs:
         yield Text("  ".join(["Aligned, by how far each word moves the decoder:", *pairs]))
-
-
-def _cut_word(word: str) -> str:
-    """Return as much of a word as a column of the table has room for."""
-    return shorten_text(word, _WIDEST_WORD)
 
 
 def _group_pieces(side: Mapping[str, Any]) -> list[tuple[str, list[int]]]:

@@ -6,10 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
-from pellucid.model import Transformer
 from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.session import Trace
 
@@ -57,9 +54,9 @@ def save_model_page(
         "examples": list(dict.fromkeys([trace.sentence, *examples])),
         "languages": languages if languages and all(languages) else None,
     }
-    return save_model_html(
-        Path(path), header, _shared_manifest(trace, precision), _list_parameters(model), _tokenizer_files(tokenizer)
-    )
+    # `named_parameters` has each weight once.
+    weights = ((name, weight.detach().float().cpu().numpy()) for name, weight in model.named_parameters())
+    return save_model_html(Path(path), header, _shared_manifest(trace, precision), weights, _tokenizer_files(tokenizer))
 
 
 def _shared_manifest(trace: Trace, precision: str) -> dict[str, Any]:
@@ -77,12 +74,6 @@ def _shared_manifest(trace: Trace, precision: str) -> dict[str, Any]:
     }
     answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
     return {**manifest, **_OF_ONE_TRACE, **answers, "run": run, "tensors": rows}
-
-
-def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the weights of a model by name, each once."""
-    for name, parameter in model.named_parameters():
-        yield name, parameter.detach().float().cpu().numpy()
 
 
 _USER_DEFINED = 4
