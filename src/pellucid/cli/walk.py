@@ -205,9 +205,8 @@ def _show_attention(
         mean = np.mean([np.asarray(tensor(name), dtype=np.float64).mean(axis=0) for name in patterns], axis=0)
         source, target = _group_pieces(manifest["source"]), _group_pieces(manifest["target"])
         shares = _merge_pieces_to_words(mean, [pieces for _, pieces in source], [pieces for _, pieces in target])
-        table = _make_table(
-            "left", *("right" for _ in source), head=["", *(shorten_text(word, _WIDEST_WORD) for word, _ in source)]
-        )
+        words = [shorten_text(word, _WIDEST_WORD) for word, _ in source]
+        table = _make_table("left", *("right" for _ in source), head=["", *words])
         for (word, _), row in zip(target, shares, strict=True):
             cells = [Text(f"{100 * share:.0f}", "bold" if n == row.argmax() else "") for n, share in enumerate(row)]
             table.add_row(Text(shorten_text(word, _WIDEST_WORD)), *cells)

@@ -90,7 +90,7 @@ class _WeighedPairs:
     steps: tuple[int, ...]
 
     def order(self, sign: int) -> list[int]:
-        """Return the indices of the pairs that speak for the choice (sign 1) or against it (-1), the strongest first."""
+        """Return the indices of the pairs that speak for the choice (sign 1) or against it (-1), strongest first."""
         ranks = mean_ranks(self.states) + mean_ranks(self.gradients)
         # One of the ways is enough, and the other may doubt it.
         return [
