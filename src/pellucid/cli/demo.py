@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import file_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -39,8 +40,7 @@ def run(
         float | None, typer.Option(help="train for so many minutes instead; a few minutes teach little")
     ] = None,
     page: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="also write the model as a page that translates: one HTML file, no server"),
+        str | None, file_option("also write the model as a page that translates: one HTML file, no server")
     ] = None,
 ) -> None:
     """Train, translate and score on built-in sentences.

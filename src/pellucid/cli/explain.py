@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, write_lines
-from pellucid.cli.options import MODEL, search_default, search_option
+from pellucid.cli.options import MODEL, file_option, search_default, search_option
 from pellucid.cli.terminal import Terminal, escape_controls
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def run(
         str | None, typer.Option(metavar="TEXT", help="explain this translation instead of searching for one")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the page and its numbers into this single file")
-    ] = None,
+    html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
     keep: Annotated[
         str | None,
         typer.Option(

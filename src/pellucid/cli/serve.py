@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS
+from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, file_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -51,12 +51,10 @@ def run(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     corrections: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="append translations that users suggest to this file, .tsv or .jsonl"),
+        str | None, file_option("append translations that users suggest to this file, .tsv or .jsonl")
     ] = None,
     api_key_file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="file of API keys, one a line, perhaps with a number of requests a minute"),
+        str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")
     ] = None,
     allow_host: Annotated[
         list[str] | None,

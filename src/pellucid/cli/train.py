@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import FAILED, INTERRUPTED, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, TERMINATED
+from pellucid.cli.options import (
+    FAILED,
+    INTERRUPTED,
+    SETTINGS,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    TERMINATED,
+    file_option,
+)
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -28,20 +36,16 @@ def run(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, "
-            ".xliff, .po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet",
+        file_option(
+            "instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, "
+            ".xliff, .po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet"
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
+    target: Annotated[str | None, file_option("their translations, line by line")] = None,
     dev_source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="sentences to evaluate on; without them, some pairs are held out of training"
-        ),
+        str | None, file_option("sentences to evaluate on; without them, some pairs are held out of training")
     ] = None,
-    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    dev_target: Annotated[str | None, file_option("their translations")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     out: Annotated[

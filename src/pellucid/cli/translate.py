@@ -28,6 +28,7 @@ from pellucid.cli.options import (
     MODEL,
     PRECISIONS,
     TERMS,
+    file_option,
     search_default,
     search_option,
 )
@@ -57,8 +58,7 @@ def run(
         ),
     ] = "-",
     out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="write here instead of to standard output; appears once all is written"),
+        str | None, file_option("write here instead of to standard output; appears once all is written")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
@@ -76,12 +76,10 @@ def run(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     prefix: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
+        str | None, file_option("beginnings of the translations: a text for each line, or an empty line")
     ] = None,
     alignments: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="write word alignments: 0-0 1-2 ..., each a source word and a target word"),
+        str | None, file_option("write word alignments: 0-0 1-2 ..., each a source word and a target word")
     ] = None,
     others: Annotated[
         list[str] | None,

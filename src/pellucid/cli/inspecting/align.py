@@ -8,7 +8,7 @@ import typer
 
 from pellucid.cli.files import name_file_in_errors, read_file_pair, read_parallel_lines, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import MODEL, file_option
 from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
@@ -27,22 +27,18 @@ APART_HINT = "; if these links count punctuation marks as words, pass --apart"
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz")],
-    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
+    source: Annotated[str, file_option("source sentences, one per line, plain or .gz")],
+    target: Annotated[str, file_option("their translations, line by line")],
     gold: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0",
-        ),
+        file_option("gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0"),
     ] = None,
     apart: Annotated[
         bool, typer.Option("--apart", help="count punctuation marks as words, as gold links often do")
     ] = False,
     heads: Annotated[int, typer.Option(min=0, help="heads to show of each side, the best first")] = 3,
     links: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="write the links into this file, as `translate --alignments` does"),
+        str | None, file_option("write the links into this file, as `translate --alignments` does")
     ] = None,
     sentence: Annotated[int, typer.Option(min=1, help="number of the line whose matrix --plot draws")] = 1,
     json: Annotated[bool, JSON] = False,

@@ -15,7 +15,7 @@ from pellucid.cli.files import (
     write_lines,
 )
 from pellucid.cli.inspecting.output import JSON, PLOT, measurement_bar, require_figure, save_figure, write_objects
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import MODEL, file_option
 from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
@@ -36,17 +36,13 @@ CURVES = ("loss", "bleu")
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz")],
-    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
+    source: Annotated[str, file_option("source sentences, one per line, plain or .gz")],
+    target: Annotated[str, file_option("their translations, line by line")],
     counts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="text to count rare source pieces in; without it, they are counted in --source"
-        ),
+        str | None, file_option("text to count rare source pieces in; without it, they are counted in --source")
     ] = None,
     alignments: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="gold word alignments (0-0 1-2 ...); without them, the model's own are used"),
+        str | None, file_option("gold word alignments (0-0 1-2 ...); without them, the model's own are used")
     ] = None,
     lines: Annotated[
         int, typer.Option(min=0, help="number of pairs to study, spread evenly over the files; 0: all")
@@ -59,9 +55,7 @@ def run(
         str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that the curve silences; all others stay")
     ] = "all",
     points: Annotated[int, typer.Option(min=2, help="number of points of the curve")] = 9,
-    badges: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write roles and importance of the heads as one JSON object")
-    ] = None,
+    badges: Annotated[str | None, file_option("write roles and importance of the heads as one JSON object")] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:

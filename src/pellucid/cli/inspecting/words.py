@@ -9,7 +9,7 @@ import typer
 
 from pellucid.cli.files import name_file_in_errors, read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import MODEL, file_option
 from pellucid.cli.terminal import escape_controls
 from pellucid.store.atomic import write_text_whole
 
@@ -131,9 +131,8 @@ def show_analogy(
     ] = None,
     file: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="count how many analogies come out; one per line: king - man + woman = queen, or man king woman queen",
+        file_option(
+            "count how many analogies come out; one per line: king - man + woman = queen, or man king woman queen"
         ),
     ] = None,
     count: Annotated[int, typer.Option("--count", "-k", help="number of answers to show")] = 5,
@@ -227,24 +226,16 @@ def show_projection(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[WORD...]", help="words to show; default: pieces of the vocabulary")
     ] = None,
-    file: Annotated[
-        str | None, typer.Option("--words", metavar="FILE", help="file of words to show, one per line")
-    ] = None,
+    file: Annotated[str | None, file_option("file of words to show, one per line", "--words")] = None,
     count: Annotated[
         int,
         typer.Option(metavar="N", help="without words: show the first N whole words of the vocabulary; 0: all pieces"),
     ] = 500,
     dims: Annotated[int, typer.Option(metavar="2|3", help="dimensions of the map")] = 2,
     side: Annotated[str, SIDE] = "source",
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the map as an HTML page in one file, with search")
-    ] = None,
-    tsv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write names, pieces and coordinates, with a header line")
-    ] = None,
-    vectors: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the vectors, as external projectors read them")
-    ] = None,
+    html: Annotated[str | None, file_option("write the map as an HTML page in one file, with search")] = None,
+    tsv: Annotated[str | None, file_option("write names, pieces and coordinates, with a header line")] = None,
+    vectors: Annotated[str | None, file_option("write the vectors, as external projectors read them")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Draw embeddings on a map of two or three dimensions.
