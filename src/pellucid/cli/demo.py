@@ -62,7 +62,7 @@ def run(
     write_data(folder)
     train_unless_finished(settings, directory)
     model = load(directory / "best")
-    write_lines([*_score_test_set(model, folder), "", *held_out_lines(model), "", *_next_step_lines(directory)])
+    write_lines([*_score_test_set(model, folder), "", *_held_out_lines(model), "", *_next_step_lines(directory)])
     if page is not None:
         write_lines(export_page(directory / "best", Path(page), "float16", []))
 
@@ -112,7 +112,7 @@ def _score_test_set(model: "Model", folder: Path) -> list[str]:
     ]
 
 
-def held_out_lines(model: "Model") -> list[str]:
+def _held_out_lines(model: "Model") -> list[str]:
     """Return the six sentences held out by hand: source, translation and, where it differs, reference."""
     from pellucid.phrasebook import HELD_OUT
 

@@ -89,7 +89,7 @@ def run(
         "steps": steps,
         "minutes": minutes,
     }
-    directory = run_directory(run_file, out, resume)
+    directory = _run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = str(directory / "run.toml")
     from pellucid.train.defaults import run_settings
@@ -101,7 +101,7 @@ def run(
         write_lines([str(outcome.best)])
 
 
-def run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
+def _run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
     """Return the directory of the run; raise ValueError if neither --out nor a run file names one."""
     if out is not None:
         return Path(out)

@@ -120,7 +120,7 @@ def study_patterns(
             model.decode(batch.target_in.ids, memory, watch=record)
             for name in names:
                 _add_measures(
-                    sums[name], record[f"{name}.pattern"], *_attention_sides(batch, name), causal=is_causal(name)
+                    sums[name], record[f"{name}.pattern"], *_attention_sides(batch, name), causal=_is_causal(name)
                 )
             for kind, attentions in attentions_by_kind.items():
                 # heads are comparable where they read alike: all attentions of a kind share the queries of the first
@@ -147,7 +147,7 @@ def study_patterns(
     return HeadStudy(patterns, _join_similarities(model.config, similarities), aligned)
 
 
-def is_causal(name: str) -> bool:
+def _is_causal(name: str) -> bool:
     """Whether queries of an attention may read nothing after them."""
     return name.startswith("decoder.") and name.endswith(".self")
 

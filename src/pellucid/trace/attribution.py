@@ -330,11 +330,11 @@ def _log_prob_changes(
         if len(sources) < rows:
             memory = memory.select(torch.zeros(rows, dtype=torch.int64, device=device))
         states = model.decode(inputs, memory, watch=edit)
-        log_probs = target_log_probs(model, states, torch.tensor(target, device=device))
+        log_probs = _target_log_probs(model, states, torch.tensor(target, device=device))
         return (log_probs[1:] - log_probs[0]).cpu().numpy()
 
 
-def target_log_probs(
+def _target_log_probs(
     model: Transformer, states: Float[Tensor, "R T D"], target: Int[Tensor, " T"]
 ) -> Float[Tensor, "R T"]:
     """Return the log-probability of each target piece in each row."""

@@ -82,7 +82,7 @@ def run(
     if plot is not None:
         words = spaced[0][sentence - 1].split(), spaced[1][sentence - 1].split()
         sure = gold_links.sure[sentence - 1] if gold_links else None
-        draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
+        _draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
     if json:
         write_objects(_alignment_objects(results, chosen_readings, gold_links is not None))
     else:
@@ -220,7 +220,7 @@ def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-def draw_alignment(
+def _draw_alignment(
     path: str,
     bundle: "Bundle",
     pair: "EncodedPair",
