@@ -247,8 +247,8 @@ class QueryView:
         """Return the view word by word, for a pattern that `merge_to_words` made."""
         # a word whose pieces all begin in another word has no column of its own and does not count
         q, k = (_piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
-        positions = (torch.arange(words.shape[1], device=words.device) for words in (q, k))
-        return cls._of_keys(q, k, *positions, causal)
+        q_positions, k_positions = (torch.arange(words.shape[1], device=words.device) for words in (q, k))
+        return cls._of_keys(q, k, q_positions, k_positions, causal)
 
     @classmethod
     def _of_keys(

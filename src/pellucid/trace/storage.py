@@ -119,7 +119,7 @@ def _facts_problems(facts: TraceFacts, config: ModelConfig) -> list[str]:
         *_side_problems("source", facts.source, config.source_vocabulary),
         *_side_problems("target", facts.target, config.target_vocabulary),
         *_step_problems(facts, config.target_vocabulary),
-        *(tree_problems(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
+        *(_tree_problems(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
     ]
     # What an edit may be depends on the source words, so it is looked at only once those are known to be sound.
     if not problems:
@@ -158,7 +158,7 @@ def _step_problems(facts: TraceFacts, vocabulary: int) -> Iterator[str]:
         yield f"the steps have candidates beyond the vocabulary of {vocabulary:,}"
 
 
-def tree_problems(tree: SearchTree, vocabulary: int) -> Iterator[str]:
+def _tree_problems(tree: SearchTree, vocabulary: int) -> Iterator[str]:
     """Yield the problems of the search tree: nodes must be numbered in order, each one step after an earlier parent."""
     # Whoever follows the parents of a node that is its own ancestor would loop for ever.
     if [node.id for node in tree.nodes] != list(range(len(tree.nodes))):

@@ -73,7 +73,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
         rows.append(
             [
                 str(pattern.head),
-                *(format_number(value, 2) for value in (pattern.confidence, pattern.entropy, pattern.sink)),
+                *(_format_number(value, 2) for value in (pattern.confidence, pattern.entropy, pattern.sink)),
                 _preferred_offset(pattern.pieces),
                 _preferred_offset(pattern.words),
                 *_rare_word_cells(pattern),
@@ -95,8 +95,8 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     yield from _relation_lines(report)
     yield (
         "Spearman's correlation with what silence costs: gradient "
-        f"{format_number(importance.correlation['gradient'], 2)}, with "
-        f"length 1 in each attention {format_number(importance.correlation['normalised'], 2)}."
+        f"{_format_number(importance.correlation['gradient'], 2)}, with "
+        f"length 1 in each attention {_format_number(importance.correlation['normalised'], 2)}."
     )
     yield _describe_costliest(report)
     yield ""
@@ -207,7 +207,7 @@ def _rare_word_cells(pattern: "HeadPatterns") -> list[str]:
     return ["-" if value is None or chance is None else f"{value:.0%} ({chance:.0%})" for value, chance in pairs]
 
 
-def format_number(value: float | None, digits: int) -> str:
+def _format_number(value: float | None, digits: int) -> str:
     """Return a number with so many digits, or a dash for None and NaN."""
     # Only NaN differs from itself: Spearman's correlation of equal values, for one.
     return "-" if value is None or value != value else f"{value:.{digits}f}"
