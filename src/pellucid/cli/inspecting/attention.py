@@ -94,7 +94,7 @@ def show_attention(
     )
     loaded = load(model)
     # A wrong name is reported before the search.
-    attention.require_attention(loaded.bundle.model.config, where)
+    attention.require_head(loaded.bundle.model.config, where, None)
     stack = where.partition(".")[0]
     tensors = ("products", "scores", "pattern", "allowed", "v", "head_output", "output")
     names = [f"{where}.{tensor}" for tensor in tensors]

@@ -8,13 +8,14 @@ import typer
 
 from pellucid.cli.files import (
     json_line,
+    measurement_bar,
     name_file_in_errors,
     read_file_pair,
     read_sentences,
     require_file,
     write_lines,
 )
-from pellucid.cli.inspecting.output import JSON, PLOT, measurement_bar, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL, file_option
 from pellucid.store.atomic import write_text_whole
 

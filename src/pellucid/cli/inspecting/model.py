@@ -126,6 +126,7 @@ def show_positions(
     Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
     that results if code doubles the exponent by mistake, as in an article.
     """
+    from pellucid.inspect.pieces import cut_into_pieces
     from pellucid.inspect.positions import (
         compare_with_wrong_table,
         doubled_exponent_table,
@@ -137,12 +138,8 @@ def show_positions(
 
     require_figure(plot)
     loaded = load_bundle(model)
-    if side not in ("source", "target"):
-        raise ValueError(f"side is {side!r}, it must be source or target")
-    pieces: list[str] = []
+    pieces = [] if text is None else cut_into_pieces(loaded.tokenizer, text, side).pieces
     if text is not None:
-        [ids] = getattr(loaded.tokenizer, f"encode_{side}")([text])
-        pieces = getattr(loaded.tokenizer, f"{side}_pieces")(ids)
         count = len(pieces)  # --text decides, whatever --count says
     table = position_vectors(loaded.model, count, side)
     width, by_distance = table.values.shape[1], table.by_distance()

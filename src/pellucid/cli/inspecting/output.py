@@ -1,8 +1,6 @@
 """Options, tables, JSON objects and figures that the commands of `pellucid inspect` share."""
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from math import isfinite
 from pathlib import Path
@@ -79,18 +77,3 @@ def as_plain_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_plain_json(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-@contextmanager
-def measurement_bar(title: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show a bar of `total` steps; yield a function to call after each."""
-    if not sys.stderr.isatty():  # results may go to the terminal too: nothing is written before the measuring ends
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(title), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
