@@ -11,8 +11,8 @@ from typing import Any
 
 from pellucid.check.examine import glance_at_corpus
 from pellucid.data.batching import CorpusShare, EncodedPairs
-from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
-from pellucid.data.formats.units import Sides
+from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs, read_valid_pairs
+from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -63,6 +63,8 @@ class TrainingData:
     notes: tuple[str, ...]
     accounts: tuple[CorpusAccount, ...] = ()
     """One account for each corpus; stand-in data has none."""
+    languages: dict[str, str] | None = None
+    """Codes of the "source" and the "target" language, where the text says them."""
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool = True) -> TrainingData:
@@ -84,7 +86,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
         tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
-    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
+    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts, find_languages(run.data))
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,22 @@ def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
         dev, notes = named_dev
     notes = (*(note for pairs in train for note in reading_notes(pairs.skipped)), *notes)
     return _TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
+
+
+def find_languages(data: DataConfig) -> dict[str, str] | None:
+    """Return the codes of the "source" and the "target" language of the training text, if all corpora say the same.
+
+    A corpus says them in its settings, in the endings of its two files, or in its file of pairs, whose beginning is
+    read; None where it is not clear, and where that file is gone, as text may be once there are shards.
+    """
+    found = set[tuple[str, str] | None]()
+    for corpus in data.corpora:
+        sides, (first, second) = corpus.sides, corpus.files
+        if second is None and sides.languages is None and Path(first).is_file():
+            next(iter(read_valid_pairs(first, None, data.max_characters, SkippedPairs(), sides)), None)
+        found.add(sides.languages or (languages_of_files(first, second) if second else None))
+    codes = found.pop() if len(found) == 1 else None
+    return {"source": codes[0], "target": codes[1]} if codes else None
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | None:
@@ -292,7 +310,8 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])
         for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
     )
-    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, (*manifest["notes"], *notes), accounts)
+    notes = (*manifest["notes"], *notes)
+    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, notes, accounts, find_languages(run.data))
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:

@@ -79,6 +79,8 @@ class _RunSetup:
     output: ProgressOutput
     workers: Workers
     accounts: tuple[CorpusAccount, ...]
+    languages: dict[str, str] | None = None
+    """Codes of the "source" and the "target" language, where the text says them."""
     initial_model: dict[str, Any] | None = None
     """Name, SHA-256 and history of the model that the run starts from, if there is one."""
 
@@ -274,7 +276,9 @@ def begin_run(
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    setup = _RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
+    setup = _RunSetup(
+        run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, lineage
+    )
     read, trained = sum(account.read for account in data.accounts), len(data.encoded)
     summary = (
         f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
@@ -344,7 +348,9 @@ def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Worke
     c = run.train
     dev = DevSet.from_pairs(data.dev, saved.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     initial = saved.manifest.get("start")
-    return _RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, initial), state
+    return _RunSetup(
+        run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, initial
+    ), state
 
 
 def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
@@ -388,6 +394,9 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         "step": state.counts.step,
     }
     manifest |= ancestry_notes(setup.initial_model, longest)
+    # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
+    if languages := setup.languages or (setup.initial_model or {}).get("languages"):
+        manifest["languages"] = dict(languages)
     reference = _choose_reference_lines(setup, evaluation, manifest["longest_source"])
     if reference:
         manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}
