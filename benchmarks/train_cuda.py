@@ -27,7 +27,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.plan.estimate import training_flops
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import compile_layers, make_optimizer, update_weights
+from pellucid.train.update import make_optimizer, update_weights
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
 WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
@@ -107,7 +107,7 @@ def product_peak(device: torch.device) -> float:
     for _ in range(10):
         synchronize(device)
         start = time.perf_counter()
-        a @ b
+        torch.mm(a, b)
         synchronize(device)
         times.append(time.perf_counter() - start)
     return 2 * n**3 / min(times)
@@ -156,11 +156,9 @@ def measure_row(make: Make, size: str, stream: Iterator[Batch], seconds: float, 
     return Measured(speeds, ready, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
 
 
-def make_pellucid_step(size: str, device: torch.device, fused: bool = False) -> Step:
-    """Make a step with the updates of `pellucid train`; `fused` with train.compile = true."""
+def make_pellucid_step(size: str, device: torch.device) -> Step:
+    """Make a step with the updates of `pellucid train`."""
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train().to(device)
-    if fused:
-        compile_layers(model)
     c = OptimConfig()
     optimizer = make_optimizer(model, c)
     return lambda batch: update_weights(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
@@ -224,7 +222,6 @@ class Plain(nn.Module):
 
 ROWS: dict[str, Make] = {
     "Pellucid": make_pellucid_step,
-    "Pellucid, torch.compile": lambda size, device: make_pellucid_step(size, device, fused=True),
     "torch.nn.Transformer": make_plain_step,
     "torch.nn.Transformer, torch.compile": lambda size, device: make_plain_step(size, device, fused=True),
 }

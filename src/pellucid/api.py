@@ -75,7 +75,7 @@ def _check_arguments(function: Callable[Arguments, Result], options: Iterable[st
 
 
 @dataclass(frozen=True)
-class LoadRequest:
+class _LoadRequest:
     """The arguments of a call of `load`, with absolute paths, and the SHA-256 of the models that it loaded."""
 
     directory: str
@@ -89,7 +89,7 @@ class Model:
 
     bundle: Bundle
     translator: Translator
-    load_request: "LoadRequest | None" = None
+    load_request: "_LoadRequest | None" = None
     """The call of `load` that made it, by which it can be loaded again; None for one that was put together by hand."""
 
     def __repr__(self) -> str:
@@ -418,10 +418,10 @@ def load(
         "device": device,
     }
     digests = [bundle.manifest["sha256"] for bundle in bundles]
-    return Model(first, translator, LoadRequest(str(Path(directory).resolve()), options, digests))
+    return Model(first, translator, _LoadRequest(str(Path(directory).resolve()), options, digests))
 
 
-def _reload_model(request: LoadRequest) -> Model:
+def _reload_model(request: _LoadRequest) -> Model:
     """Load a model again, perhaps in another process; ValueError if its directories hold other models by now."""
     model = load(request.directory, **request.options)
     # The requests compare the SHA-256 of the models, too.
@@ -436,7 +436,7 @@ def _load_torch_models(
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
     from pellucid.decode.torch_engine import require_one_vocabulary
-    from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
+    from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16
 
     bundles = [load_bundle(directory) for directory in directories]
     require_one_vocabulary(bundles)

@@ -37,7 +37,7 @@ Translate = Callable[[Iterable[str]], Iterator[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
-class TeacherText:
+class _TeacherText:
     """Sentence pairs of a teacher, as two files, and how many of its translations were left out, by reason."""
 
     source: Path
@@ -116,7 +116,7 @@ def _is_translation(line: bytes) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
 
 
-def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> TeacherText:
+def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> _TeacherText:
     """Write what the teacher translated as two files of training pairs, and what was left out, with the reason.
 
     With `backward` the text that was translated becomes the target side, as in back-translation (Sennrich et al. 2016):
@@ -145,7 +145,7 @@ def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> T
                 write_target(target.encode() + b"\n")
         except ValueError as error:
             raise ValueError(f"{folder / TRANSLATIONS} does not hold a translation of each line: {error}") from None
-    return TeacherText(paths["source"], paths["target"], pairs, dict(left_out))
+    return _TeacherText(paths["source"], paths["target"], pairs, dict(left_out))
 
 
 def _reason_to_leave_out(line: str, text: str, stop: str) -> str | None:
@@ -167,7 +167,7 @@ def _as_field(text: str) -> str:
 
 
 def choose_student_settings(
-    text: TeacherText,
+    text: _TeacherText,
     dev: tuple[str, str],
     *,
     people: tuple[str, str] | None = None,

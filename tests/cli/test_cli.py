@@ -17,6 +17,7 @@ COMMANDS = [
     "compare",
     "score",
     "verify",
+    "improve",
     "distill",
     "export",
     "import",

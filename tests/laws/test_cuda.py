@@ -14,7 +14,7 @@ from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.store.directory import save_bundle
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import compile_layers, make_optimizer, update_weights
+from pellucid.train.update import make_optimizer, update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytestmark = pytest.mark.gpu
@@ -33,32 +33,26 @@ def make_batch(seed: int = 0) -> Batch:
     return Batch(source, target_in, target, np.arange(24), int((target != 0).sum()))
 
 
-def train_model(
-    device: str, precision: str = "float32", fused: bool = False, **options: Any
-) -> tuple[list[float], list]:
+def train_model(device: str, precision: str = "float32", **options: Any) -> tuple[list[float], list]:
     """Return the losses of twelve updates, and the weights after them."""
     torch.manual_seed(3)
     c = OptimConfig(peak=1e-3, **options)
     model = Transformer(SIZES).train().to(device)
-    if fused:
-        compile_layers(model)
     optimizer = make_optimizer(model, c)
     losses = [update_weights(model, optimizer, [make_batch(n % 4)], 1e-3, c, precision).loss for n in range(12)]
     return losses, [parameter.detach().cpu() for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("fused", [False, True], ids=["as written", "compiled"])
-def test_updates_give_the_losses_and_weights_of_a_processor(fused):
-    losses, weights = train_model("cuda", fused=fused)
+def test_updates_give_the_losses_and_weights_of_a_processor():
+    losses, weights = train_model("cuda")
     expected_losses, expected_weights = train_model("cpu")
     assert losses == pytest.approx(expected_losses, rel=1e-4)
     for weight, expected_weight in zip(weights, expected_weights, strict=True):
         torch.testing.assert_close(weight, expected_weight, rtol=0, atol=2e-3)  # Adam divides by small numbers
 
 
-@pytest.mark.parametrize("fused", [False, True], ids=["as written", "compiled"])
-def test_bfloat16_learns_as_float32_does(fused):
-    assert train_model("cuda", "bfloat16", fused)[0] == pytest.approx(train_model("cpu")[0], rel=0.02)
+def test_bfloat16_learns_as_float32_does():
+    assert train_model("cuda", "bfloat16")[0] == pytest.approx(train_model("cpu")[0], rel=0.02)
 
 
 def test_the_same_updates_give_the_same_bits():

@@ -136,14 +136,6 @@ def test_there_are_only_as_many_threads_as_have_enough_work_and_memory(monkeypat
     assert update.count_threads(small_model, [whole], "float32") == 1
 
 
-def test_compiled_layers_are_run_by_one_thread(monkeypatch):
-    set_positions(monkeypatch, 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    small_model = make_model()
-    assert update.count_threads(small_model, BATCHES, "float32") == 2
-    assert update.count_threads(update.compile_layers(small_model, backend="eager"), BATCHES, "float32") == 1
-
-
 def test_a_step_takes_no_more_threads_than_its_size_is_worth(monkeypatch):
     small_model, used = make_model(), [8]
     size = sum(parameter.numel() for parameter in small_model.parameters())

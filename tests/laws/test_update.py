@@ -1,8 +1,6 @@
 """Sum first, divide once: how an update is divided into batches changes nothing."""
 
 import copy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -200,31 +198,3 @@ def test_a_token_is_predicted_from_the_tokens_before_it_only():
     states = small_model.decode(whole.target_in, small_model.encode(whole.source))
     changed_states = small_model.decode(changed.target_in, small_model.encode(whole.source))
     assert torch.equal(states[:, :4], changed_states[:, :4])
-
-
-COMPILED = """
-import torch
-from pellucid.train.update import batch_loss, compile_layers
-from tests.laws.test_update import make_batch, make_model
-
-plain, fused = make_model(), compile_layers(make_model(), backend="aot_eager")
-for rows in (slice(None), slice(0, 3)):
-    losses = [batch_loss(transformer, make_batch(rows), 0.1) for transformer in (plain, fused)]
-    torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)
-    for loss in losses:
-        loss.backward()
-for (name, expected), (_, parameter) in zip(plain.named_parameters(), fused.named_parameters(), strict=True):
-    torch.testing.assert_close(expected.grad, parameter.grad, rtol=1e-10, atol=1e-14, msg=name)
-assert plain.state_dict().keys() == fused.state_dict().keys()
-assert torch._dynamo.utils.counters["frames"]["ok"]
-"""
-
-
-@pytest.mark.slow
-def test_compiled_layers_give_the_same_loss_and_gradient():
-    """Layers are traced and differentiated by torch.compile, but not turned into machine code: that takes minutes.
-
-    In a process of its own, because the checks of shapes that tests install cannot be traced.
-    """
-    process = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert process.returncode == 0, process.stderr

@@ -24,6 +24,7 @@ from pellucid.trace.session import Trace, perform_act
 from tests.decode.models import LINES, random_model
 from tests.interop.marian_models import quiet, write_marian_model
 from tests.page.engines import EngineInNode, read_floats
+from tests.page.traces import Read
 from tests.trace.traced import make_model, small_traced
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -343,6 +344,28 @@ def test_weights_are_rounded_and_nothing_else(precision: str, tmp_path: Path):
     trace = make_model(model.bundle.model).trace("The ball is blue.")
     [manifest] = engine.ask_all([("trace", {"sentence": "The ball is blue."})])
     assert_same_trace(manifest, trace)
+
+
+@pytest.mark.parametrize("precision", ["float16", "float32", "int8"])
+def test_the_trace_recorded_in_the_file_is_the_one_that_the_engine_computes(precision: str, tmp_path: Path):
+    sentence = "The <b>ball</b> is blue: https://a.example"
+    engine = EngineInNode(small_traced(), tmp_path, precision, sentence)
+    page = Read(engine.page.read_text(encoding="utf-8"))
+    recorded, drawn = page.manifest, page.arrays("tensor")
+    assert {name.rpartition(".")[2] for name in drawn} >= {"embedding", "pattern", "allowed", "memory", "states"}
+    questions: list[tuple[str, Any]] = [("trace", {"sentence": sentence})]
+    manifest, *tensors = engine.ask_all([*questions, *(("tensor", name) for name in drawn)])
+    for name in ("sentence", "source", "target", "inputs", "forced", "stop", "edits", "axes", "model"):
+        assert manifest[name] == recorded[name], name
+    assert manifest["run"]["search"] == recorded["run"]["search"]
+    assert manifest["score"] == pytest.approx(recorded["score"], abs=2e-4)
+    assert_same_tree(manifest["tree"]["nodes"], recorded["tree"]["nodes"])
+    for ours, theirs in zip(manifest["tensors"], recorded["tensors"], strict=True):
+        assert [ours[name] for name in ("name", "shape", "captured")] == [
+            theirs[name] for name in ("name", "shape", "captured")
+        ]
+    for text, (name, values) in zip(tensors, drawn.items(), strict=True):
+        assert_equal_numbers(read_floats(text, values.shape), values.astype(np.float32), name)
 
 
 def test_a_model_with_a_part_of_its_own_is_not_exported(tmp_path: Path):

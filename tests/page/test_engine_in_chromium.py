@@ -63,6 +63,22 @@ def test_it_opens_with_a_translation_and_asks_nobody(page: OpenPage):
     assert [address for address in page.addresses if not address.startswith(("file:", "blob:", "data:"))] == []
 
 
+def test_the_first_sentence_is_drawn_before_the_model_is_there(page: OpenPage):
+    patterns = [name for name in page.model.trace(SENTENCE) if name.endswith(".pattern")]
+    tab = page.tab.context.browser.new_page(viewport={"width": 1440, "height": 900})
+    tab.add_init_script("window.Worker = class { postMessage() {} }")  # one that never answers
+    for _ in range(
+        2
+    ):  # its address then names the trace: whoever comes back sees the same, and is told of no other run
+        tab.goto(page.tab.url.partition("#")[0]) if tab.url == "about:blank" else tab.reload()
+        tab.wait_for_selector(".scrubber")
+        assert tab.inner_text(".translation") == page.model.translate(SENTENCE).text
+        assert tab.locator(".head-face canvas").count() == page.model.bundle.model.config.heads * len(patterns)
+        assert tab.locator(".waiting, .problem").count() == 0
+    assert "&id=" in tab.url
+    tab.close()
+
+
 def test_a_typed_sentence_has_the_translation_and_the_numbers_of_python(page: OpenPage):
     trace = page.model.trace(OTHER)
     assert translate(page, OTHER) == trace.target.text

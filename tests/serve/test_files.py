@@ -6,9 +6,8 @@ from time import sleep
 import pytest
 
 from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix, read_document
-from pellucid.serve.files import FileStore
 from pellucid.serve.gate import ApiKeys
-from pellucid.serve.settings import Limits
+from pellucid.serve.service import BoundedStore
 from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip
 from tests.serve.servers import HeldTranslator, client, request_body, running, small_model
 
@@ -136,14 +135,15 @@ def test_a_document_waits_for_its_turn_where_as_many_requests_wait_as_may():
 
 def test_documents_are_forgotten_by_age_number_and_size():
     now = 0.0
-    store = FileStore(Limits(files=2, file_bytes=10, file_minutes=1.0), lambda: now)
-    names = [store.store(f"{i}.txt", b"1234", "text/plain") for i in range(3)]
-    assert [store.get(name) is not None for name in names] == [False, True, True]
-    large = store.store("large.txt", b"1234567", "text/plain")
+    store = BoundedStore[str](2, most_bytes=10, minutes=1.0, renew=False, clock=lambda: now)
+    for name in "abc":
+        store.put(name, f"{name}.txt", 4)
+    assert [store.get(name) for name in "abc"] == [None, "b.txt", "c.txt"]
+    store.put("large", "large.txt", 7)
     assert len(store) == 1
     now = 61.0
-    assert store.get(large) is None
-    store.store("huge.txt", b"12345678901", "text/plain")
+    assert store.get("large") is None
+    store.put("huge", "huge.txt", 11)
     assert len(store) == 0
 
 

@@ -264,7 +264,7 @@ class Clock:
 
 
 def stored_names(traces: TraceStore, names: str) -> str:
-    return "".join(name for name in names if name in traces._traces)
+    return "".join(name for name in names if name in traces._entries)
 
 
 def store_all(traces: TraceStore, *fakes: FakeTrace) -> None:

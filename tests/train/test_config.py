@@ -33,12 +33,17 @@ def test_a_typo_names_the_nearest_key():
 
 @pytest.mark.parametrize(
     ("section", "setting", "value", "harmless"),
-    [("optim", "r_drop", 5.0, 0.0), ("data", "bpe_dropout", 0.1, 0.0), ("train", "average", "best", "last")],
+    [
+        ("optim", "r_drop", 5.0, 0.0),
+        ("data", "bpe_dropout", 0.1, 0.0),
+        ("train", "average", "best", "last"),
+        ("train", "compile", True, False),
+    ],
 )
 def test_a_setting_that_was_removed_is_refused_unless_it_changes_nothing(section, setting, value, harmless):
     tables = {"data": DATA, "train": {"steps": 7}}
     with pytest.raises(
-        ValueError, match=rf"{section}\.{setting} = {value!r}: this setting was removed, version 0\.1 was the last"
+        ValueError, match=rf"{section}\.{setting} = {value!r}: this setting was removed, version 0\.[12] was the last"
     ):
         make_run({**tables, section: {**tables.get(section, {}), setting: value}})
     assert make_run({**tables, section: {**tables.get(section, {}), setting: harmless}}) == make_run(tables)

@@ -36,8 +36,6 @@ def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path,
     assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
 
 
-def test_rising_dropout_is_refused_for_compiled_layers(tmp_path):
-    with pytest.raises(ValueError, match=r"optim.dropout_rise changes the layers at every update"):
-        small_run(tmp_path, optim={"dropout_rise": 1.0}, train={"compile": True})
+def test_rising_dropout_takes_a_number_of_epochs(tmp_path):
     with pytest.raises(ValueError, match=r"optim.dropout_rise is -1.0, it must be 0 or more"):
         small_run(tmp_path, optim={"dropout_rise": -1.0})

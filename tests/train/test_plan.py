@@ -133,15 +133,6 @@ def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
     assert plan.flops == pytest.approx(3 * epoch_flops / len(plan.epoch.order))
 
 
-def test_a_compiled_model_is_tried_as_it_will_run(tmp_path: Path, monkeypatch):
-    """Only the call is tested: torch.compile cannot trace the checks of shapes that tests install."""
-    compiled_models: list[Transformer] = []
-    monkeypatch.setattr(trial, "compile_layers", compiled_models.append)
-    for compile_model in (False, True):
-        plan_run(small_run(tmp_path, train={"compile": compile_model}), seconds=0.0, updates=1)
-        assert len(compiled_models) == compile_model
-
-
 def test_the_seconds_of_an_update_are_the_median_of_those_measured(plan, monkeypatch):
     """A fake clock advances by a hundredth of a second for each target position of an update."""
     now = 0.0

@@ -2,8 +2,10 @@
 import type { EngineQuestions } from "./engine/answers";
 import type { EngineReply, EngineRequest } from "./engine/worker";
 import type { ModelHeader, PackedModel } from "./engine/package";
-import { readFileManifest } from "./trace_source";
-import type { Acts, Manifest, TraceSource } from "./types";
+import { identifyTrace } from "./engine/identity";
+import { isAnswerTo } from "./permalink";
+import { fileSource, gatherRequests } from "./trace_source";
+import type { Acts, Manifest, Question, TraceSource } from "./types";
 
 type AskEngine = <Q extends keyof EngineQuestions>(ask: Q, args: EngineQuestions[Q]["args"]) => Promise<EngineQuestions[Q]["gives"]>;
 
@@ -18,37 +20,65 @@ const COMPUTED: ReadonlySet<string> = new Set(["trace", "edit", "account", "mask
 /** Makes the source of a document that holds a model, and what it offers to scripts; null where the document holds none. */
 export function engineSource(document: Document): { source: TraceSource; api: PellucidApi } | null {
   const headerText = document.getElementById("pellucid-model")?.textContent;
-  const script = document.getElementById("pellucid-engine")?.textContent;
-  if (!headerText || !script) return null;
+  if (!headerText) return null;
   const header = JSON.parse(headerText) as ModelHeader;
-  const saved = readFileManifest(document); // answers about the model, and what every manifest has in common
-  const ask = startEngine(script);
-  const opened = saved.then((manifest) => ask("open", { header, manifest: leaveOutAnswers(manifest), blocks: listBlocks(document) }));
+  const recording = readRecording(document);
+  const opened = openEngine(document, header, recording);
   opened.catch(() => undefined); // it is told to whoever asks
   let shown: Manifest | null = null;
-  const askModel: AskEngine = async (question, args) => {
-    await opened;
-    return ask(question, args);
+  let atHand: Recording | null = null;
+  const askModel: AskEngine = async (question, args) => (await opened)(question, args);
+  const showRecording = async () => {
+    atHand = await recording;
+    shown = atHand.manifest;
+    // The engine answers in turn: whatever is asked of it after this is asked about the same trace.
+    askModel("trace", { sentence: shown.sentence }).catch(() => undefined);
+    return shown;
   };
   const source: TraceSource = {
     kind: "engine",
     async fetchManifest(id, wanted) {
+      if (!shown && id === (await recording).manifest.id) await showRecording();
       if (!shown || (id && shown.id !== id) || (wanted && !wanted(shown))) throw new Error("This file no longer has that trace.");
       return shown;
     },
-    fetchTensor: (name) => askModel("tensor", name),
+    peekTensor: (id, name) => (id === atHand?.manifest.id ? atHand.tensors.get(name) : undefined),
+    fetchTensor: gatherRequests(async (name) => source.peekTensor?.(shown?.id ?? "", name) ?? askModel("tensor", name)),
     fetchParameter: (name, first, end) => askModel("parameter", { name, first, end }),
     async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
       if (!COMPUTED.has(verb)) throw new Error("The model in this page does not compute this; open it with `pellucid serve MODEL`.");
+      const recorded = (await recording).manifest;
+      if (verb === "trace" && isAnswerTo(recorded, args as Question)) return (await showRecording()) as Acts[V]["gives"];
       const answer = await askModel(verb as "trace", args as Acts["trace"]["args"]);
       if (verb !== "trace" && verb !== "edit") return answer as Acts[V]["gives"];
-      const { words, heads } = await saved;
+      const { words, heads } = recorded;
       shown = { ...answer, ...(words && { words }), ...(heads && { heads }) };
       return shown as Acts[V]["gives"];
     },
     fetchExamples: async () => ({ sentences: header.examples, notes: {}, pending: false, languages: header.languages, pairs: null }),
   };
   return { source, api: { translate: (text, { beam } = {}) => askModel("translate", { text, beam }) } };
+}
+
+/** The first trace of a file, with the tensors that the map draws: it is shown while the model is still unpacked. */
+interface Recording {
+  manifest: Manifest;
+  tensors: ReadonlyMap<string, Float32Array>;
+}
+
+async function readRecording(document: Document): Promise<Recording> {
+  const file = fileSource(document);
+  const names = [...document.querySelectorAll("script[data-tensor]")].map((block) => block.getAttribute("data-tensor") ?? "");
+  const [manifest, ...tensors] = await Promise.all([file.fetchManifest(), ...names.map(file.fetchTensor)]);
+  return { manifest: { ...manifest, id: identifyTrace(manifest) }, tensors: new Map(names.map((name, i) => [name, tensors[i]!])) };
+}
+
+/** Starts the engine and opens the model, once the browser has read the whole document; gives the function that asks. */
+async function openEngine(document: Document, header: ModelHeader, recording: Promise<Recording>): Promise<AskEngine> {
+  if (document.readyState === "loading") await new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve, { once: true }));
+  const ask = startEngine(document.getElementById("pellucid-engine")?.textContent ?? "");
+  await ask("open", { header, manifest: leaveOutAnswers((await recording).manifest), blocks: listBlocks(document) });
+  return ask;
 }
 
 /** Leaves out of a manifest what the engine has no use for. */

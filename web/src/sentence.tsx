@@ -213,8 +213,11 @@ export function describeTraining({ languages, pairs }: Examples): string {
   return direction ? `${direction}.` : amount && `Learned from ${amount}.`;
 }
 
+let languageNames: Intl.DisplayNames | null = null; // made when it is first needed, which takes long
+
 function nameLanguage(code: string): string {
-  return new Intl.DisplayNames(["en"], { type: "language" }).of(code) ?? code;
+  languageNames ??= new Intl.DisplayNames(["en"], { type: "language" });
+  return languageNames.of(code) ?? code;
 }
 
 export function Scrubber(props: { manifest: Manifest }) {

@@ -62,7 +62,11 @@ export class TraceCache {
 
   /** Gives a tensor that has already been loaded. */
   peekTensor(name: string): Tensor | undefined {
-    return this.tensors.get(name);
+    const loaded = this.tensors.get(name);
+    if (loaded || !this.manifest) return loaded;
+    const values = this.source.peekTensor?.(this.manifest.id, name);
+    const row = values && findTensorRow(this.manifest, name);
+    return row && { row, values };
   }
 
   /** Loads rows `first`, included, to `end`, excluded, of a parameter; of a vector, its numbers. */

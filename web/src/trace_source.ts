@@ -49,11 +49,12 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
 
 /**
  * Makes a function that asks for one tensor, from one that asks for several at once: the names of one turn of the event
- * loop go together, since thirty requests take as long as the trace itself. What is refused together is asked for alone.
+ * loop go together, since thirty requests, or drawing thirty times, take as long as the trace itself. What is refused
+ * together is asked for alone.
  */
-function gatherRequests(
+export function gatherRequests(
   fetchOne: (name: string) => Promise<Float32Array>,
-  fetchAll: (names: string[]) => Promise<Float32Array[]>,
+  fetchAll = (names: string[]): Promise<Float32Array[]> => Promise.all(names.map(fetchOne)),
 ): (name: string) => Promise<Float32Array> {
   let gathered: string[] = [];
   let answers: Promise<Float32Array[]> = Promise.resolve([]);
@@ -127,7 +128,7 @@ export function fileSource(document: Document): TraceSource {
   return {
     kind: "file",
     fetchManifest: manifest,
-    fetchTensor: (name) => unpack("tensor", name),
+    fetchTensor: gatherRequests((name) => unpack("tensor", name)),
     async fetchParameter(name, from, end) {
       const values = parameters.get(name) ?? unpack("parameter", name);
       parameters.set(name, values);

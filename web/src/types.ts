@@ -384,6 +384,8 @@ export interface TraceSource {
   fetchManifest(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<Manifest>;
   /** Fetches all numbers of a captured tensor, the last dimension running fastest. */
   fetchTensor(name: string): Promise<Float32Array>;
+  /** Gives the numbers of a tensor of the trace of this id, where they are at hand already. */
+  peekTensor?(id: string, name: string): Float32Array | undefined;
   /** Fetches rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
   fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
   /** Performs an act; absent in a file. */

@@ -53,10 +53,10 @@ class Judge:
         real = self.model.features(sources, targets, i, j, self._learned[i] == j)
         shuffled = self.model.features(sources, targets, i, partners, np.zeros(len(i), bool))
         self.mean, self.scale = real.mean(axis=0), real.std(axis=0) + 1e-9
-        self.weights = fit_logistic(self._standardise(real), self._standardise(shuffled))
+        self.weights = _fit_logistic(self._standardise(real), self._standardise(shuffled))
         real_logits, shuffled_logits = self._logits(real), self._logits(shuffled)
-        self.separation = measure_separation(real_logits, shuffled_logits)
-        self.wrong_share, self.threshold = find_threshold(real_logits, shuffled_logits)
+        self.separation = _measure_separation(real_logits, shuffled_logits)
+        self.wrong_share, self.threshold = _find_threshold(real_logits, shuffled_logits)
 
     def _standardise(self, features: Floats) -> Floats:
         return (features - self.mean) / self.scale
@@ -69,7 +69,7 @@ class Judge:
         return self._logits(self.model.features(self.sources, self.targets, i, j, self._learned[i] == j))
 
 
-def fit_logistic(positive: Floats, negative: Floats, rounds: int = 12) -> Floats:
+def _fit_logistic(positive: Floats, negative: Floats, rounds: int = 12) -> Floats:
     """Return weights, the constant last, of a logistic regression by Newton's method with a little ridge."""
     x = np.concatenate([positive, negative])
     x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
@@ -83,16 +83,16 @@ def fit_logistic(positive: Floats, negative: Floats, rounds: int = 12) -> Floats
     return weights
 
 
-def measure_separation(real: Floats, shuffled: Floats) -> float:
+def _measure_separation(real: Floats, shuffled: Floats) -> float:
     """Return the probability that a real pair has the larger logit (the area under the ROC curve).
 
-    >>> measure_separation(np.array([2.0, 3.0]), np.array([1.0, 2.5]))
+    >>> _measure_separation(np.array([2.0, 3.0]), np.array([1.0, 2.5]))
     0.75
     """
     return float(np.searchsorted(np.sort(shuffled), real).mean() / len(shuffled))
 
 
-def find_threshold(real: Floats, shuffled: Floats) -> tuple[float, float]:
+def _find_threshold(real: Floats, shuffled: Floats) -> tuple[float, float]:
     """Return the share of pairs that are wrong, and the logit up to which they are called so.
 
     Half of all shuffled pairs lie below their median, and hardly any translation does: twice the share of real pairs

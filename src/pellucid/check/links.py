@@ -117,7 +117,7 @@ class WordStems(dict[str, int]):
         return WordIds(np.fromiter(ids, np.int32, count=lengths.sum()), lengths, np.cumsum(lengths) - lengths)
 
 
-class PairLinks(NamedTuple):
+class _PairLinks(NamedTuple):
     """All links of a few pairs: each word of the source with each of the target, those of a target word together.
 
     A position counts the words of one side of all these pairs.
@@ -149,7 +149,7 @@ class LinkModel:
         self.every = max(1, -(-int((sources.lengths[i] * targets.lengths[j]).sum()) // MOST_LINKS))
         self._learn(sources, targets, i[:: self.every], j[:: self.every])
 
-    def link_chunks(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> Iterator[tuple[slice, PairLinks]]:
+    def link_chunks(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> Iterator[tuple[slice, _PairLinks]]:
         """Yield the links of source i[n] with target j[n] in chunks of consecutive n."""
         ends = np.cumsum(sources.lengths[i] * targets.lengths[j])
         start = 0
@@ -159,7 +159,7 @@ class LinkModel:
             yield slice(start, stop), self._link(sources, targets, i[start:stop], j[start:stop])
             start = stop
 
-    def _link(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> PairLinks:
+    def _link(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints) -> _PairLinks:
         source_ids, source_lengths, source_starts = sources.select(i)
         target_ids, target_lengths, _ = targets.select(j)
         # A target word has as many links as its source has words.
@@ -172,7 +172,7 @@ class LinkModel:
         source_keys = source_ids.astype(np.uint64) * np.uint64(self.size * _MIX % 2**64)
         keys = source_keys[source_position] + np.repeat(target_ids.astype(np.uint64) * np.uint64(_MIX), counts)
         slots = (keys >> np.uint64(64 - SLOTS)).astype(np.int64)
-        return PairLinks(
+        return _PairLinks(
             slots, source_position, target_position, source_ids, target_ids, source_lengths, target_lengths
         )
 
@@ -209,7 +209,7 @@ class LinkModel:
             rows[chunk] = self._measure(links, learned_from[chunk])
         return rows
 
-    def _measure(self, links: PairLinks, learned_from: Bools) -> Floats:
+    def _measure(self, links: _PairLinks, learned_from: Bools) -> Floats:
         used, ratios = self.link_ratios(links, learned_from)
         pairs = np.arange(len(links.source_lengths))
         s, t = np.maximum(links.source_lengths, 1), np.maximum(links.target_lengths, 1)
@@ -228,7 +228,7 @@ class LinkModel:
         columns += [np.minimum(columns[0], columns[3]), np.abs(np.log((s + 3) / (t + 3))), np.log(s + t)]
         return np.stack(columns, axis=1)
 
-    def link_ratios(self, links: PairLinks, learned_from: Bools) -> tuple[Ints, Floats]:
+    def link_ratios(self, links: _PairLinks, learned_from: Bools) -> tuple[Ints, Floats]:
         """Return the links that mean something, and of each p(target word | source word) / p(target word)."""
         counts = self.table[links.slots]
         same = links.source_ids[links.source_position] == np.repeat(

@@ -122,9 +122,9 @@ def _example_html(report: CorpusReport, example: Example, drawn: bool) -> str:
     )
     links = ""
     if drawn and report.judge is not None and report.words is not None:
-        links = links_svg(report.judge, report.words, example.source, example.target)
+        links = _links_svg(report.judge, report.words, example.source, example.target)
         if example.right_target is not None:
-            links += links_svg(report.judge, report.words, example.source, example.right_target)
+            links += _links_svg(report.judge, report.words, example.source, example.right_target)
     return (
         f"<li><h3>Line {example.line:,}</h3><dl>"
         f'<dt class="source">Source</dt><dd dir="auto">{_escape_text(example.source)}</dd>'
@@ -136,7 +136,7 @@ def _escape_text(text: str) -> str:
     return escape(text) if text.strip() else "<em>empty</em>"
 
 
-def links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
+def _links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
     """Draw the words of a pair in two rows, with a line from each target word to the source word it comes from."""
     rows = [list_words(source)[:16], list_words(target)[:16]]
     if not all(rows):
@@ -147,7 +147,7 @@ def links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
         widths = np.array([8 * len(word) + 14 for word in row])
         places.append(np.cumsum(widths) - widths / 2)
     width = max(float(place[-1]) for place in places) + 60
-    ratios = link_strengths_of(judge, words, source, target)[: len(rows[0]), : len(rows[1])]
+    ratios = _link_strengths_of(judge, words, source, target)[: len(rows[0]), : len(rows[1])]
     lines = "".join(
         f'<line x1="{places[0][i]:.0f}" y1="22" x2="{places[1][j]:.0f}" y2="68" '
         f'stroke-width="{min(3.0, 0.7 + np.log10(ratios[i, j])):.1f}"/>'
@@ -165,7 +165,7 @@ def links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
     )
 
 
-def link_strengths_of(judge: Judge, words: WordStems, source: str, target: str) -> Floats:
+def _link_strengths_of(judge: Judge, words: WordStems, source: str, target: str) -> Floats:
     """Return p(target word | source word) / p(target word) for each two words of a pair: source x target."""
     sources, targets = words.encode([source]), words.encode([target])
     first = np.zeros(1, np.int64)

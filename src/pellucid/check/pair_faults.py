@@ -15,7 +15,7 @@ PairCheck = Callable[[str, str], float]
 
 
 @dataclass(frozen=True)
-class Fault:
+class _Fault:
     """A fault of parallel text: its title and one sentence each for what it is and what it is likely to cost."""
 
     title: str
@@ -63,12 +63,12 @@ _MOJIBAKE = re.compile(rf"\ufffd|[\x80-\x9f]|[ÂÃ][{_CONTINUED}]|â[{_CONTINUED
 _CONTROLS = re.compile("[\0-\x1f\x7f\u00ad\u200b\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc]")
 
 
-def find_empty(source: str, target: str) -> float:
+def _find_empty(source: str, target: str) -> float:
     """Return 1 where a side has no text."""
     return float(not source or not target or source.isspace() or target.isspace())
 
 
-def find_copy(source: str, target: str) -> float:
+def _find_copy(source: str, target: str) -> float:
     """Return the number of words where the target is the source again, but for case."""
     if len(source) != len(target) or (source != target and source.casefold() != target.casefold()):
         return 0
@@ -76,18 +76,18 @@ def find_copy(source: str, target: str) -> float:
     return float(words) if words >= WORDS_OF_A_COPY else 0
 
 
-def find_mojibake(source: str, target: str) -> float:
+def _find_mojibake(source: str, target: str) -> float:
     """Return the number of places where text was decoded with the wrong encoding."""
     suspects = [text for text in (source, target) if not text.isascii() and _SUSPECT.search(text)]
     return float(sum(len(_MOJIBAKE.findall(text)) for text in suspects))
 
 
-def find_controls(source: str, target: str) -> float:
+def _find_controls(source: str, target: str) -> float:
     """Return the number of control characters and invisible characters."""
     return float(sum(len(_CONTROLS.findall(text)) for text in (source, target) if not text.isprintable()))
 
 
-def find_markup(source: str, target: str) -> float:
+def _find_markup(source: str, target: str) -> float:
     """Return the number of tags that only one side has, and of HTML entities that were never decoded."""
     if "<" not in source + target and "&" not in source + target:
         return 0
@@ -95,12 +95,12 @@ def find_markup(source: str, target: str) -> float:
     return float(((a - b) + (b - a)).total() + len(_ENTITY.findall(source)) + len(_ENTITY.findall(target)))
 
 
-def find_placeholders(source: str, target: str) -> float:
+def _find_placeholders(source: str, target: str) -> float:
     """Return the number of placeholders that only one side has."""
     return _protected_difference(source, target, addresses=False)
 
 
-def find_addresses(source: str, target: str) -> float:
+def _find_addresses(source: str, target: str) -> float:
     """Return the number of web and e-mail addresses that only one side has; http and https are one."""
     return _protected_difference(source, target, addresses=True)
 
@@ -137,7 +137,7 @@ def find_numbers(source: str, target: str) -> float:
     return float(sum(count for number, count in chain(left.items(), right.items()) if len(number) > 2))
 
 
-def find_punctuation(source: str, target: str) -> float:
+def _find_punctuation(source: str, target: str) -> float:
     """Return 1 where only one side ends with a mark, and 2 where they end with marks of different meaning."""
     # By far most pairs end with one and the same character.
     if source[-1:] == target[-1:]:
@@ -146,7 +146,7 @@ def find_punctuation(source: str, target: str) -> float:
     return 0 if a == b else 2.0 if a and b else 1.0
 
 
-def find_sentences(source: str, target: str) -> float:
+def _find_sentences(source: str, target: str) -> float:
     """Return how many sentences one side has more than the other, which has only one."""
     if not (_INNER_END.search(source) or _INNER_END.search(target)):
         return 0
@@ -154,7 +154,7 @@ def find_sentences(source: str, target: str) -> float:
     return float(abs(a - b)) if min(a, b) == 1 else 0
 
 
-def find_capitals(source: str, target: str) -> float:
+def _find_capitals(source: str, target: str) -> float:
     """Return the number of letters of a side that is all capitals, where the other side is not."""
     if source.isupper() == target.isupper():
         return 0
@@ -164,13 +164,13 @@ def find_capitals(source: str, target: str) -> float:
     return float(letters) if letters >= LETTERS_OF_CAPITALS and other != other.upper() else 0
 
 
-def find_normal_form(source: str, target: str) -> float:
+def _find_normal_form(source: str, target: str) -> float:
     """Return the number of sides that are not in normal form C of Unicode."""
     sides = (source, target)
     return float(sum(not (text.isascii() or unicodedata.is_normalized("NFC", text)) for text in sides))
 
 
-def find_long(source: str, target: str) -> float:
+def _find_long(source: str, target: str) -> float:
     """Return the characters of the longer side, or of a word, where they are too many for a sentence."""
     longest = max(len(source), len(target))
     if longest > LONGEST_SIDE:
@@ -186,150 +186,150 @@ def find_long(source: str, target: str) -> float:
 
 
 FAULTS = {
-    "shifted": Fault(
+    "shifted": _Fault(
         "shifted lines",
         "from some line on, the translation stands on another line than its source",
         "every pair of the block is wrong; trained on many of them, a model writes fluent text about something else",
         removed=True,
     ),
-    "not_translation": Fault(
+    "not_translation": _Fault(
         "not translations of each other",
         "the words of the two sides have no more to do with each other than those of shuffled pairs",
         "the commonest fault of collected text; the model learns to make things up",
         removed=True,
     ),
-    "empty": Fault(
+    "empty": _Fault(
         "empty sides",
         "one side has no text, or a unit of a translation memory holds no pair",
         "nothing, if the pair is left out, as `pellucid train` does",
         removed=True,
-        check=find_empty,
+        check=_find_empty,
     ),
-    "copy": Fault(
+    "copy": _Fault(
         "copies",
         "the target is the source again, untranslated",
         "a few in a hundred teach the model to copy its input instead of translating (Khayrallah and Koehn 2018)",
         removed=True,
-        check=find_copy,
+        check=_find_copy,
     ),
-    "language": Fault(
+    "language": _Fault(
         "wrong language",
         "a side is not written in the language of the other lines of its side",
         "the model answers in the wrong language",
         removed=True,
     ),
-    "leaked": Fault(
+    "leaked": _Fault(
         "sentences of the test set",
         "a sentence of the files named with --against is in this text, too",
         "scores measured on those files are too good, because the model has seen the answers",
         removed=True,
     ),
-    "duplicate": Fault(
+    "duplicate": _Fault(
         "duplicates",
         "a pair that stood in an earlier line already",
         "repeated pairs weigh more than others, and take time",
         removed=True,
     ),
-    "near_duplicate": Fault(
+    "near_duplicate": _Fault(
         "near-duplicates",
         "a pair that differs from an earlier one in case, digits, punctuation or spaces only",
         "they weigh more than others, and a random split puts some into training and some into the test set",
         removed=False,
     ),
-    "boilerplate": Fault(
+    "boilerplate": _Fault(
         "boilerplate",
         "a sentence that stands in very many pairs, such as the menu of a web page",
         "the model writes these sentences where it is unsure",
         removed=True,
     ),
-    "many_targets": Fault(
+    "many_targets": _Fault(
         "one source with several targets",
         "a source that has other translations on other lines",
         "none for training, where it is variety; but a random split puts one into training and one into the test set",
         removed=False,
     ),
-    "mojibake": Fault(
+    "mojibake": _Fault(
         "wrong encoding",
         "text that was decoded with the wrong encoding somewhere, such as Ã© for é",
         "the model learns to write it",
         removed=True,
-        check=find_mojibake,
+        check=_find_mojibake,
     ),
-    "placeholder": Fault(
+    "placeholder": _Fault(
         "placeholders",
         "a placeholder such as {name} or %s that only one side has",
         "the model drops placeholders or makes them up",
         removed=True,
-        check=find_placeholders,
+        check=_find_placeholders,
     ),
-    "address": Fault(
+    "address": _Fault(
         "addresses",
         "a web or e-mail address that only one side has, or that differs",
         "the model drops addresses or makes them up",
         removed=False,
-        check=find_addresses,
+        check=_find_addresses,
     ),
-    "markup": Fault(
+    "markup": _Fault(
         "markup",
         "tags that only one side has, or HTML entities such as &amp;",
         "the model drops tags or makes them up",
         removed=True,
-        check=find_markup,
+        check=_find_markup,
     ),
-    "ratio": Fault(
+    "ratio": _Fault(
         "odd ratio of lengths",
         "one side is much longer than is usual for this text",
         "a part of the sentence is missing on one side; the model learns to leave out or to add",
         removed=True,
     ),
-    "long": Fault(
+    "long": _Fault(
         "odd lengths",
         "a side with more than 1,000 characters, or a word with more than 60",
         "mostly lines that are no sentences; what is too long for the model is left out of training anyway",
         removed=True,
-        check=find_long,
+        check=_find_long,
     ),
-    "number": Fault(
+    "number": _Fault(
         "numbers that differ",
         "a number that the other side does not have",
         "the model writes wrong numbers, which readers notice last and mind most",
         removed=False,
         check=find_numbers,
     ),
-    "sentences": Fault(
+    "sentences": _Fault(
         "several sentences against one",
         "one side has one sentence and the other several",
         "often harmless; where a sentence is missing, the model learns to leave sentences out",
         removed=False,
-        check=find_sentences,
+        check=_find_sentences,
     ),
-    "punctuation": Fault(
+    "punctuation": _Fault(
         "final punctuation",
         "the sides end with different marks, or only one ends with one",
         "the model drops or adds full stops",
         removed=False,
-        check=find_punctuation,
+        check=_find_punctuation,
     ),
-    "capitals": Fault(
+    "capitals": _Fault(
         "capitals",
         "one side is all capitals and the other is not",
         "the model shouts without a reason",
         removed=False,
-        check=find_capitals,
+        check=_find_capitals,
     ),
-    "control": Fault(
+    "control": _Fault(
         "control characters",
         "invisible characters, such as a tab, a soft hyphen or a space without width",
         "one word gets several spellings, each of them rare",
         removed=False,
-        check=find_controls,
+        check=_find_controls,
     ),
-    "normal_form": Fault(
+    "normal_form": _Fault(
         "normal form",
         "letters with accents written as two characters (not in Unicode's normal form C)",
         "little: the tokenizer normalises; other programs may not find the words",
         removed=False,
-        check=find_normal_form,
+        check=_find_normal_form,
     ),
 }
 """All faults by name, the worst first."""

@@ -147,20 +147,12 @@ def export_page(
 
 def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
     """Return a verdict on the model with its matrices rounded to int8: its translations beside those in float32."""
-    from copy import deepcopy
-
-    import torch
-
     from pellucid.decode.request import SearchConfig
     from pellucid.decode.translate import Translator
     from pellucid.evaluate.scores import judge_smaller_model
-    from pellucid.page.model_file import round_to_int8
+    from pellucid.trace.model_page import with_rounded_weights
 
-    rounded = deepcopy(model.bundle.model)
-    for parameter in rounded.parameters():
-        if parameter.ndim == 2:
-            scales, steps = round_to_int8(parameter.detach().numpy())
-            parameter.data = torch.from_numpy(steps * scales[:, None])
+    rounded = with_rounded_weights(model.bundle.model, "int8")
     config, trained = SearchConfig(beam=_GATE_BEAM), model.translator.lengths.longest_trained
     full, small = (
         [line.text for line in Translator(each, model.bundle.tokenizer, trained=trained).translate(dev[0], config)]

@@ -103,8 +103,7 @@ def run(
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
-    from pellucid.serve.gate import LOOPBACK, ApiKeys
-    from pellucid.serve.json_log import log_as_json, log_request
+    from pellucid.serve.gate import LOOPBACK, ApiKeys, log_as_json, log_request
     from pellucid.serve.settings import Languages, Limits
     from pellucid.serve.training_text import TrainingText
 

@@ -58,8 +58,8 @@ def beam_search(
         log_probs = apply_rules(step(last_tokens, state), rules, tokens.flatten(0, 1), sentence_of_row)
         # At most W of the 2 W likeliest end, one a hypothesis, so W are left to live on; one more shows the margin.
         totals, parents, new_tokens, gains = best_continuations(log_probs, totals, 2 * width + 1)
-        tokens = torch.cat([gather_along(tokens, parents), new_tokens[:, :, None]], dim=2)
-        token_log_probs = torch.cat([gather_along(token_log_probs, parents), gains[:, :, None]], dim=2)
+        tokens = torch.cat([_gather_along(tokens, parents), new_tokens[:, :, None]], dim=2)
+        token_log_probs = torch.cat([_gather_along(token_log_probs, parents), gains[:, :, None]], dim=2)
         length = tokens.shape[2]
 
         ends = new_tokens == EOS
@@ -75,12 +75,12 @@ def beam_search(
         )
         # Stable, so those that do not end come first and stay in order of their totals.
         live_first = ends.to(torch.uint8).argsort(dim=1, stable=True)
-        first_dropped = gather_along(totals, live_first[:, width : width + 1])[:, 0]
+        first_dropped = _gather_along(totals, live_first[:, width : width + 1])[:, 0]
         if observe is not None:
             kept = torch.zeros_like(ends).scatter(1, live_first[:, :width], True) & (totals != -torch.inf)
             observe(SearchStep(sentences, parents, new_tokens, gains, totals, kept, ended))
         totals, parents, tokens, token_log_probs = (
-            gather_along(x, live_first[:, :width]) for x in (totals, parents, tokens, token_log_probs)
+            _gather_along(x, live_first[:, :width]) for x in (totals, parents, tokens, token_log_probs)
         )
         # A live hypothesis can score no better: its log-probability only falls, its divisor is at most the limit's.
         best_possible = totals[:, 0] / length_divisor(remaining, length_penalty)
@@ -89,7 +89,7 @@ def beam_search(
         cut = at_limit[:, None] & (totals != -torch.inf)
         finished.add(sentences[cut.nonzero()[:, 0]], tokens[cut], token_log_probs[cut], "length")
 
-        margins = smallest_margin(
+        margins = _smallest_margin(
             margins, rank_margin, totals[:, -1] - first_dropped, (best_scores[:, n_best - 1] - best_possible).abs()
         )
         finished.close(sentences[over], margins[over])
@@ -116,9 +116,9 @@ def best_continuations(
     offers = totals[:, :, None] + gains
     # Stable, so of equal candidates the earlier hypothesis goes first.
     order = offers.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :count]
-    best = gather_along(offers.flatten(1), order), order // offers.shape[2], gather_along(tokens.flatten(1), order)
+    best = _gather_along(offers.flatten(1), order), order // offers.shape[2], _gather_along(tokens.flatten(1), order)
     missing = (0, count - order.shape[1])
-    best_totals, parents, tokens, gains = *best, gather_along(gains.flatten(1), order)
+    best_totals, parents, tokens, gains = *best, _gather_along(gains.flatten(1), order)
     return (
         F.pad(best_totals, missing, value=-torch.inf),
         F.pad(parents, missing),
@@ -127,13 +127,13 @@ def best_continuations(
     )
 
 
-def smallest_margin(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+def _smallest_margin(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
     """Return the smallest margin of each sentence; a difference between two impossible candidates does not count."""
     # inf - inf is NaN, and as a minimum NaN would win.
     return torch.stack([margin.nan_to_num(torch.inf, posinf=torch.inf) for margin in margins]).amin(dim=0)
 
 
-def gather_along(x: Tensor, indices: Int[Tensor, "B N"]) -> Tensor:
+def _gather_along(x: Tensor, indices: Int[Tensor, "B N"]) -> Tensor:
     """Return x[b, indices[b, n]] for every b and n, whatever dimensions follow."""
     index = indices.view(*indices.shape, *[1] * (x.dim() - 2)).expand(*indices.shape, *x.shape[2:])
     return x.gather(1, index)

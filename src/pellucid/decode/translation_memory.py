@@ -41,7 +41,7 @@ class TranslationMemory:
     """Sentences and their translations; of several translations of one sentence the last counts."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]):
-        latest = {normalize_sentence(source): (source, target) for source, target in pairs}
+        latest = {_normalize_sentence(source): (source, target) for source, target in pairs}
         self._entries = list(latest.values())
         self._numbers = {key: number for number, key in enumerate(latest)}
         # Entries by the words in them: four bytes each, for a memory may have millions of sentences.
@@ -71,7 +71,7 @@ class TranslationMemory:
 
         The same sentence may differ in its white space, and in how Unicode writes its letters.
         """
-        key = normalize_sentence(text)
+        key = _normalize_sentence(text)
         number = self._numbers.get(key)
         if number is not None:
             source, target = self._entries[number]
@@ -95,7 +95,7 @@ class TranslationMemory:
         best = None
         for number, _ in shared.most_common(_CANDIDATES):
             source, target = self._entries[number]
-            similarity = measure_similarity(words, _list_words(normalize_sentence(source))[:_WORDS_COMPARED])
+            similarity = measure_similarity(words, _list_words(_normalize_sentence(source))[:_WORDS_COMPARED])
             # Below 1, also where only what is not compared differs.
             similarity = min(similarity, 0.99)
             if similarity >= SIMILAR and (best is None or similarity > best.similarity):
@@ -103,10 +103,10 @@ class TranslationMemory:
         return best
 
 
-def normalize_sentence(text: str) -> str:
+def _normalize_sentence(text: str) -> str:
     """Return a sentence with one spelling of each letter (NFC) and single spaces.
 
-    >>> normalize_sentence(" The  cafe\\u0301. ") == "The café."
+    >>> _normalize_sentence(" The  cafe\\u0301. ") == "The café."
     True
     """
     return " ".join(unicodedata.normalize("NFC", text).split())

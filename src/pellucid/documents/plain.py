@@ -80,15 +80,15 @@ def _describe_subtitle(lines: list[str]) -> Parts:
         items += [text[position : match.start()], Inline("single", None, [match[0]])]
         position = match.end()
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-    finish = partial(wrap_evenly, lines=len(lines), end=end)
+    finish = partial(_wrap_evenly, lines=len(lines), end=end)
     items = [item for item in [*items, text[position:]] if item]
     return join_markup([before, *make_slot(items, str, read=str, finish=finish)])
 
 
-def wrap_evenly(text: str, lines: int, end: str = "\n") -> str:
+def _wrap_evenly(text: str, lines: int, end: str = "\n") -> str:
     r"""Break a text between words into at most so many lines of about equal length.
 
-    >>> wrap_evenly("La bola es azul y la casa es grande.", 2)
+    >>> _wrap_evenly("La bola es azul y la casa es grande.", 2)
     'La bola es azul y\nla casa es grande.'
     """
     words, position = text.split(" "), 0

@@ -63,8 +63,8 @@ class TextSlot:
 
     def write(self, translation: str, tags: Mapping[str, str]) -> str:
         """Write a translation with its markup, given what each numbered tag stands for."""
-        pieces = [*split_numbered_tags(translation, tags)]
-        own = [*split_numbered_tags(self.text, tags)]
+        pieces = [*_split_numbered_tags(translation, tags)]
+        own = [*_split_numbered_tags(self.text, tags)]
         if not _are_sound([piece for piece in pieces if piece in tags], [piece for piece in own if piece in tags]):
             # A tag too many or too few would damage the document: the text stands together, beside all tags in order.
             plain = "".join(piece for piece in pieces if piece not in tags)
@@ -85,7 +85,7 @@ class TextSlot:
         return self.finish("".join(out))
 
 
-def split_numbered_tags(text: str, known: Mapping[str, object]) -> Iterator[str]:
+def _split_numbered_tags(text: str, known: Mapping[str, object]) -> Iterator[str]:
     """Yield the numbered tags of a text that are known, and the texts between them, in order."""
     position = 0
     for match in NUMBERED_TAG.finditer(text):

@@ -43,7 +43,7 @@ class Shortlist:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class _Coverage:
     """Share of the references' tokens that are in the shortlist of their sentence, and its average length."""
 
     share: float
@@ -166,7 +166,7 @@ def _is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> Coverage:
+def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> _Coverage:
     """Measure how much of these references could be written with the shortlist of their source."""
     tokens = covered = length = 0
     for source, target in zip(sources, targets, strict=True):
@@ -174,7 +174,7 @@ def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -
         length += len(allowed)
         tokens += len(target)
         covered += sum(token in allowed for token in target)
-    return Coverage(covered / max(tokens, 1), length / max(len(sources), 1))
+    return _Coverage(covered / max(tokens, 1), length / max(len(sources), 1))
 
 
 def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list[str]:

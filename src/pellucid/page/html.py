@@ -178,17 +178,18 @@ def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
     return {**row, "dtype": "float16", **dict(zip(extremes, half.tolist(), strict=True))}
 
 
-def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = None, workers: bool = False) -> str:
+def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = None, blocks_of_model: str = "") -> str:
     """Return the HTML: the manifest, the blocks, and the script, which finds both.
 
-    The title is that of the translation unless another is given; with `workers` the script may start workers.
+    The title is that of the translation unless another is given. Behind the script stand the blocks of a model, for
+    which it may start workers; it draws while the browser still reads them.
     """
     script = script_text(read_script())
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # A hash rather than 'unsafe-inline': no other script runs, no handler in an attribute either.
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
-        f"base-uri 'none'; form-action 'none'{'; worker-src blob:' if workers else ''}"
+        f"base-uri 'none'; form-action 'none'{'; worker-src blob:' if blocks_of_model else ''}"
     )
     # Packed on their own; the rest of the manifest stays readable in the file.
     packed = {name: _dump_json(manifest[name]) for name in _PACKED_ANSWERS if name in manifest}
@@ -211,8 +212,8 @@ def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = 
 <noscript><p>{source}</p><p>{target}</p><p>The numbers behind this translation are shown by a script, which this browser
 does not run.</p></noscript>
 <script type="application/json" id="pellucid-manifest">{script_json(plain)}</script>
-{answers}{blocks}<script type="module">{script}</script>
-</body>
+{answers}{blocks}<script type="module"{" async" if blocks_of_model else ""}>{script}</script>
+{blocks_of_model}</body>
 </html>
 """
 

@@ -28,15 +28,23 @@ def save_model_html(
     path: Path,
     header: Mapping[str, Any],
     manifest: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray],
     parameters: Iterable[tuple[str, np.ndarray]],
     tokenizer_files: Mapping[str, bytes],
 ) -> int:
     """Write the file and return its bytes.
 
-    `header` is `ModelHeader` of web/src/engine/package.ts, `manifest` has what the manifests of all its traces share,
-    and `tokenizer_files` are the tokenizers by side. Raises ValueError, and writes nothing, for a weight that the
-    precision has no room for, and for a file that no browser opens.
+    `header` is `ModelHeader` of web/src/engine/package.ts, `manifest` is that of the trace that is shown first, of
+    which `tensors` are drawn before the model is unpacked, and `tokenizer_files` are the tokenizers by side. Raises
+    ValueError, and writes nothing, for a weight that the precision has no room for, and for a file that no browser
+    opens.
     """
+    types = {row["name"]: row["dtype"] for row in manifest["tensors"]}
+    drawn = [
+        html_block("tensor", name, pack_numbers(name, values, types[name]), level=9) for name, values in tensors.items()
+    ]
+    # Behind what is drawn: it tells the page that there is a model to come.
+    drawn.append(f'<script type="application/json" id="pellucid-model">{script_json(header)}</script>\n')
     blocks = [
         # Level 6: weights are written once and read often, and this saves some 7 %.
         html_block("parameter", name, _pack_weights(name, values, header["precision"]), level=6)
@@ -46,8 +54,7 @@ def save_model_html(
     engine = script_text(read_script(ENGINE_PATH))
     # Inert: the page starts a worker with its text.
     blocks.append(f'<script type="text/plain" id="pellucid-engine">{engine}</script>\n')
-    blocks.append(f'<script type="application/json" id="pellucid-model">{script_json(header)}</script>\n')
-    data = page_document(manifest, "".join(blocks), title=manifest["model"]["name"], workers=True).encode()
+    data = page_document(manifest, "".join(drawn), manifest["model"]["name"], "".join(blocks)).encode()
     with atomic_file(path) as write:
         write(data)
     return len(data)
@@ -61,6 +68,16 @@ def _pack_weights(name: str, values: np.ndarray, precision: str) -> bytes:
         return pack_numbers(name, values, "float32")
     scales, steps = round_to_int8(values)
     return scales.astype("<f4").tobytes() + steps.tobytes()
+
+
+def round_weights(name: str, values: np.ndarray, precision: str) -> np.ndarray:
+    """Return a parameter as float32 as the page reads it from the file; ValueError where the precision has no room."""
+    if precision == "int8" and values.ndim == 2:
+        scales, steps = round_to_int8(values)
+        return steps * scales[:, None]
+    if precision != "float16":
+        return values
+    return np.frombuffer(pack_numbers(name, values, precision), "<f2").astype(np.float32).reshape(values.shape)
 
 
 def round_to_int8(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

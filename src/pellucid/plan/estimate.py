@@ -58,7 +58,7 @@ class _ParameterCounts:
 
 
 @dataclass(frozen=True)
-class MemoryEstimate:
+class _MemoryEstimate:
     """Bytes that training holds at once, without the corpus and the libraries."""
 
     weights: int
@@ -90,7 +90,7 @@ class RunPlan:
     epoch: EpochBatches
     model: ModelConfig
     parameters: _ParameterCounts
-    memory: MemoryEstimate
+    memory: _MemoryEstimate
     flops: float
     """Floating-point operations of an average update, counted by `training_flops`."""
     trial: TrialResult | None
@@ -297,7 +297,7 @@ def count_parameters(c: ModelConfig) -> _ParameterCounts:
 
 def estimate_memory(
     c: ModelConfig, parameters: _ParameterCounts, optimizer: Literal["adam", "muon"], rows: int, s: int, t: int
-) -> MemoryEstimate:
+) -> _MemoryEstimate:
     """Estimate the memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
 
     The backward pass needs each sublayer's input, its normalised input, its dropout mask and the operands of its
@@ -311,7 +311,7 @@ def estimate_memory(
     memory_keys_and_values = rows * s * c.decoder_layers * 2 * d
     # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
-    return MemoryEstimate(
+    return _MemoryEstimate(
         _FLOAT_BYTES * parameters.total,
         _FLOAT_BYTES * parameters.total,
         # Adam keeps two means of each parameter, Muon one.

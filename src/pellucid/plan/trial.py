@@ -20,7 +20,7 @@ from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
 from pellucid.train.process import tune_memory
 from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import compile_layers, learning_rate, make_optimizer
+from pellucid.train.update import learning_rate, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,6 @@ def try_updates(
     _reset_peak_memory(ALONE.device)
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train().to(ALONE.device)
-    if run.train.compile:
-        compile_layers(model)
     optimizer = make_optimizer(model, run.optim)
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
@@ -131,8 +129,7 @@ def try_updates(
         step, loss, halved = step + 1, result.loss, halved + result.halved
         return time.monotonic() - started
 
-    # The largest batch first: if it does not fit in memory, that shows here. This update and the next are not counted:
-    # with train.compile the layers are compiled in them.
+    # The largest batch first: if it does not fit in memory, that shows here. This update and the next are not counted.
     warm_up_seconds = time_update([epoch.largest])
     last_seconds = time_update([next(upcoming)])
     while (warm_up_seconds := warm_up_seconds + last_seconds) < _WARM_UP_SHARE * seconds:

@@ -4,10 +4,9 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from threading import Lock
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -28,8 +27,8 @@ from pellucid.documents.document import (
 )
 from pellucid.serve.bodies import PARTS, Refusal, Upload, documented_responses, read_upload, validate_table
 from pellucid.serve.directions import Direction
-from pellucid.serve.libretranslate import parse_terms, refuse_large_terms
-from pellucid.serve.service import Service, TranslationJob
+from pellucid.serve.libretranslate import describe_languages, parse_terms, refuse_large_terms
+from pellucid.serve.service import BoundedStore, Service, TranslationJob
 from pellucid.serve.settings import Limits
 
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
@@ -64,57 +63,13 @@ class TranslatedFile(BaseModel):
 class _StoredFile:
     content: bytes
     media_type: str
-    stored: float
-
-
-class FileStore:
-    """Translated documents by their names, in memory; the oldest goes first, and each after some minutes."""
-
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
-        self._limits = limits
-        self._clock = clock
-        self._files: dict[str, _StoredFile] = {}
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        with self._lock:
-            self._forget()
-            return len(self._files)
-
-    def store(self, name: str, content: bytes, media_type: str) -> str:
-        """Store a document and return the name by which it can be fetched, which nobody can guess."""
-        # LibreTranslate's own form: an identity that is not a part of the name of the download, and then that.
-        stored_name = f"{secrets.token_hex(16)}.{name}"
-        with self._lock:
-            self._files[stored_name] = _StoredFile(content, media_type, self._clock())
-            self._forget()
-        return stored_name
-
-    def get(self, name: str) -> _StoredFile | None:
-        """Return a document, if it is still stored."""
-        with self._lock:
-            self._forget()
-            return self._files.get(name)
-
-    def _forget(self) -> None:
-        oldest = self._clock() - 60 * self._limits.file_minutes
-        size = sum(len(file.content) for file in self._files.values())
-        while self._files:
-            first = next(iter(self._files))
-            if (
-                self._files[first].stored >= oldest
-                and len(self._files) <= self._limits.files
-                and size <= self._limits.file_bytes
-            ):
-                return
-            size -= len(self._files.pop(first).content)
 
 
 def file_routes(service: Service) -> APIRouter:
     """Make the routes POST /translate_file and GET /download_file."""
     router = APIRouter(tags=["LibreTranslate"])
     limits, directions = service.limits, service.directions
-    store = FileStore(limits)
+    store = BoundedStore[_StoredFile](limits.files, limits.file_bytes, limits.file_minutes, renew=False)
     service.add_gauge("files", "translated documents kept", lambda: len(store))
     document_limits = DocumentLimits(
         bytes=limits.document_bytes,
@@ -166,7 +121,9 @@ def file_routes(service: Service) -> APIRouter:
             raise Refusal(400, str(error)) from None
         suffix = document_suffix(upload.name) or ""
         stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.name).stem)[:80] or "document"
-        name = store.store(f"{stem}_{form.target}{suffix}", content, DOCUMENT_FORMATS[suffix].media_type)
+        # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
+        name = f"{secrets.token_hex(16)}.{stem}_{form.target}{suffix}"
+        store.put(name, _StoredFile(content, DOCUMENT_FORMATS[suffix].media_type), len(content))
         return TranslatedFile(
             translatedFileUrl=str(request.url_for("download_file", name=name)),
             texts=len(translations),
@@ -261,8 +218,5 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     # In a form every value is a text, this one that of a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}
-    directions = service.directions
-    if directions.first.languages.are_named:
-        fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
-        fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+    describe_languages(fields, service.directions, with_auto=True)
     return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema}}}}

@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
-from threading import Condition, RLock, Thread
+from threading import Condition, Lock, Thread
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import Gauge
@@ -37,6 +37,7 @@ TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
 
 class Service:
@@ -407,36 +408,77 @@ class Worker(Generic[Question, Answer]):
             job.answer.set_result(answer)
 
 
-@dataclass(frozen=True)
-class _StoredTrace:
-    """A trace, its manifest as JSON, the bytes of both, and when somebody last looked at it."""
+class BoundedStore(Generic[Item]):
+    """Items by their names, in memory: the oldest goes first where there are too many, and each after some time.
 
-    trace: Trace
-    manifest: bytes
-    bytes: int
-    last_seen: float
+    With `renew`, an item that is looked at counts as new.
+    """
 
-
-class TraceStore:
-    """Traces by their ids; the one not looked at for longest goes first, and each after some time."""
-
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
-        self._limits = limits
-        self._clock = clock
-        self._traces: dict[str, _StoredTrace] = {}  # the one looked at longest ago comes first
-        # Reentrant, since the methods that hold it read `bytes`.
-        self._lock = RLock()
+    def __init__(
+        self, most: int, most_bytes: int, minutes: float, renew: bool, clock: Callable[[], float] = time.monotonic
+    ):
+        self.most, self.most_bytes, self.minutes, self.renew, self._clock = most, most_bytes, minutes, renew, clock
+        self._entries: dict[str, tuple[Item, int, float]] = {}  # the oldest comes first
+        self._bytes = 0
+        self._lock = Lock()
 
     def __len__(self) -> int:
         with self._lock:
             self._forget()
-            return len(self._traces)
+            return len(self._entries)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all stored traces."""
+        """Bytes of all items."""
+        return self._bytes
+
+    def put(self, name: str, item: Item, size: int) -> None:
+        """Store an item of `size` bytes as the newest, and let old ones go."""
         with self._lock:
-            return sum(stored.bytes for stored in self._traces.values())
+            self._put_last(name, item, size)
+            self._forget()
+
+    def get(self, name: str) -> Item | None:
+        """Return an item, if it is still stored."""
+        with self._lock:
+            self._forget()
+            if name not in self._entries:
+                return None
+            item, size, _ = self._entries[name]
+            if self.renew:
+                self._put_last(name, item, size)
+            return item
+
+    def _put_last(self, name: str, item: Item, size: int) -> None:
+        self._remove(name)
+        self._entries[name] = item, size, self._clock()
+        self._bytes += size
+
+    def _remove(self, name: str) -> None:
+        self._bytes -= self._entries.pop(name, (None, 0, 0.0))[1]
+
+    def _forget(self) -> None:
+        while self._entries:
+            name, (_, _, stored) = next(iter(self._entries.items()))
+            is_old = stored < self._clock() - 60 * self.minutes
+            if not (is_old or len(self._entries) > self.most or self._bytes > self.most_bytes):
+                return
+            self._remove(name)
+
+
+@dataclass(frozen=True)
+class _StoredTrace:
+    """A trace, and its manifest as JSON."""
+
+    trace: Trace
+    manifest: bytes
+
+
+class TraceStore(BoundedStore[_StoredTrace]):
+    """Traces by their ids; the one not looked at for longest goes first."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
+        super().__init__(limits.traces, limits.trace_bytes, limits.trace_minutes, renew=True, clock=clock)
 
     def store(self, trace: Trace) -> _StoredTrace:
         """Store one more trace and let old ones go; raise ValueError for one larger than the whole store may be."""
@@ -445,35 +487,11 @@ class TraceStore:
         # Written once here; the page fetches it as it is.
         encoded = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
         size = manifest["run"]["bytes"] + len(encoded)
-        if size > self._limits.trace_bytes:
+        if size > self.most_bytes:
             raise ValueError(
-                f"this trace takes {size:,} bytes, this server keeps {self._limits.trace_bytes:,}; "
+                f"this trace takes {size:,} bytes, this server keeps {self.most_bytes:,}; "
                 "take a shorter sentence, or serve with --set trace_bytes=..."
             )
-        stored = _StoredTrace(trace, encoded, size, self._clock())
-        with self._lock:
-            self._put_last(manifest["id"], stored)
-            self._forget()
+        stored = _StoredTrace(trace, encoded)
+        self.put(manifest["id"], stored, size)
         return stored
-
-    def get(self, identity: str) -> _StoredTrace | None:
-        """Return the trace with that id, if it is still stored; it counts as looked at."""
-        with self._lock:
-            self._forget()
-            stored = self._traces.get(identity)
-            if stored is not None:
-                self._put_last(identity, replace(stored, last_seen=self._clock()))
-            return stored
-
-    def _put_last(self, identity: str, stored: _StoredTrace) -> None:
-        self._traces.pop(identity, None)
-        self._traces[identity] = stored
-
-    def _forget(self) -> None:
-        oldest = self._clock() - 60 * self._limits.trace_minutes
-        while self._traces and (
-            next(iter(self._traces.values())).last_seen < oldest
-            or len(self._traces) > self._limits.traces
-            or self.bytes > self._limits.trace_bytes
-        ):
-            del self._traces[next(iter(self._traces))]

@@ -147,7 +147,7 @@ class TrainingText:
                 try:
                     known = self.files and sum(path.stat().st_size for path in self.files) <= _MOST_BYTES
                     lines = (line for path in self.files for line in _read_sources(path, self.sides))
-                    self._counts.append(count_words(lines) if known else Counter())
+                    self._counts.append(_tally_words(lines) if known else Counter())
                 except (OSError, ValueError):
                     self._counts.append(Counter())
         return self._counts[0] or None
@@ -185,10 +185,10 @@ def find_mistake(
     return min(mistakes, key=lambda entry: entry[0])[1] if mistakes else None
 
 
-def count_words(lines: Iterable[str]) -> Counter[str]:
+def _tally_words(lines: Iterable[str]) -> Counter[str]:
     """Count the words of some lines, in small letters; a script without spaces has none.
 
-    >>> count_words(["The cat, the 2 dogs."])
+    >>> _tally_words(["The cat, the 2 dogs."])
     Counter({'the': 2, 'cat': 1, 'dogs': 1})
     """
     counts: Counter[str] = Counter()

@@ -2,23 +2,22 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import torch
 
 from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
+from pellucid.decode.translate import Translator
+from pellucid.model import Transformer
 from pellucid.model.known_parts import unknown_parts
-from pellucid.trace.session import Trace
+from pellucid.store.directory import Bundle
+from pellucid.trace.session import Trace, TraceOrigin, trace_sentence
 
-_OF_ONE_TRACE = {
-    "tensors": [],
-    "steps": [],
-    "checks": [],
-    "notes": [],
-    "edits": [],
-    "tree": None,
-}
-"""Entries of a manifest that belong to one trace, emptied: the page computes them for each sentence."""
+_DRAWN_FIRST = ("embedding", "positions", "allowed", "pattern", "memory", "states")
+"""Last names of the tensors in the map of the network, which is what the page shows when it is opened."""
 
 
 def save_model_page(
@@ -30,6 +29,7 @@ def save_model_page(
 ) -> int:
     """Write the page with the model of a trace inside and return its bytes; the trace's sentence is shown first.
 
+    The file holds what the map of that sentence draws, computed here with the weights rounded as in the file.
     Raises ValueError for a model with parts of its own, which the page has no formula of, for a precision that is none
     of float16, float32 and int8, and for a weight that the precision has no room for.
     """
@@ -38,7 +38,7 @@ def save_model_page(
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
     origin = trace.require_origin()
-    model, tokenizer, translator = origin.bundle.model, origin.bundle.tokenizer, origin.translator
+    model, tokenizer, lengths = origin.bundle.model, origin.bundle.tokenizer, origin.translator.lengths
     if problems := unknown_parts(model):
         raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
     if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
@@ -49,31 +49,51 @@ def save_model_page(
         "config": asdict(model.config),
         "precision": precision,
         "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
-        "limits": {"trained": translator.lengths.longest_trained, "longest": translator.lengths.longest},
-        "forbidden": list(translator.bounds.forbidden),
+        "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
+        "forbidden": list(origin.translator.bounds.forbidden),
         "examples": list(dict.fromkeys([trace.sentence, *examples])),
         "languages": languages if languages and all(languages) else None,
     }
-    # `named_parameters` has each weight once.
-    weights = ((name, weight.detach().float().cpu().numpy()) for name, weight in model.named_parameters())
-    return save_model_html(Path(path), header, _shared_manifest(trace, precision), weights, _tokenizer_files(tokenizer))
-
-
-def _shared_manifest(trace: Trace, precision: str) -> dict[str, Any]:
-    """Return what the manifests of all traces of a model have in common, with answers about the model."""
-    manifest = trace.manifest()
-    rows = [
-        {key: value for key, value in row.items() if key not in ("least", "largest", "edited")}
-        for row in manifest["tensors"]
-    ]
-    run = {
-        **manifest["run"],
-        "device": f"this browser, weights in {precision}",
-        "torch": "not used",
-        "capture": "float32",
-    }
+    first = _trace_rounded(origin, trace.sentence, precision)
+    manifest = first.manifest()
+    run = {**manifest["run"], "device": f"{manifest['run']['device']}, weights in {precision}"}
     answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
-    return {**manifest, **_OF_ONE_TRACE, **answers, "run": run, "tensors": rows}
+    return save_model_html(
+        Path(path),
+        header,
+        {**manifest, **answers, "run": run},
+        {name: first.tensor(name) for name in first if name.rpartition(".")[2] in _DRAWN_FIRST},
+        _list_parameters(model),
+        _tokenizer_files(tokenizer),
+    )
+
+
+def _trace_rounded(origin: TraceOrigin, sentence: str, precision: str) -> Trace:
+    """Trace a sentence as the page does: with rounded weights, in the search that it opens with, tags read as text."""
+    bundle = origin.bundle
+    model = with_rounded_weights(bundle.model, precision)
+    translator = Translator(model, bundle.tokenizer, trained=origin.translator.lengths.longest_trained)
+    rounded = Bundle(model, bundle.tokenizer, bundle.manifest, bundle.directory)
+    return trace_sentence(TraceOrigin(translator, rounded, markup="text"), sentence)
+
+
+def with_rounded_weights(model: Transformer, precision: str) -> Transformer:
+    """Return a copy of a model with the weights of a page in float16, float32 or int8, computing in float32.
+
+    Raises ValueError for a weight that the precision has no room for.
+    """
+    from pellucid.page.model_file import round_weights
+
+    rounded = deepcopy(model).float().cpu()
+    for name, parameter in rounded.named_parameters():
+        parameter.data = torch.from_numpy(round_weights(name, parameter.detach().cpu().numpy(), precision))
+    return rounded
+
+
+def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the weights of a model by name, each once."""
+    for name, parameter in model.named_parameters():
+        yield name, parameter.detach().float().cpu().numpy()
 
 
 _USER_DEFINED = 4

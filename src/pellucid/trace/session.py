@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -68,6 +68,7 @@ class TraceOrigin:
 
     The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
     holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
+    `markup` says what becomes of tags and addresses, as in `SearchConfig`.
     """
 
     translator: Translator
@@ -77,12 +78,13 @@ class TraceOrigin:
     keep: tuple[str, ...] | None = None
     model_queries: Callable[[], ModelQueries] | None = None
     drawing: Drawing | None = None
+    markup: Literal["keep", "text"] = "keep"
 
     def make_search_config(self) -> SearchConfig:
         """Return the settings of the search; ValueError for settings of a drawing that make no sense."""
         if self.drawing is None:
-            return SearchConfig(beam=self.beam)
-        return SearchConfig(method="sample", beam=self.beam, **asdict(self.drawing))
+            return SearchConfig(beam=self.beam, markup=self.markup)
+        return SearchConfig(method="sample", beam=self.beam, markup=self.markup, **asdict(self.drawing))
 
 
 class Trace(TraceData):

@@ -16,8 +16,11 @@ from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions,
 from pellucid.train.initial_model import fill_from_initial_model
 
 _REMOVED_SETTINGS = {
-    "data": {"bpe_dropout": 0.0}, "train": {"average": "last"}, "optim": {"r_drop": 0.0}, "model": REMOVED_SETTINGS,
-}  # fmt: skip
+    "data": {"bpe_dropout": 0.0},
+    "train": {"average": "last", "compile": False},
+    "optim": {"r_drop": 0.0},
+    "model": REMOVED_SETTINGS,
+}
 """Settings that were removed, by section, each with the value that is what every run does now."""
 
 _MOST_WEIGHT = 1000
@@ -131,7 +134,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class _ModelSettings:
     """A named size and the numbers that differ from it, or an initial model, which then determines all but dropout."""
 
     start: Annotated[
@@ -195,9 +198,6 @@ class TrainConfig:
     shard_model: Annotated[
         bool, "each worker keeps only a part of the weights, gradients and running means: for a model too large for one"
     ] = False
-    compile: Annotated[bool, "fuse the layers with torch.compile: takes minutes at the start, is faster on a GPU"] = (
-        False
-    )
     evaluate_every: Annotated[
         int | None,
         "updates between evaluations; if left out, a twelfth of the run; a run in minutes then has none in its first "
@@ -214,6 +214,10 @@ class TrainConfig:
     keep_reference: Annotated[
         bool, "keep up to 200 of those sentences with their translations in each model, for `pellucid verify`"
     ] = True
+    log: Annotated[
+        Literal["none", "tensorboard", "mlflow"],
+        "send the reports of log.jsonl to TensorBoard's files in the run's directory, or to MLflow as well",
+    ] = "none"
     keep: Annotated[int, "checkpoints kept; those from the last quarter of the run are averaged at the end"] = 5
 
     def __post_init__(self) -> None:
@@ -227,8 +231,6 @@ class TrainConfig:
             problems.append("train.steps and train.minutes are both given; name one")
         if self.steps is None and self.minutes is None:
             problems.append("neither train.steps nor train.minutes is given; name one")
-        if self.compile and self.shard_model:
-            problems.append("train.compile and train.shard_model are both true, and do not go together; choose one")
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -283,7 +285,7 @@ class RunConfig:
     train: TrainConfig
     seed: Annotated[int, "seed of the weights, the order of the data and dropout"] = 1
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelSettings = field(default_factory=ModelSettings)
+    model: _ModelSettings = field(default_factory=_ModelSettings)
     optim: OptimConfig = field(default_factory=OptimConfig)
 
     def __post_init__(self) -> None:
@@ -291,11 +293,6 @@ class RunConfig:
             raise ValueError(f"seed is {self.seed}, it must be 0 or more")
         if self.model.tie == "all" and not self.tokenizer.joint and self.tokenizer.kind != "marian":
             raise ValueError("model.tie = 'all' shares one matrix, which needs tokenizer.joint = true")
-        if self.optim.dropout_rise and self.train.compile:
-            raise ValueError(
-                "optim.dropout_rise changes the layers at every update, and train.compile would fuse them anew each "
-                "time; set one of them to 0 or false"
-            )
         # Otherwise a sentence that the data lets through would not fit the model.
         if self.data.max_pieces > self.model.max_positions:
             raise ValueError(
@@ -366,12 +363,12 @@ def make_run(
 
 
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the tables without settings of 0.1 that were removed; ValueError for one that had another value."""
-    # The run.toml of a run that 0.1 began names every setting, these too, and such a run can still be resumed.
+    """Return the tables without settings that were removed; ValueError for one that had another value."""
+    # The run.toml of a run that an older version began names every setting, these too, and it can still be resumed.
     removed = {section: names for section, names in _REMOVED_SETTINGS.items() if isinstance(tables.get(section), dict)}
     problems = [
-        f"{section}.{name} = {tables[section][name]!r:.60}: this setting was removed, version 0.1 was the last that "
-        "had it; leave it out, or train with 0.1"
+        f"{section}.{name} = {tables[section][name]!r:.60}: this setting was removed, version "
+        f"{'0.2' if name == 'compile' else '0.1'} was the last that had it; leave it out, or train with that version"
         for section, names in removed.items()
         for name, unused in names.items()
         if tables[section].get(name, unused) != unused

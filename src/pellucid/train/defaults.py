@@ -14,7 +14,7 @@ from pellucid.train.prepare import count_training_pairs
 
 
 @dataclass(frozen=True)
-class Choice:
+class _Choice:
     """Why settings, named as in `--set`, were chosen as they are."""
 
     settings: tuple[str, ...]
@@ -23,7 +23,7 @@ class Choice:
     def stands(self, overrides: Sequence[str]) -> bool:
         """Whether none of its settings is overridden.
 
-        >>> choice = Choice(("optim.peak", "optim.warmup"), "learning rate up to 0.005 in 600 updates")
+        >>> choice = _Choice(("optim.peak", "optim.warmup"), "learning rate up to 0.005 in 600 updates")
         >>> choice.stands(["optim.clip=2"]), choice.stands(["optim.clip=2", "optim.warmup = 100"])
         (True, False)
         """
@@ -31,11 +31,11 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class ChosenSettings:
+class _ChosenSettings:
     """Tables of a run file, and why what was not given was chosen."""
 
     tables: dict[str, Any]
-    choices: tuple[Choice, ...]
+    choices: tuple[_Choice, ...]
 
     def make_run(self, overrides: Sequence[str], began: Path | None = None) -> tuple[RunConfig, tuple[str, ...]]:
         """Return the run with overrides applied, and the reasons for the settings that were not overridden."""
@@ -44,7 +44,7 @@ class ChosenSettings:
 
 
 @dataclass(frozen=True)
-class CorpusScale:
+class _CorpusScale:
     """Settings that suit corpora of up to `pairs` pairs."""
 
     pairs: float
@@ -55,11 +55,11 @@ class CorpusScale:
 
 
 SCALES = (
-    CorpusScale(20_000, "tiny", 0.3, 4_000, 1024),
-    CorpusScale(60_000, "tiny", 0.3, 8_000, 1024),
-    CorpusScale(500_000, "small", 0.2, 8_000, 4096),
-    CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
-    CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
+    _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024),
+    _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024),
+    _CorpusScale(500_000, "small", 0.2, 8_000, 4096),
+    _CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
+    _CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
 )
 """Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results)."""
 
@@ -84,7 +84,7 @@ _DEV_SENTENCES = TrainConfig.dev_sentences
 
 def choose_settings(
     data: dict[str, Any], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
-) -> ChosenSettings:
+) -> _ChosenSettings:
     """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
     # The last scale has no upper bound, so one always matches.
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
@@ -92,26 +92,26 @@ def choose_settings(
     if size is None:
         size = scale.size
         reason = f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)"
-        choices.append(Choice(("model.size",), reason))
+        choices.append(_Choice(("model.size",), reason))
     # An unknown size is refused later, together with all other problems of the settings.
     peak, warmup = PEAK_AND_WARMUP.get(size, PEAK_AND_WARMUP["base"])
     train, length_choices = _choose_length(steps, minutes)
     choices += [
-        Choice(
+        _Choice(
             ("model.dropout", "optim.dropout_rise"),
             f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
             "seen so often are learned by heart",
         ),
-        Choice(
+        _Choice(
             ("train.batch_tokens",),
             f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
         ),
-        Choice(
+        _Choice(
             ("tokenizer.vocabulary", "tokenizer.kind"),
             f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
         ),
         *length_choices,
-        Choice(
+        _Choice(
             ("optim.peak", "optim.warmup", "optim.schedule"),
             f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
         ),
@@ -128,18 +128,18 @@ def choose_settings(
         tables["optim"]["kind"] = "muon"
         tables["train"]["initial_embeddings"] = "text"
         choices += [
-            Choice(
+            _Choice(
                 ("optim.kind",),
                 "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is "
                 "the optimizer of the paper)",
             ),
-            Choice(
+            _Choice(
                 ("train.initial_embeddings",),
                 "embeddings that begin with the text: a word and its translation are neighbours before the first "
                 "update (--set train.initial_embeddings=random begins without)",
             ),
         ]
-    return ChosenSettings(tables, tuple(choices))
+    return _ChosenSettings(tables, tuple(choices))
 
 
 def choose_settings_for_data(
@@ -148,7 +148,7 @@ def choose_settings_for_data(
     size: str | None = None,
     steps: int | None = None,
     minutes: float | None = None,
-) -> ChosenSettings:
+) -> _ChosenSettings:
     """Count the pairs of a [data] table, which overrides may change, and choose settings by their number."""
     counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
     pairs = count_training_pairs(counting_run.data, counting_run.seed)
@@ -163,7 +163,7 @@ def _choose_fine_tuning_settings(
     config: Mapping[str, Any],
     steps: int | None = None,
     minutes: float | None = None,
-) -> ChosenSettings:
+) -> _ChosenSettings:
     """Choose settings for a run from an initial model: `model` is the run's [model] table, `config` the model's own."""
     # The model may have any width: the smallest named size that is as wide decides.
     size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
@@ -174,18 +174,18 @@ def _choose_fine_tuning_settings(
         "width gets, then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)"
     )
     optim = {"peak": peak, "warmup": warmup, "schedule": "linear"}
-    return ChosenSettings(
+    return _ChosenSettings(
         {"data": data, "model": model, "train": train, "optim": optim},
-        (*choices, Choice(("optim.peak", "optim.schedule"), rate_reason)),
+        (*choices, _Choice(("optim.peak", "optim.schedule"), rate_reason)),
     )
 
 
-def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[Choice]]:
+def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[_Choice]]:
     """Return the length of the run as settings, and why what was not given was chosen."""
     if steps is None and minutes is None:
         reason = f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result"
         reason += " (--minutes or --steps chooses; longer is better)"
-        return {"minutes": _DEFAULT_MINUTES}, [Choice(("train.minutes", "train.steps"), reason)]
+        return {"minutes": _DEFAULT_MINUTES}, [_Choice(("train.minutes", "train.steps"), reason)]
     length = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
     if minutes is None or minutes >= _SHORT_MINUTES:
         return length, []
@@ -194,7 +194,7 @@ def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, 
         f"{sentences} dev sentences translated at each evaluation: "
         f"{_DEV_SENTENCES} would take a good part of {minutes:g} minutes"
     )
-    return {**length, "dev_sentences": sentences}, [Choice(("train.dev_sentences",), reason)]
+    return {**length, "dev_sentences": sentences}, [_Choice(("train.dev_sentences",), reason)]
 
 
 def run_settings(

@@ -48,8 +48,8 @@ from pellucid.train.recovery import (
     update_within_memory,
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
+from pellucid.train.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER, Tracker, require_tracker, track_run
 from pellucid.train.update import (
-    compile_layers,
     dropout_factor,
     explain_float32,
     is_out_of_memory,
@@ -60,12 +60,15 @@ from pellucid.train.update import (
 _AVERAGED_SHARE = 0.25
 """Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md)."""
 
-_RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
+_RUN_FILES = (
+    *("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
+    *(TENSORBOARD_FOLDER, MLFLOW_FILE),
+)
 """Files and directories that a run writes into its directory."""
 
 
 @dataclass(frozen=True)
-class RunSetup:
+class _RunSetup:
     """Settings, data and surroundings of a run, which training never changes."""
 
     run: RunConfig
@@ -76,6 +79,8 @@ class RunSetup:
     output: ProgressOutput
     workers: Workers
     accounts: tuple[CorpusAccount, ...]
+    languages: dict[str, str] | None = None
+    """Codes of the "source" and the "target" language, where the text says them."""
     initial_model: dict[str, Any] | None = None
     """Name, SHA-256 and history of the model that the run starts from, if there is one."""
 
@@ -106,6 +111,7 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     cannot continue or cannot be saved.
     """
     tune_memory()
+    require_tracker(run.train.log)
     # Only the first worker writes. It takes the lock before it joins the others, which would wait for it if it failed.
     run_lock = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
     try:
@@ -115,7 +121,8 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
                 for reason in reasons:
                     output.say(reason)
                 setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
-                return _run_updates(setup, state)
+                with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
+                    return _run_updates(setup, state, tracker)
             finally:
                 output.close()
     except OSError as error:
@@ -132,16 +139,14 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
         raise TrainingFailed(f"out of memory: {error}. {_resume_advice(out)}") from error
 
 
-def _run_updates(setup: RunSetup, state: TrainState) -> Outcome:
+def _run_updates(setup: _RunSetup, state: TrainState, tracker: Tracker | None) -> Outcome:
     """Update the weights until the run is over or a signal asks to stop, then save everything."""
     out, output, workers = setup.out, setup.output, setup.workers
     path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
-    log = RunLog(path, state.counts, output, on_cpu)
+    log = RunLog(path, state.counts, output, on_cpu, tracker)
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
-    if setup.run.train.compile:
-        compile_layers(state.model)
     with catch_signals() as caught:
         stop = ""
         # Score the initial model before any update: best/ is to be better than that.
@@ -175,7 +180,7 @@ def _resume_advice(out: Path) -> str:
     )
 
 
-def _make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
+def _make_one_update(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     """Change the weights once; then report, evaluate and save when that is due."""
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), run_progress(counts, run.train)
@@ -202,7 +207,7 @@ def _make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
         try_to_write(setup, lambda: save_checkpoint(setup, state))
 
 
-def try_to_write(setup: RunSetup, write: Callable[[], None]) -> bool:
+def try_to_write(setup: _RunSetup, write: Callable[[], None]) -> bool:
     """Return whether `write` could write; if it could not, say so, and let training continue."""
     try:
         write()
@@ -222,7 +227,7 @@ def _is_over(state: TrainState, run: RunConfig) -> bool:
     )
 
 
-def _evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> None:
+def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     """Measure the model on the dev set; if it is the best so far, save it as `best/`."""
     started, counts, is_first, c = time.monotonic(), state.counts, setup.workers.is_first, setup.run.train
     state = gather_state(state, setup.workers)
@@ -247,7 +252,7 @@ def _evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> 
 
 def begin_run(
     run: RunConfig, out: Path, output: ProgressOutput, workers: Workers = ALONE, restart: bool = False
-) -> tuple[RunSetup, TrainState]:
+) -> tuple[_RunSetup, TrainState]:
     """Read the data, learn the vocabulary and make a new model; all randomness follows from the seed.
 
     With `restart`, the run takes the place of one that was killed before its first checkpoint.
@@ -271,7 +276,9 @@ def begin_run(
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
+    setup = _RunSetup(
+        run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, lineage
+    )
     read, trained = sum(account.read for account in data.accounts), len(data.encoded)
     summary = (
         f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
@@ -319,7 +326,7 @@ def _initialise_weights(
     return []
 
 
-def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Workers) -> tuple[RunSetup, TrainState]:
+def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Workers) -> tuple[_RunSetup, TrainState]:
     """Return the setup and state of a run as they were when its newest checkpoint was saved."""
     if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
@@ -341,10 +348,12 @@ def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Worke
     c = run.train
     dev = DevSet.from_pairs(data.dev, saved.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     initial = saved.manifest.get("start")
-    return RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, initial), state
+    return _RunSetup(
+        run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, initial
+    ), state
 
 
-def _finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
+def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on the dev set, it becomes `best/`."""
     run, out, counts = setup.run, setup.out, state.counts
     stop = "done" if run_progress(counts, run.train) >= 1.0 else "patience"
@@ -376,7 +385,7 @@ def _finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
     return Outcome(out, out / "best", averaged, stop)
 
 
-def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evaluation) -> None:
+def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evaluation) -> None:
     """Write one of the model directories of the run: `best`, `last` or `average`."""
     longest = int(state.stream.encoded.sources.lengths.max())  # translation splits longer lines
     manifest = {
@@ -385,6 +394,9 @@ def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evalua
         "step": state.counts.step,
     }
     manifest |= ancestry_notes(setup.initial_model, longest)
+    # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
+    if languages := setup.languages or (setup.initial_model or {}).get("languages"):
+        manifest["languages"] = dict(languages)
     reference = _choose_reference_lines(setup, evaluation, manifest["longest_source"])
     if reference:
         manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}
@@ -398,7 +410,7 @@ def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evalua
         save_bundle(setup.out / name, state.model, setup.tokenizer, also=write_more, **manifest, dev=evaluation.row())
 
 
-def _choose_reference_lines(setup: RunSetup, evaluation: Evaluation, longest: int | None) -> list[ReferenceLine]:
+def _choose_reference_lines(setup: _RunSetup, evaluation: Evaluation, longest: int | None) -> list[ReferenceLine]:
     """Choose the dev lines whose translations are kept in a model, none that translation would split into sentences."""
     if not setup.run.train.keep_reference:
         return []
@@ -406,7 +418,7 @@ def _choose_reference_lines(setup: RunSetup, evaluation: Evaluation, longest: in
     return choose_reference(evaluation.translations, (longest is None or len(ids) <= longest for ids in sources))
 
 
-def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) -> None:
+def save_checkpoint(setup: _RunSetup, state: TrainState, planned: bool = True) -> None:
     """Write a checkpoint of this step unless there is one; remove older ones that are no longer needed."""
     counts = state.counts
     checkpoint, is_good = checkpoint_path(setup.out, counts.step), planned and not counts.skipped_in_a_row
@@ -424,12 +436,12 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
         prune_checkpoints(setup.out, keep=set(_checkpoints_to_keep(setup)))
 
 
-def _checkpoints_to_keep(setup: RunSetup) -> list[Path]:
+def _checkpoints_to_keep(setup: _RunSetup) -> list[Path]:
     """Return the newest good checkpoints, as many as the run keeps."""
     return [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)][-setup.run.train.keep :]
 
 
-def _checkpoints_to_average(setup: RunSetup, steps: int) -> list[Path]:
+def _checkpoints_to_average(setup: _RunSetup, steps: int) -> list[Path]:
     """Return those of the kept checkpoints that were made in the last quarter of a run of so many steps."""
     earliest = (1 - _AVERAGED_SHARE) * steps
     return [path for path in _checkpoints_to_keep(setup) if checkpoint_step(path) >= earliest]

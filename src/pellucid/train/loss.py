@@ -3,8 +3,6 @@
 Losses are returned as sums; the caller divides once, by the target tokens of all batches and workers.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -37,42 +35,23 @@ def loss_sum(
     targets: Int[Tensor, " N"],
     smoothing: float,
     bias: Float[Tensor, " V"] | None = None,
-    fused: Callable[..., tuple[Tensor, Tensor]] | None = None,
 ) -> Float[Tensor, ""]:
     """Return `smoothed_cross_entropy(states @ weight.T + bias, ...)`, computed with its gradient in chunks of rows.
 
-    Under autocast the matrix products use its type; the softmax is always float32. `fused` is `loss_of_rows` compiled
-    by torch.compile, if there is one.
+    Under autocast the matrix products use its type; the softmax is always float32.
     """
     device_type = states.device.type
     product_type = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else states.dtype
-    needs_gradient = torch.is_grad_enabled()
-    # The compiled loss always computes the gradient.
-    fused = fused if needs_gradient else None
     return _ChunkedLoss.apply(
-        states.contiguous(), weight, bias, targets, smoothing, product_type, needs_gradient, fused
+        states.contiguous(), weight, bias, targets, smoothing, product_type, torch.is_grad_enabled()
     )
-
-
-def loss_of_rows(
-    z: Float[Tensor, "R V"], bias: Float[Tensor, " V"] | None, targets: Int[Tensor, "R 1"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, "R V"]]:
-    """Return `smoothed_cross_entropy` and its gradient by the logits (softmax - q), to be compiled into one pass."""
-    logits = z.to(torch.promote_types(z.dtype, torch.float32))
-    logits = logits if bias is None else logits + bias
-    log_sum = logits.logsumexp(dim=1, keepdim=True)
-    loss = log_sum - (1 - smoothing) * logits.gather(1, targets) - smoothing * logits.mean(dim=1, keepdim=True)
-    # A comparison instead of scatter: an elementwise operation can be fused with the others.
-    on_target = (targets == torch.arange(z.shape[1], device=z.device)).to(logits.dtype)
-    gradient = (logits - log_sum).exp() - smoothing / z.shape[1] - (1 - smoothing) * on_target
-    return loss.sum(), gradient.to(z.dtype)
 
 
 class _ChunkedLoss(torch.autograd.Function):
     """Loss whose forward pass also computes its gradient, chunk by chunk, so that backward only scales it."""
 
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient, fused):
+    def forward(ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient):
         chunk = CHUNK if states.is_cpu else _GPU_CHUNK
         # The types are chosen here: product_type for the matrix products, float32 at least for all else.
         with torch.autocast(states.device.type, enabled=False):
@@ -84,10 +63,7 @@ class _ChunkedLoss(torch.autograd.Function):
             for first in range(0, len(targets), chunk):
                 rows = slice(first, first + chunk)
                 h, t = states[rows].to(product_type), targets[rows, None]
-                z = F.linear(h, w)
-                loss, g = (
-                    fused(z, bias, t, smoothing) if fused else _loss_in_place(z, bias, t, smoothing, needs_gradient)
-                )
+                loss, g = _loss_in_place(F.linear(h, w), bias, t, smoothing, needs_gradient)
                 total += loss
                 if g is None or states_gradient is None or weight_gradient is None:
                     continue
@@ -104,8 +80,8 @@ class _ChunkedLoss(torch.autograd.Function):
         states_gradient, weight_gradient, bias_gradient = (
             None if gradient is None else gradient * loss_gradient[0] for gradient in ctx.saved_tensors
         )
-        # One value for each argument of forward; the last five are no tensors to differentiate.
-        return states_gradient, weight_gradient, bias_gradient, None, None, None, None, None
+        # One value for each argument of forward; the last four are no tensors to differentiate.
+        return states_gradient, weight_gradient, bias_gradient, None, None, None, None
 
 
 def _loss_in_place(

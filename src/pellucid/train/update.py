@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from pellucid.data.batching import Batch, slice_batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
-from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 from pellucid.model.dropout import seeded_dropout
-from pellucid.processor import limit_threads, thread_pool
+from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16, limit_threads, thread_pool
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
-from pellucid.train.loss import loss_of_rows, loss_sum
+from pellucid.train.loss import loss_sum
 from pellucid.train.muon import Muon, matrix_blocks
 
 POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
@@ -36,9 +35,6 @@ NUMBERS_PER_THREAD = 2**23
 
 GRADIENT_BYTES = 2**30
 """Bytes that the gradients of all threads may take together."""
-
-_FUSED_LOSS = "fused_loss"
-"""Attribute of a model under which `compile_layers` stores the compiled `loss_of_rows`."""
 
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED")
 """Texts of the RuntimeErrors that mean it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""
@@ -158,7 +154,7 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     real_positions = (targets != PAD).nonzero()[:, 0]
     targets = targets[real_positions]
     states = model.states(batch.source, batch.target_in).flatten(0, 1).index_select(0, real_positions)
-    return loss_sum(states, weight, targets, smoothing, bias, vars(model).get(_FUSED_LOSS))
+    return loss_sum(states, weight, targets, smoothing, bias)
 
 
 def autocast_products(precision: str, device: torch.device) -> AbstractContextManager[object]:
@@ -188,9 +184,8 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
     so another number of threads draws other masks: the update is an equally good one, but not the same.
     """
     weight = model.output_embedding.weight
-    # A GPU is busy as it is; sharded and compiled models do not run on several threads. A compiled `states` is set on
-    # the instance, where it hides the method of the class.
-    if not batches or weight.device.type != "cpu" or is_sharded(model) or "states" in vars(model):
+    # A GPU is busy as it is, and a sharded model does not run on several threads.
+    if not batches or weight.device.type != "cpu" or is_sharded(model):
         return 1
     worth = max(batch.target_in.numel() for batch in batches) // POSITIONS_PER_THREAD[precision]
     room = GRADIENT_BYTES // sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
@@ -254,17 +249,6 @@ def _step_threads(model: Transformer) -> AbstractContextManager[None]:
     """
     numbers = sum(parameter.numel() for parameter in model.parameters())
     return limit_threads(max(1, min(torch.get_num_threads(), numbers // NUMBERS_PER_THREAD)))
-
-
-def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer:
-    """Compile the layers that training runs through, and the loss, with torch.compile; batches may have any shape.
-
-    Compilation happens in the first updates and takes minutes. Searches and traces use the layers uncompiled.
-    """
-    # dynamic: hardly any two batches have the same shape, and each would be compiled anew.
-    model.states = torch.compile(model.states, dynamic=True, backend=backend)
-    vars(model)[_FUSED_LOSS] = torch.compile(loss_of_rows, dynamic=True, backend=backend)
-    return model
 
 
 def explain_float32(precision: str, device: torch.device) -> str | None:

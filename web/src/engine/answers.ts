@@ -20,6 +20,15 @@ export interface EngineQuestions {
 
 export type EngineAnswers = { [Q in keyof EngineQuestions]: (args: EngineQuestions[Q]["args"]) => EngineQuestions[Q]["gives"] | Promise<EngineQuestions[Q]["gives"]> };
 
+/** Makes the manifest that all traces begin with, from that of the trace which was recorded in the file. */
+function makeTemplate({ header, manifest }: PackedModel): Manifest {
+  return {
+    ...manifest,
+    run: { ...manifest.run, device: `this browser, weights in ${header.precision}`, torch: "not used" },
+    tensors: manifest.tensors.map(({ least: _, largest: __, edited: ___, ...row }) => row),
+  };
+}
+
 /** Makes the functions that answer; they share one model and the trace that is shown. */
 export function makeAnswers(): EngineAnswers {
   let translator: Translator;
@@ -36,7 +45,7 @@ export function makeAnswers(): EngineAnswers {
   return {
     async open(packed) {
       translator = await unpackModel(packed);
-      template = packed.manifest;
+      template = makeTemplate(packed);
       return null;
     },
     translate: ({ text, beam }) => translator.translate(text, beam),

@@ -2,6 +2,7 @@
 import type { Acts, Candidate, Check, EditSpec, LogitAccount, Manifest, Side, Step, TensorRow, Tree, TreeNode } from "../types";
 import { accountForLogit } from "./account";
 import { isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
+import { identifyTrace } from "./identity";
 import { decode, encode, logits, type Watch } from "./model";
 import { findLargest, lengthDivisor, logSumExp, type SearchCandidate } from "./search";
 import { BOS, EOS, PAD, type TokenizerSide, UNK } from "./tokenizer";
@@ -64,9 +65,9 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     prefix: translator.target.pieces(question.prefix_ids ?? []).join(" "),
   };
   const inputPieces = translator.target.pieces(inputs);
-  const manifest: Manifest = {
+  const made: Manifest = {
     ...template,
-    id: hashText(JSON.stringify([template.model.sha256, sentence, search_, isForced ? target.ids : [], edits])),
+    id: "",
     run: { ...template.run, search: search_, seconds: (performance.now() - began) / 1000, bytes: countBytes(tensors) },
     sentence,
     source,
@@ -88,6 +89,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     tensors: [],
     checks: [],
   };
+  const manifest = { ...made, id: identifyTrace(made) };
   const trace = {
     manifest: { ...manifest, tensors: template.tensors.map((row) => makeRow(row, manifest, tensors, edits, model.config)) },
     tensors,
@@ -164,19 +166,20 @@ function makeSteps(tokenizer: TokenizerSide, all: Tensor, inputs: number[], targ
   return target.map((chosen, step) => {
     const row = all.values.subarray(step * size, (step + 1) * size);
     const shift = logSumExp(row);
-    const logProbs = Float64Array.from(row, (logit) => logit - shift); // in 64 bits: the entropy adds up a whole vocabulary
+    const logProbs = new Float64Array(row); // in 64 bits: the entropy adds up a whole vocabulary
+    for (let id = 0; id < size; id++) logProbs[id]! -= shift;
     const best = findLargest(row, TOP_CANDIDATES);
     const candidate = (id: number): Candidate => {
       return { id, piece: tokenizer.names[id]!, logit: row[id]!, log_prob: logProbs[id]!, prob: Math.exp(logProbs[id]!) };
     };
     const shown = new Set(best);
     let [others, entropy, rank] = [0, 0, 1];
-    logProbs.forEach((logProb, id) => {
-      const prob = Math.exp(logProb);
-      if (prob > 0) entropy -= prob * logProb;
+    for (let id = 0; id < size; id++) {
+      const prob = Math.exp(logProbs[id]!);
+      if (prob > 0) entropy -= prob * logProbs[id]!;
       if (!shown.has(id)) others += prob;
       if (row[id]! > row[chosen]! || (row[id] === row[chosen] && id < chosen)) rank++;
-    });
+    }
     return {
       step,
       input: tokenizer.names[inputs[step]!]!,
@@ -242,10 +245,11 @@ function findExtremes(name: string, { shape, values }: Tensor, tensors: Readonly
     return mask.values[row * keys + (place % keys)] !== 0;
   };
   let [least, largest] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  values.forEach((value, place) => {
+  for (let place = 0; place < values.length; place++) {
+    const value = values[place]!;
     if (value < least && isRead(place)) least = value;
     if (value > largest && isRead(place)) largest = value;
-  });
+  }
   return { least, largest };
 }
 
@@ -322,16 +326,4 @@ function checkTrace(translator: Translator, trace: Trace, searched: readonly num
 
 function countBytes(tensors: ReadonlyMap<string, Tensor>): number {
   return [...tensors.values()].reduce((sum, { values }) => sum + values.byteLength, 0);
-}
-
-/** A short hash of a text (FNV-1a, two of 32 bits); it only tells traces apart. */
-function hashText(text: string): string {
-  return [0x811c9dc5, 0x01000193]
-    .map((seed) => {
-      let hash = seed;
-      for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-      return (hash >>> 0).toString(16).padStart(8, "0");
-    })
-    .join("")
-    .slice(0, 12);
 }

@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
@@ -125,8 +124,3 @@ def without_unfit_for_xml(units: Iterable[Unit], skip: Skip) -> Iterator[Unit]:
             skip(unit, f"U+{ord(bad[0]):04X}, which XML cannot hold")
         else:
             yield unit
-
-
-def file_stem(path: str | Path) -> str:
-    """Return the name of a file without its ending, escaped for XML."""
-    return escape_xml(Path(path).name.partition(".")[0])

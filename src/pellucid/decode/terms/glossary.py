@@ -133,9 +133,9 @@ class Terms:
         return replace(others, base=self)
 
     @cached_property
-    def trie(self) -> "TermTrie":
+    def trie(self) -> "_TermTrie":
         """Source terms without those of `base`, as a trie that finds them in a text; made for the first text."""
-        return TermTrie(_split_at_edges(source, edge_positions(source)) for source in self.exact)
+        return _TermTrie(_split_at_edges(source, edge_positions(source)) for source in self.exact)
 
     def prepare(self, tokenizer: Tokenizer) -> None:
         """Do at once what the first text would wait for; ValueError for targets that the model has no pieces for."""
@@ -331,7 +331,7 @@ class RequiredTexts:
         return terms_by_span, problems
 
 
-class TermTrie:
+class _TermTrie:
     """Terms as a trie over their words, each term read from its last word to its first.
 
     A node stands for the words on the way to it. Going through a text from its end, the trie knows at each word all
@@ -373,7 +373,7 @@ class TermTrie:
     def longest_terms(self, words: Sequence[str]) -> list[int]:
         """Return for each word of a text the node of the longest term that begins with it, or 0.
 
-        >>> trie = TermTrie([("new", "york"), ("york",), ("new", "york", "times")])
+        >>> trie = _TermTrie([("new", "york"), ("york",), ("new", "york", "times")])
         >>> nodes = trie.longest_terms(["new", "york", "times", "in", "new", "york"])
         >>> [trie.sizes[node] for node in nodes]
         [3, 1, 0, 0, 2, 1]
@@ -386,7 +386,7 @@ class TermTrie:
 
 
 def _choose_terms(
-    tries: Sequence[TermTrie], words: Sequence[str], edges: Sequence[int], is_term: Callable[[int, int], bool]
+    tries: Sequence[_TermTrie], words: Sequence[str], edges: Sequence[int], is_term: Callable[[int, int], bool]
 ) -> list[tuple[int, int]]:
     """Return the spans of the terms in a text, in order and without overlap: the longest first, then the first.
 

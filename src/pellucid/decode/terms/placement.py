@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import link_words, piece_alignments, strip_eos
+from pellucid.decode.alignment import align_sentences
 from pellucid.decode.lines import Segment
 from pellucid.decode.request import Hypothesis, SearchRequest
 from pellucid.decode.terms.glossary import normalize_text
@@ -19,7 +19,7 @@ from pellucid.decode.terms.required import (
 )
 from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.model import Transformer
-from pellucid.text.word_pieces import word_piece_ranges, words_without_punctuation
+from pellucid.text.word_pieces import word_piece_ranges
 
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignment]"]
@@ -190,22 +190,18 @@ def align_terms(
     model: Transformer, tokenizer: Tokenizer, segments: Sequence[Segment], targets: Sequence[list[int]]
 ) -> list[TermAlignment]:
     """Return the words of each translation, and which of them its terms are aligned with, from one pass over all."""
-    alignments = []
+    sources, cut_texts = [segment.request.source for segment in segments], list(map(cut_at_terms, segments))
+    texts = tokenizer.decode_targets(targets)
     # A translation that was cut off at the longest length has no position left for EOS.
     ended = [[*target, EOS][: model.config.max_positions] for target in targets]
-    norms = piece_alignments(model, [segment.request.source for segment in segments], ended)
-    for segment, target, norm in zip(segments, targets, norms, strict=True):
-        text, words_of_terms = cut_at_terms(segment)
-        source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(segment.request.source)), text)
-        pieces_and_text = tokenizer.target_pieces(target), tokenizer.decode_target(target)
-        links = link_words(norm, source_words, words_without_punctuation(*pieces_and_text))
-        alignments.append(
-            TermAlignment(
-                word_piece_ranges(*pieces_and_text),
-                [sorted({j for i, j in links if i in numbers}) for numbers in words_of_terms],
-            )
+    links = align_sentences(model, tokenizer, sources, ended, [text for text, _ in cut_texts], texts)
+    return [
+        TermAlignment(
+            word_piece_ranges(tokenizer.target_pieces(target), text),
+            [sorted({j for i, j in pairs if i in numbers}) for numbers in words_of_terms],
         )
-    return alignments
+        for target, text, (_, words_of_terms), pairs in zip(targets, texts, cut_texts, links, strict=True)
+    ]
 
 
 def cut_at_terms(segment: Segment) -> tuple[str, list[range]]:

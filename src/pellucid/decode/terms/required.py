@@ -31,7 +31,7 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
         for spelling in term:
             terms_spelled[spelling].append(i)
     spans_from: dict[int, list[tuple[range, Spelling]]] = defaultdict(list)
-    for span, spelling in find_spellings(tokens, terms_spelled):
+    for span, spelling in _find_spellings(tokens, terms_spelled):
         if not _touches_letter(tokens, span, spelling, words):
             spans_from[span.start].append((span, spelling))
 
@@ -83,7 +83,7 @@ def _touches_letter(tokens: Sequence[int], span: range, spelling: Spelling, word
     ) or (spelling[-1] == EDGE and any(piece in words.begins_with_letter for piece in after))
 
 
-def find_spellings(tokens: Sequence[int], spellings: Iterable[Spelling]) -> Iterator[tuple[range, Spelling]]:
+def _find_spellings(tokens: Sequence[int], spellings: Iterable[Spelling]) -> Iterator[tuple[range, Spelling]]:
     """Yield each spelling that stands in a text with the range of its tokens, in order, whatever touches it."""
     # The text is cut only where a spelling may begin, and only to lengths that such spellings have.
     lengths: dict[int, set[int]] = defaultdict(set)

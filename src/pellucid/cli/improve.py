@@ -1,0 +1,140 @@
+"""`pellucid improve`: teaches a model corrections of its translations, and keeps the result only if it is better."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
+from pellucid.cli.options import FAILED, MODEL, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE
+from pellucid.store.atomic import write_text_whole
+
+if TYPE_CHECKING:
+    from pellucid.api import Model
+
+EXAMPLES = """\
+  pellucid improve runs/mine/best corrections.tsv --out runs/better
+  pellucid improve runs/mine/best suggestions.jsonl --keep contracts.en --out runs/better
+  pellucid improve runs/mine/best corrections.tsv --without 7 --out runs/without-7"""
+
+_QUICK = ("train.batch_tokens=2048", "train.dev_sentences=50")
+"""Settings of a short run, which is judged when it is over; its own evaluations only show that it goes well."""
+
+
+def run(
+    model: Annotated[str, MODEL],
+    corrections: Annotated[
+        str,
+        typer.Argument(
+            metavar="CORRECTIONS",
+            help="a .tsv with three columns: source, wrong translation, right translation; or any file of pairs of a "
+            "source and its right translation: .tmx, .jsonl and .tsv of `pellucid serve --corrections`, ...",
+        ),
+    ],
+    out: Annotated[str, typer.Option(metavar="DIR", help="directory of the run; the new model is DIR/best")],
+    keep: Annotated[
+        str | None, typer.Option(metavar="FILE", help="sentences, one per line, whose translations must stay")
+    ] = None,
+    without: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="take correction N back: its line in the file, or its unit; can be repeated"),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="old text, where that of the model's own training is gone: its sources, some of which are held out as "
+            "dev (--set data.dev_source=FILE and data.dev_target=FILE name others)",
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="random seed, by which corrections are held out, too")] = 1,
+    change: Annotated[list[str] | None, SETTINGS] = None,
+) -> None:
+    """Make a model better by corrections of its translations.
+
+    The corrections, the training pairs most like them (where `pellucid remember` stored the model's states) and a share
+    of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
+    kept, as DIR/best, if it has more of these right, is not worse on dev by the paired test of `pellucid compare`, and
+    translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
+    dev and in the list, and corrections.jsonl in the new model what came of each correction.
+    """
+    for path in (corrections, keep, source, target):
+        if path is not None:
+            require_file(path)
+    from pellucid.api import load
+    from pellucid.cli.train import train_and_plot
+    from pellucid.data.formats.units import Sides
+    from pellucid.improve import (
+        Changes,
+        dev_pairs_of,
+        find_near_pairs,
+        find_old_runs,
+        leave_out,
+        read_corrections,
+        sample_old_text,
+        save_improved,
+        write_mixture,
+    )
+    from pellucid.train.defaults import run_settings
+
+    directory = Path(out)
+    if directory.exists() and any(directory.iterdir()):
+        raise ValueError(f"{out} is not empty; choose another --out")
+    everything, notes = read_corrections(corrections, Sides(source_language, target_language), seed)
+    chosen = leave_out(everything, without or (), corrections)
+    taught = [correction for correction in chosen if not correction.held_out]
+    if not taught:
+        raise ValueError(f"{corrections}: no correction is left to train on")
+    if source is None:
+        runs = find_old_runs(Path(model))
+    else:
+        runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
+    dev, listed = dev_pairs_of(runs[0]), [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
+    sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
+    old = load(model)
+    before = _translate(old, sources)
+    near = find_near_pairs(old.bundle, taught, before)
+    if not any(near):
+        notes.append(f"no training pairs like the corrections are mixed in; `pellucid remember {model}` stores them")
+    data = write_mixture(
+        directory / "data",
+        [(correction.source, correction.right) for correction in taught],
+        [(text, translation) for pairs in near for _, text, translation in pairs],
+        [(line, before[line]) for line in listed],
+        sample_old_text(runs, {correction.source for correction in everything}, seed),
+        dev,
+    )
+    # The optimiser and the dropout that made the model disturb it least.
+    overrides = [*_QUICK, f"train.evaluate_every={steps}", f"data.max_pieces={runs[0].data.max_pieces}"]
+    overrides += [f"optim.kind={runs[0].optim.kind}", f"model.dropout={runs[0].model.dropout}"]
+    settings, reasons = run_settings(
+        None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
+    )
+    settings = replace(settings, seed=seed, data=replace(settings.data, **data))
+    train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
+    after = _translate(load(directory / "last"), sources)
+    changes = Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)
+    write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
+    write_lines(changes.report_lines())
+    # What training called best is so by dev alone, and may be the old model.
+    shutil.rmtree(directory / "best", ignore_errors=True)
+    if objections := changes.find_objections():
+        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {directory / 'last'}", err=True)
+        raise typer.Exit(FAILED)
+    places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
+    about = {"corrections": len(taught), "held_out": len(chosen) - len(taught), "without": sorted(without or ())}
+    save_improved(directory / "last", directory / "best", changes, places, about)
+    write_lines([str(directory / "best")])
+
+
+def _translate(model: "Model", lines: Sequence[str]) -> dict[str, str]:
+    """Return the translation of each line."""
+    translations = show_progress(model.translate_stream(lines, scores=False), total=len(lines))
+    return {line: translation.text for line, translation in zip(lines, translations, strict=True)}
