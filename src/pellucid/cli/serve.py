@@ -192,7 +192,7 @@ def _known_hosts(host: str, allow_host: Sequence[str]) -> frozenset[str] | None:
 
     if not allow_host and not _is_loopback(host):
         return None
-    return frozenset(LOOPBACK) | {name.lower() for name in (host, *allow_host)}
+    return LOOPBACK | {name.lower() for name in (host, *allow_host)}
 
 
 def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
