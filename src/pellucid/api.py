@@ -436,7 +436,7 @@ def _load_torch_models(
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
     from pellucid.decode.torch_engine import require_one_vocabulary
-    from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
+    from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16
 
     bundles = [load_bundle(directory) for directory in directories]
     require_one_vocabulary(bundles)

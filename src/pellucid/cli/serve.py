@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS
+from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, file_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -51,12 +51,10 @@ def run(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     corrections: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="append translations that users suggest to this file, .tsv or .jsonl"),
+        str | None, file_option("append translations that users suggest to this file, .tsv or .jsonl")
     ] = None,
     api_key_file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="file of API keys, one a line, perhaps with a number of requests a minute"),
+        str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
@@ -105,8 +103,7 @@ def run(
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
-    from pellucid.serve.gate import LOOPBACK, ApiKeys
-    from pellucid.serve.json_log import log_as_json, log_request
+    from pellucid.serve.gate import LOOPBACK, ApiKeys, log_as_json, log_request
     from pellucid.serve.settings import Languages, Limits
     from pellucid.serve.training_text import TrainingText
 
@@ -119,7 +116,8 @@ def run(
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
-    of_one = [name for name, value in _options_of_one(source, terms, memory, exported) if value]
+    options_of_one = {"--from and --to": source, "--terms": terms, "--memory": memory, "--exported": exported}
+    of_one = [name for name, value in options_of_one.items() if value]
     if len(models) > 1 and of_one:
         raise ValueError(f"{' and '.join(of_one)}: only for one model; name the languages of several as en:es=DIR")
     (first_languages, model), *other_models = named
@@ -144,8 +142,8 @@ def run(
         if memory is not None:
             known = (languages.source, languages.target) if languages.are_named else ()
             remembered = TranslationMemory.read(memory, *known)
-        names = {name.lower() for name in (host, *(allow_host or ()))}
         is_local = _is_loopback(host)
+        names = {name.lower() for name in (host, *(allow_host or ()))}
         # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
         # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.
         hosts = LOOPBACK | names if allow_host or is_local else None
@@ -167,24 +165,13 @@ def run(
         )
         # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
-        reach = "nothing leaves this machine"
-        if not is_local:
-            reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
-        served = f"{model} is" if not others else f"{model} and {len(others)} more models are"
-        tell(f"{served} served at {address}; {reach}. Ctrl-C stops it")
-        for note in _serving_notes(is_local, bool(keys), languages.are_named, exported):
+        served = f"{model} {f'and {len(others)} more models are' if others else 'is'} served at {address}"
+        for note in _serving_notes(served, is_local, bool(keys), languages.are_named, exported):
             tell(note)
         if browse:
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
     tell("stopped")
-
-
-def _options_of_one(
-    source: str | None, terms: str | None, memory: str | None, exported: str | None
-) -> list[tuple[str, str | None]]:
-    """Return the options that belong to one model, with their values."""
-    return [("--from and --to", source), ("--terms", terms), ("--memory", memory), ("--exported", exported)]
 
 
 def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
@@ -220,11 +207,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _serving_notes(is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None) -> list[str]:
-    """Return notes for the user on languages, an exported model, a page that is not built, and who can reach it."""
+def _serving_notes(
+    served: str, is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None
+) -> list[str]:
+    """Return what is served and who can reach it, with notes on languages, an export, and a page that is not built."""
     from pellucid.page.html import read_script
 
-    notes = []
+    reach = "nothing leaves this machine"
+    if not is_local:
+        reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
+    notes = [f"{served}; {reach}. Ctrl-C stops it"]
     if not are_languages_named:
         notes.append("the model does not say its languages, so any are taken; name them: --from en --to es")
     if exported is not None:

@@ -27,7 +27,7 @@ from pellucid.documents.document import (
 )
 from pellucid.serve.bodies import PARTS, Refusal, Upload, documented_responses, read_upload, validate_table
 from pellucid.serve.directions import Direction
-from pellucid.serve.libretranslate import parse_terms, refuse_large_terms
+from pellucid.serve.libretranslate import describe_languages, parse_terms, refuse_large_terms
 from pellucid.serve.service import BoundedStore, Service, TranslationJob
 from pellucid.serve.settings import Limits
 
@@ -218,8 +218,5 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     # In a form every value is a text, this one that of a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}
-    directions = service.directions
-    if directions.first.languages.are_named:
-        fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
-        fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+    describe_languages(fields, service.directions, with_auto=True)
     return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema}}}}
