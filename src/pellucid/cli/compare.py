@@ -20,6 +20,7 @@ from pellucid.cli.options import (
     PRECISIONS,
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
+    file_option,
     search_default,
     search_option,
 )
@@ -35,20 +36,18 @@ EXAMPLES = """\
 def run(
     a: Annotated[str, typer.Argument(metavar="A", help="a model directory, or a file of translations, plain or .gz")],
     b: Annotated[str, typer.Argument(metavar="B", help="what to compare A with: another of either kind")],
-    reference: Annotated[str | None, typer.Option(metavar="FILE", help="translations by people, one per line")] = None,
+    reference: Annotated[str | None, file_option("translations by people, one per line")] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="source sentences, one per line, needed if A or B is a model; or, without --reference, one file of "
-            "pairs, such as .tsv or .tmx",
+        file_option(
+            "source sentences, one per line, needed if A or B is a model; or, without --reference, one file of "
+            "pairs, such as .tsv or .tmx"
         ),
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     train_target: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="target side of the training text, to find out which words are rare"),
+        str | None, file_option("target side of the training text, to find out which words are rare")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
@@ -64,7 +63,7 @@ def run(
             "--lowercase", help="ignore upper and lower case; not needed for models that write lower case only"
         ),
     ] = False,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="also write the comparison as an HTML page")] = None,
+    html: Annotated[str | None, file_option("also write the comparison as an HTML page")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Compare two models, or two files of translations.

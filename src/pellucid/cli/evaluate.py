@@ -22,6 +22,7 @@ from pellucid.cli.options import (
     PRECISIONS,
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
+    file_option,
     search_default,
     search_option,
 )
@@ -37,17 +38,14 @@ def run(
     model: Annotated[str, MODEL],
     source: Annotated[
         str,
-        typer.Option(
-            metavar="FILE",
-            help="sentences to translate, one per line, plain or .gz; - is standard input; or, without --reference, "
-            "one file of pairs, such as .tsv or .tmx",
+        file_option(
+            "sentences to translate, one per line, plain or .gz; - is standard input; or, without --reference, "
+            "one file of pairs, such as .tsv or .tmx"
         ),
     ],
     reference: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE", help="their translations by people, line by line; repeat it for several references"
-        ),
+        file_option("their translations by people, line by line; repeat it for several references"),
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,

@@ -242,12 +242,7 @@ def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], c: Tokenizer
 def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
     """Encode the pairs, with a note on those that have more than `limit` pieces."""
     encoded, skipped = encode_pairs(pairs, tokenizer, limit)
-    return encoded, (note_too_long(skipped),) if skipped else ()
-
-
-def note_too_long(skipped: SkippedPairs) -> str:
-    """Return the note on pairs with too many pieces."""
-    return f"left out: {skipped}"
+    return encoded, (f"left out: {skipped}",) if skipped else ()
 
 
 def _encode_corpora(
@@ -258,7 +253,7 @@ def _encode_corpora(
     for settings, pairs in zip(data.corpora, corpus.train, strict=True):
         encoded_corpus, skipped = encode_pairs(pairs, tokenizer, data.max_pieces)
         encoded.append(encoded_corpus)
-        notes += [note_too_long(skipped)] if skipped else []
+        notes += [f"left out: {skipped}"] if skipped else []
         # Only the first corpus has held-out pairs, and it has no account yet.
         held_out = 0 if accounts else corpus.held_out
         # Some pairs were skipped while reading, others while encoding.
