@@ -365,9 +365,9 @@ def study_heads(
 
 def _import_model_queries() -> "ModelQueries":
     """Return the functions that answer a page's questions about the whole model, beside a trace."""
-    from pellucid.inspect import model_queries
+    from pellucid.influence import page_queries
 
-    return model_queries
+    return page_queries
 
 
 @_check_arguments

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pellucid.cli.files import json_line, name_file_in_errors, read_sentences, show_progress, write_lines
-from pellucid.cli.options import ENGINE, JSON, PRECISIONS, search_default, search_option
+from pellucid.cli.options import ENGINE, JSON, PRECISIONS, file_option, search_default, search_option
 from pellucid.store.atomic import write_text_whole
 
 EXAMPLES = """\
@@ -20,13 +20,10 @@ EXAMPLES = """\
 def run(
     a: Annotated[str, typer.Argument(metavar="A", help="a model directory, or a file of translations, plain or .gz")],
     b: Annotated[str, typer.Argument(metavar="B", help="what to compare A with: another of either kind")],
-    reference: Annotated[str, typer.Option(metavar="FILE", help="translations by people, one per line")],
-    source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="source sentences, one per line; needed if A or B is a model")
-    ] = None,
+    reference: Annotated[str, file_option("translations by people, one per line")],
+    source: Annotated[str | None, file_option("source sentences, one per line; needed if A or B is a model")] = None,
     train_target: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="target side of the training text, to find out which words are rare"),
+        str | None, file_option("target side of the training text, to find out which words are rare")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
@@ -42,7 +39,7 @@ def run(
             "--lowercase", help="ignore upper and lower case; not needed for models that write lower case only"
         ),
     ] = False,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="also write the comparison as an HTML page")] = None,
+    html: Annotated[str | None, file_option("also write the comparison as an HTML page")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Compare two models, or two files of translations.

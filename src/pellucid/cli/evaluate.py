@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import json_line, name_file_in_errors, read_parallel_files, show_progress, write_lines
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
+from pellucid.cli.options import (
+    DEVICE,
+    ENGINE,
+    EXPORTED,
+    JSON,
+    MODEL,
+    PRECISIONS,
+    file_option,
+    search_default,
+    search_option,
+)
 
 EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
@@ -16,15 +26,9 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="sentences to translate, one per line, plain or .gz; - is standard input"),
-    ],
+    source: Annotated[str, file_option("sentences to translate, one per line, plain or .gz; - is standard input")],
     reference: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FILE", help="their translations by people, line by line; repeat it for several references"
-        ),
+        list[str], file_option("their translations by people, line by line; repeat it for several references")
     ],
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),

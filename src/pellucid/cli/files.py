@@ -136,12 +136,32 @@ def show_progress(
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from items
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    columns = (MofNCompleteColumn(), TextColumn(unit), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
+    with _transient_bar(total, MofNCompleteColumn(), TextColumn(unit), BarColumn(), TimeElapsedColumn()) as advance:
         for item in items:
             yield item
-            bar.advance(task)
+            advance()
+
+
+@contextmanager
+def measurement_bar(title: str, total: int) -> Iterator[Callable[[], object]]:
+    """Show a bar of `total` steps; yield a function to call after each."""
+    if not sys.stderr.isatty():  # results may go to the terminal too: nothing is written before the measuring ends
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+
+    with _transient_bar(total, TextColumn(title), BarColumn(), TimeRemainingColumn()) as advance:
+        yield advance
+
+
+@contextmanager
+def _transient_bar(total: int | None, *columns: Any) -> Iterator[Callable[[], object]]:
+    """Show a bar on standard error, which goes when it ends; yield the function that moves it by one."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)
