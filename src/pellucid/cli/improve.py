@@ -63,13 +63,13 @@ def run(
     of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
     kept, as DIR/best, if it has more of these right, is not worse on dev by the paired test of `pellucid compare`, and
     translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
-    dev and in the list, and corrections.jsonl in the new model what came of each correction.
+    dev and in the list, and corrections.jsonl in the new model what came of each correction. What was interrupted goes on where the same command is given again.
     """
     for path in (corrections, keep, source, target):
         if path is not None:
             require_file(path)
     from pellucid.api import load
-    from pellucid.cli.train import train_and_plot
+    from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
     from pellucid.improve import (
         Changes,
@@ -84,8 +84,10 @@ def run(
     )
     from pellucid.train.defaults import run_settings
 
-    directory = Path(out)
-    if directory.exists() and any(directory.iterdir()):
+    directory, changed = Path(out), Path(out) / "changed.tsv"
+    # A run that was interrupted before its model was judged goes on.
+    is_interrupted = (directory / "data").is_dir() and not changed.exists()
+    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
     everything, notes = read_corrections(corrections, Sides(source_language, target_language), seed)
     chosen = leave_out(everything, without or (), corrections)
@@ -118,13 +120,17 @@ def run(
         None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
     )
     settings = replace(settings, seed=seed, data=replace(settings.data, **data))
-    train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
+    try:
+        train_unless_finished(settings, directory, [*notes, *reasons])
+    except typer.Exit:
+        typer.echo(f"{directory / 'best'} is not judged yet: to go on, give the same command again", err=True)
+        raise
     after = _translate(load(directory / "last"), sources)
     changes = Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)
-    write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
-    write_lines(changes.report_lines())
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
+    write_text_whole(changed, "".join(changes.changed_rows()))
+    write_lines(changes.report_lines())
     if objections := changes.find_objections():
         typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {directory / 'last'}", err=True)
         raise typer.Exit(FAILED)
