@@ -63,7 +63,8 @@ def run(
     of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
     kept, as DIR/best, if it has more of these right, is not worse on dev by the paired test of `pellucid compare`, and
     translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
-    dev and in the list, and corrections.jsonl in the new model what came of each correction. What was interrupted goes on where the same command is given again.
+    dev and in the list, and corrections.jsonl in the new model what came of each correction. After an interruption the
+    same command goes on.
     """
     for path in (corrections, keep, source, target):
         if path is not None:
