@@ -251,10 +251,10 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
 
     return Evidence(
         f"{test} → {translation}",
-        count_planted(weighed.order_for()),
+        count_planted(weighed.order(1)),
         count_planted(np.argsort(-weighed.states, kind="stable").tolist()),
         count_planted(np.argsort(-weighed.gradients, kind="stable").tolist()),
-        frozenset(lines[i] for i in weighed.order_for()[:SHOWN]),
+        frozenset(lines[i] for i in weighed.order(1)[:SHOWN]),
         sum(mistake.wrong in split_words(target) for _, target in text),
     )
 

@@ -181,7 +181,7 @@ def tokenised_bleu(
 
 def moses(language: str, lowercase: bool = True, normalise: bool = True) -> Callable[[str], str]:
     """Return a function that writes a line as tokens with spaces between them, like the Moses scripts."""
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer  # pyright: ignore[reportMissingImports]  # no package of the project needs it
 
     normal, tokenise = MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
 
@@ -202,7 +202,7 @@ def machine() -> str:
     """Describe the processor, and whether training in bfloat16 is done in bfloat16 there."""
     import torch
 
-    from pellucid.model.bfloat16 import has_native_bfloat16
+    from pellucid.processor import has_native_bfloat16
 
     name, cpu_info = platform.processor(), Path("/proc/cpuinfo")
     if cpu_info.exists():

@@ -161,7 +161,7 @@ def test_a_missing_argument_is_named(model, tmp_path):
 
 
 def test_a_warning_of_load_names_the_line_that_called_it(model, monkeypatch):
-    monkeypatch.setattr("pellucid.model.bfloat16.has_native_bfloat16", lambda device: False)
+    monkeypatch.setattr("pellucid.processor.has_native_bfloat16", lambda device: False)
     with pytest.warns(UserWarning, match="float32 is faster") as caught:
         pellucid.load(model.directory, precision="bfloat16")
     assert [warning.filename for warning in caught] == [__file__]

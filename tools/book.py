@@ -54,7 +54,20 @@ def setup(app: "Sphinx") -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (visit_inline_formula, None), (visit_display_formula, None))
     app.add_role("cited", cited_role)
     app.connect("doctree-read", check_numbers)
+    # A cell of start/web-page writes the page with the demo inside into the book, which links to it.
+    os.environ["PELLUCID_BOOK"] = str(app.outdir)
+    app.connect("build-finished", require_model_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+MODEL_PAGE = "try-it-here.html"
+
+
+def require_model_page(app: "Sphinx", exception: Exception | None) -> None:
+    """Refuse a book without the page with a model inside, to which its first page links."""
+    is_whole = exception is None and app.builder.format == "html" and "start/web-page" in app.env.found_docs
+    if is_whole and not (Path(app.outdir) / MODEL_PAGE).is_file():
+        raise ExtensionError(f"start/web-page did not write {MODEL_PAGE}, to which the book links")
 
 
 MAP = "reference/articles"

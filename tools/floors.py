@@ -48,7 +48,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "train": Floor(
         ours="train check processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
-        others_inside="rich",
+        others_inside="rich mlflow",
     ),
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
@@ -66,7 +66,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping",
     ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect influence"),
+    "api": Floor(ours="decode store data processor", ours_inside="trace model evaluate train config inspect influence"),
     "serve": Floor(
         ours="serve api trace decode documents store page processor config data.corpus data.formats data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",

@@ -366,9 +366,9 @@ def study_heads(
 
 def _import_model_queries() -> "ModelQueries":
     """Return the functions that answer a page's questions about the whole model, beside a trace."""
-    from pellucid.inspect import model_queries
+    from pellucid.influence import page_queries
 
-    return model_queries
+    return page_queries
 
 
 @_check_arguments
@@ -439,7 +439,7 @@ def _load_torch_models(
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
     from pellucid.decode.torch_engine import require_one_vocabulary
-    from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
+    from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16
 
     bundles = [load_bundle(directory) for directory in directories]
     require_one_vocabulary(bundles)

@@ -1,4 +1,4 @@
-"""How this process shares processor and memory with other programs: measured, said, and nothing held without use."""
+"""The processor: what it can do, and how this process shares it with other programs, holding nothing without use."""
 
 import ctypes
 import os
@@ -10,6 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 BUSY_SHARE = 0.85
 """Least share of the time in which its threads could run that a process runs, if it has the machine for itself."""
@@ -165,3 +169,25 @@ def return_free_memory() -> None:
     # Other C libraries, such as musl and those of macOS and Windows, have no malloc_trim.
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def has_native_bfloat16(device: "torch.device") -> bool:
+    """Whether the device itself multiplies in bfloat16, instead of emulating it, which is slower than float32.
+
+    Processors with AVX512-BF16 or ARM's BF16 do, if this torch was built with oneDNN, which has the kernels.
+    """
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    # A private operator: a torch built without oneDNN has none.
+    onednn_supports_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    if onednn_supports_bfloat16 is None or not onednn_supports_bfloat16():
+        return False
+    # With AVX512 alone oneDNN says yes, and emulates.
+    return platform.machine().lower() not in ("x86_64", "amd64") or torch.cpu._is_avx512_bf16_supported()  # pyright: ignore[reportPrivateUsage]
+
+
+def describe_missing_bfloat16(device: "torch.device") -> str:
+    """Say that the device has no native bfloat16, in words that follow "bfloat16, which "."""
+    return f"this {'GPU' if device.type == 'cuda' else 'processor'} does not have built in"

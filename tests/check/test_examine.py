@@ -10,10 +10,16 @@ import pytest
 
 from pellucid.check.corpus_faults import bare_text
 from pellucid.check.evidence import Shift
-from pellucid.check.examine import CorpusReport, examine_corpus, faults_removed, report_as_object, write_fixed
+from pellucid.check.examine import (
+    CorpusReport,
+    examine_corpus,
+    faults_removed,
+    glance_at_corpus,
+    report_as_object,
+    write_fixed,
+)
 from pellucid.check.page import report_as_html
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
-from pellucid.check.quick import glance_at_corpus
 from pellucid.phrasebook import generate_phrases
 
 Pairs = tuple[list[str], list[str]]

@@ -187,8 +187,6 @@ def test_tokens_are_printed_with_their_ids_and_the_text_they_decode_to(call, mod
     assert lines[-1].startswith("?: a byte of a character")
     [cut] = parse_objects(call("inspect", "tokens", model, "the the", "--json"))
     assert cut["ids"] == [int(ids[0])] * 2 + [3]
-    from_tokenizer = call("inspect", "tokens", model / "tokenizer.model", "the the", "--json")
-    assert parse_objects(from_tokenizer)[0]["ids"] == [int(ids[0])] * 2
     monkeypatch.setattr(tokens, "read_sentences", {"-": ["the es", "", "the"]}.__getitem__)  # what standard input holds
     totals = call("inspect", "tokens", model, "-")
     pieces = 2 + len(parse_objects(call("inspect", "tokens", model, "es", "--json"))[0]["ids"]) - 1

@@ -71,8 +71,6 @@ def test_a_map_is_written_in_every_format(call, model, tmp_path):
         "a.tsv",
         "--vectors",
         "v.tsv",
-        "--plot",
-        "a.svg",
     )
     assert result.exit_code == 0
     rows = [line.split("\t") for line in (tmp_path / "a.tsv").read_text(encoding="utf-8").splitlines()]
@@ -80,12 +78,11 @@ def test_a_map_is_written_in_every_format(call, model, tmp_path):
     vectors = (tmp_path / "v.tsv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == len(vectors) + 1 == 308
     assert {len(line.split("\t")) for line in vectors} == {6}
-    assert is_whole_figure(tmp_path / "a.svg")
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert "src=" not in page
     assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.svg", "a.tsv", "v.tsv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.tsv", "v.tsv"]
 
 
 def test_a_map_of_given_words_is_printed(call, model, tmp_path):

@@ -12,7 +12,7 @@ import torch
 
 from pellucid.api import load
 from pellucid.cli.files import write_lines
-from pellucid.cli.translate import translations_as_json, translations_as_n_best, translations_as_text
+from pellucid.cli.translate import translation_lines
 from pellucid.decode.lines import Translation
 from pellucid.documents.document import read_document
 from tests.documents.samples import SAMPLES
@@ -73,9 +73,9 @@ def test_nothing_in_a_translation_ends_a_line(capsysbinary):
     translation = Translation(text, -1.5, -3.0, "eos", ["a"], [-3.0], ["b"])
     write_lines(
         [
-            *translations_as_text([translation]),
-            *translations_as_n_best([translation]),
-            *translations_as_json([translation]),
+            *translation_lines([translation]),
+            *translation_lines([translation], n_best=2),
+            *translation_lines([translation], json=True),
         ]
     )
     plain, n_best, as_object, remainder = capsysbinary.readouterr().out.decode().split("\n")

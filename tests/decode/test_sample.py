@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from pellucid.decode.greedy import greedy_search
-from pellucid.decode.sample import draw_piece, sample_search
+from pellucid.decode.greedy import draw_piece, greedy_search, sample_search
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
 PROBABILITIES = torch.tensor([0.05, 0.4, 0.15, 0.3, 0.1])

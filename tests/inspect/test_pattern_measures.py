@@ -13,12 +13,7 @@ LENGTHS = [7, 1, 5, 3]
 
 def measure(pattern, queries: BatchSide, keys: BatchSide, causal: bool = False) -> MeasureSums:
     sums = MeasureSums()
-    view = pattern_measures.view_of_pieces(queries, keys, causal)
-    pattern_measures.add_strength(sums, pattern, view, keys.not_padding & ~keys.not_special)
-    pattern_measures.add_offsets(sums, pattern, view, "pieces")
-    pattern_measures.add_rarity(sums, pattern, view, keys)
-    words = pattern_measures.merge_to_words(pattern, queries.words, keys.words)
-    pattern_measures.add_offsets(sums, words, pattern_measures.view_of_words(queries, keys, causal), "words")
+    sums.add_attention(pattern, queries, keys, causal)
     return sums
 
 
@@ -120,7 +115,7 @@ def test_the_rarest_pieces_are_found():
     assert sums.means("two_rarest", 2) == [1.0, 1.0]
     chance = [sums.means(f"{name}_chance", 1)[0] for name in ("rarest", "two_rarest")]
     assert chance == pytest.approx([4 / 50, 8 / 50])
-    error = pattern_measures.standard_error(sums, "two_rarest")
+    error = sums.standard_error("two_rarest")
     for share in (1.0, 0.0):
         assert [
             badge.mark for badge in rare_word_badges(QueryShare(share, 50), QueryShare(1.0, 50), chance[1], error)
@@ -131,7 +126,7 @@ def test_random_attention_reads_rare_pieces_as_often_as_by_chance():
     side = source_side([3 + n % 11 for n in range(60)])
     sums = measure(random_pattern(side, side, 7), side, side)
     for name in ("rarest", "two_rarest"):
-        chance, error = sums.means(f"{name}_chance", 1)[0], pattern_measures.standard_error(sums, name)
+        chance, error = sums.means(f"{name}_chance", 1)[0], sums.standard_error(name)
         assert chance is not None
         assert error is not None
         for share in sums.means(name, 7):

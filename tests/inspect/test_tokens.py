@@ -1,7 +1,7 @@
 import pytest
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.inspect.pieces import count_words_and_pieces, cutter_of_file, cutter_of_tokenizer
+from pellucid.inspect.pieces import count_words_and_pieces, cut_into_pieces
 from tests.decode.models import LINES, small_tokenizer
 
 ROSES = "Roses are red and violets are blue"
@@ -11,7 +11,7 @@ ROSES = "Roses are red and violets are blue"
 def test_the_roses_are_seven_words_and_equal_words_are_equal_ids():
     config = TokenizerConfig(kind="bpe", vocabulary=400)
     tokenizer = Tokenizer.train([ROSES] * 3, [ROSES] * 3, config, seed=1, max_sentences=9)
-    cut = cutter_of_tokenizer(tokenizer)(ROSES)
+    cut = cut_into_pieces(tokenizer, ROSES)
     assert cut.ids[-1] == EOS
     assert cut.back == cut.text == cut.normalised == ROSES
     id_of = dict(zip(cut.words, cut.ids, strict=True))
@@ -23,14 +23,14 @@ def test_the_roses_are_seven_words_and_equal_words_are_equal_ids():
 
 @pytest.mark.parametrize("text", ["The ball is blue.", "", "zebra Ü 犬", "  two   spaces "])
 def test_pieces_spell_the_text_again(text: str):
-    cut = cutter_of_tokenizer(small_tokenizer(), "target")(text)
+    cut = cut_into_pieces(small_tokenizer(), text, "target")
     assert cut.back == cut.normalised == " ".join(text.split())
     assert len(cut.pieces) == len(cut.ids) == len(cut.words) == len(cut.unknown)
     assert small_tokenizer().decode_target(cut.ids) == cut.back
 
 
 def test_many_pieces_and_bytes_are_listed():
-    cut = cutter_of_tokenizer(small_tokenizer())("the unquestionably 犬")
+    cut = cut_into_pieces(small_tokenizer(), "the unquestionably 犬")
     assert [word for word, _ in cut.many_piece_words] == ["unquestionably", "犬"]
     assert [count for _, count in cut.many_piece_words] == [cut.words.count(1), cut.words.count(2)]
     unknown_pieces = [piece for piece, unknown in zip(cut.pieces, cut.unknown, strict=True) if unknown]
@@ -41,44 +41,11 @@ def test_many_pieces_and_bytes_are_listed():
 
 def test_lowercase_shows_in_the_normalised_text():
     config = TokenizerConfig(kind="unigram", vocabulary=320, lowercase=True)
-    cut = cutter_of_tokenizer(Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=99))("The BALL")
+    cut = cut_into_pieces(Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=99), "The BALL")
     assert cut.normalised == cut.back == "the ball"
     assert cut.text == "The BALL"
 
 
-def test_a_file_cuts_like_its_tokenizer(tmp_path):
-    small_tokenizer().save(tmp_path)
-    for text in (ROSES, "Ü 犬", ""):
-        from_file, from_tokenizer = (
-            cutter_of_file(tmp_path / "tokenizer.model")(text),
-            cutter_of_tokenizer(small_tokenizer())(text),
-        )
-        assert (from_file.ids, from_file.pieces) == (from_tokenizer.ids[:-1], from_tokenizer.pieces[:-1])
-        assert (from_file.words, from_file.unknown, from_file.back) == (
-            from_tokenizer.words[:-1],
-            from_tokenizer.unknown[:-1],
-            from_tokenizer.back,
-        )
-
-
-def test_foreign_special_ids_are_not_ours(tmp_path):
-    import io
-
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES * 9), model_writer=model, vocab_size=60, hard_vocab_limit=False, minloglevel=2
-    )  # unknown 0, start 1, end 2; 3 is a piece
-    (tmp_path / "s.model").write_bytes(model.getvalue())
-    cut = cutter_of_file(tmp_path / "s.model")("The ball 犬")
-    assert [piece for piece, is_unknown in zip(cut.pieces, cut.unknown, strict=True) if is_unknown] == ["<unk>"]
-    assert None not in cut.words
-
-
-def test_other_files_and_sides_are_refused(tmp_path):
-    (tmp_path / "a").write_text("no model", encoding="utf-8")
-    with pytest.raises(ValueError, match="a is not a SentencePiece model"):
-        cutter_of_file(tmp_path / "a")
+def test_other_sides_are_refused():
     with pytest.raises(ValueError, match="side is 'both', it must be source or target"):
-        cutter_of_tokenizer(small_tokenizer(), "both")
+        cut_into_pieces(small_tokenizer(), "The ball", "both")

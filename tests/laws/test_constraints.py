@@ -9,10 +9,9 @@ import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
-from pellucid.decode.greedy import greedy_search
+from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.lines import Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
-from pellucid.decode.sample import sample_search
 from pellucid.decode.search import forbidden_rule
 from pellucid.decode.terms.glossary import Terms, TermSpan
 from pellucid.decode.terms.placement import TermAlignment, search_with_terms

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pellucid.plots.architecture import draw_architecture
-from pellucid.plots.charts import draw_by_length, draw_positions, draw_scatter
+from pellucid.plots.charts import draw_by_length, draw_positions
 from pellucid.plots.figure import draw_heat_map
 
 
@@ -25,14 +25,6 @@ def test_the_scale_of_signed_numbers_is_symmetric(saved_figures, tmp_path):
     draw_heat_map(np.zeros((2, 2)), tmp_path / "a.png")
     assert saved_figures[0].axes[0].images[0].get_clim() == (-3.0, 3.0)
     assert saved_figures[1].axes[0].images[0].get_clim() == (0.0, 1.0)
-
-
-def test_every_point_is_drawn_and_some_are_named(saved_figures, tmp_path):
-    places = np.random.default_rng(1).standard_normal((601, 3))
-    draw_scatter(places, [f"w{n}" for n in range(601)], tmp_path / "a.svg")
-    axes = saved_figures[0].axes[0]
-    assert np.asarray(axes.collections[0].get_offsets()) == pytest.approx(places[:, :2])
-    assert [text.get_text() for text in axes.texts] == [f"w{n}" for n in range(0, 601, 3)]
 
 
 def test_lengths_are_drawn_with_the_longest_of_training(saved_figures, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from pellucid.cli import app
-from pellucid.serve.json_log import JsonFormatter, log_request
+from pellucid.serve.gate import JsonFormatter, log_request
 from tests.serve.servers import HeldTranslator, client, request_body
 
 ROOT = Path(__file__).resolve().parents[2]

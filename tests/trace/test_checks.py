@@ -18,7 +18,7 @@ from pellucid.trace import checks as checks_runs
 from pellucid.trace import number_checks as checks_numbers
 from pellucid.trace.attribution import AccountPart, LogitAccount, LogitQuestion, account_for_logits
 from pellucid.trace.capture import decoding_steps
-from pellucid.trace.checks import check_captured_run, check_trace, make_captured_run
+from pellucid.trace.checks import check_captured_run
 from pellucid.trace.number_checks import CapturedRun, Check
 from pellucid.trace.session import Trace, TraceOrigin, trace_sentence
 from tests.decode.models import random_model, small_tokenizer
@@ -87,7 +87,7 @@ def searched_trace(beam: int = 4, **settings: Any) -> Trace:
 @cache
 def searched_checks(beam: int = 4) -> list[Check]:
     """The checks of that trace."""
-    return check_trace(searched_trace(beam))
+    return check_captured_run(CapturedRun.from_trace(searched_trace(beam)))
 
 
 def with_tensor(run: CapturedRun, name: str, values: np.ndarray) -> CapturedRun:
@@ -144,18 +144,18 @@ def test_edited_tensors_are_left_out_of_the_checks(edit, keep_target):
         edit = {**edit, "values": [0.5] + [0.0] * (len(trace.source.ids) - 1)}  # a row that does not sum to 1
     edited = trace.edited(edit, keep_target=keep_target)
     assert edited.replaced
-    checks = check_trace(edited)
+    checks = check_captured_run(CapturedRun.from_trace(edited))
     assert all(check.passed for check in checks), checks
     assert RUNS_AGAIN - SEARCH <= skipped_checks(checks) <= RUNS_AGAIN
     means = {check.name: check.means for check in checks}
     assert "an edit replaced" in means[FUSED]
     assert "left out, edited" in means[FOLLOWS]
-    unmarked_run = replace(make_captured_run(edited), replaced=frozenset())
+    unmarked_run = replace(CapturedRun.from_trace(edited), replaced=frozenset())
     assert failed_checks(unmarked_run) >= {FUSED, FOLLOWS}
 
 
 def test_a_trace_without_its_model_is_checked_as_far_as_its_numbers_go():
-    checks = check_captured_run(replace(make_captured_run(searched_trace()), model=None))
+    checks = check_captured_run(replace(CapturedRun.from_trace(searched_trace()), model=None))
     assert skipped_checks(checks) == RUNS_AGAIN | {FOLLOWS, PARTS, CONTROL, MODE, PRECISION}
     assert all(check.passed for check in checks)
     assert all("not loaded" in check.means for check in checks if check.value is None)
@@ -285,7 +285,7 @@ def test_steps_that_contradict_the_logits_are_noticed():
 
 
 def test_a_changed_search_tree_is_noticed():
-    run = make_captured_run(searched_trace())
+    run = CapturedRun.from_trace(searched_trace())
     assert run.tree is not None
     nodes = run.tree.nodes
     kept_node = next(node for node in nodes if node.fate == "kept" and node.best and node.step == 2)

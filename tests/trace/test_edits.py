@@ -11,7 +11,7 @@ from pellucid.decode.search import length_divisor
 from pellucid.model.glossary import glossary
 from pellucid.trace import Drawing, Edit, Hide, Pattern, Prefix, Silence, Without
 from pellucid.trace.capture import capture_tensors
-from pellucid.trace.edits import check_edits, edit_watcher, hide_keys, set_pattern_row, silence_head
+from pellucid.trace.edits import check_edits, edit_watcher, hide_keys
 from tests.trace.traced import ball, small_traced
 
 ATTENTIONS = ("encoder.1.self", "decoder.0.self", "decoder.2.cross")
@@ -385,12 +385,21 @@ def test_a_drawing_writes_what_sampling_with_its_settings_writes():
 
 
 def test_edit_functions_do_not_change_their_argument():
-    pattern = torch.rand(2, 3, 4, 5)
-    before = pattern.clone()
-    for change in (silence_head(1), set_pattern_row(1, 2, [1.0] * 5)):
-        assert not torch.equal(change(pattern), pattern)
-    assert torch.equal(set_pattern_row(1, 9, [1.0])(pattern), pattern)  # a row that is not written yet
-    assert torch.equal(pattern, before)
+    config, words = ball().config, [0, 1, 2, 3, None]
+    values = torch.rand(2, config.heads, 4, 5)
+    before = values.clone()
+    silence, pattern, later = (
+        edit_watcher([edit], config, words)
+        for edit in (
+            Silence("encoder.0.self", 1),
+            Pattern("encoder.0.self", 1, 2, [1.0] * 5),
+            Pattern("decoder.0.cross", 1, 9, [1.0] * 5),  # a row that is not written yet
+        )
+    )
+    assert not torch.equal(silence("encoder.0.self.head_output", values), values)
+    assert not torch.equal(pattern("encoder.0.self.pattern", values), values)
+    assert torch.equal(later("decoder.0.cross.pattern", values), values)
+    assert torch.equal(values, before)
     allowed = torch.ones(1, 1, 1, 5, dtype=torch.bool)
     assert hide_keys([0, 3])(allowed).flatten().tolist() == [False, True, True, False, True]
     assert allowed.all()

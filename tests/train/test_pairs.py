@@ -10,9 +10,10 @@ import pytest
 
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
+from pellucid.store.atomic import read_manifest
 from pellucid.train import data, loop, prepare
 from pellucid.train.config import RunConfig, make_run, read_run
-from pellucid.train.data import read_data
+from pellucid.train.data import find_languages, read_data
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
 from tests.train.corpora import mixed, small_run
@@ -234,3 +235,46 @@ def test_a_mixture_reads_back_from_its_run_file(tmp_path: Path):
 def test_malformed_corpora_are_refused_with_the_reason(data: dict, message: str):
     with pytest.raises(ValueError, match=message):
         make_run({"data": data, "train": {"steps": 1}})
+
+
+TMX = """<tmx version="1.4"><header srclang="en-GB"/><body>
+<tu><tuv xml:lang="en-GB"><seg>one</seg></tuv><tuv xml:lang="de"><seg>eins</seg></tuv></tu></body></tmx>"""
+
+
+@pytest.mark.parametrize(
+    ("corpora", "languages"),
+    [
+        ([{"source": "a.en", "target": "a.es.gz"}], ("en", "es")),
+        ([{"source": "a.src", "target": "a.tgt"}], None),
+        ([{"source": "a.src", "target": "a.tgt", "source_language": "it", "target_language": "no"}], ("it", "no")),
+        ([{"pairs": "memory.tmx"}], ("en-GB", "de")),
+        ([{"pairs": "memory.tmx", "source_language": "de", "target_language": "en"}], ("de", "en")),
+        ([{"pairs": "gone.tmx"}], None),
+        ([{"pairs": "rows.tsv"}], None),
+        ([{"pairs": "rows.tsv", "source_language": "2", "target_language": "1"}], None),
+        ([{"source": "a.en", "target": "a.es", "name": "1"}, {"source": "b.en", "target": "b.es"}], ("en", "es")),
+        ([{"source": "a.en", "target": "a.es", "name": "1"}, {"source": "b.en", "target": "b.de"}], None),
+    ],
+)
+def test_the_languages_of_a_text_are_those_that_all_its_corpora_say(corpora, languages, tmp_path):
+    (tmp_path / "memory.tmx").write_text(TMX, encoding="utf-8")
+    (tmp_path / "rows.tsv").write_text("one\teins\n", encoding="utf-8")
+    run = make_run({"data": {"corpus": corpora}, "train": {"steps": 1}}, folder=tmp_path)
+    found = find_languages(run.data)
+    assert (tuple(found.values()) if found else None) == languages
+
+
+def test_every_model_of_a_run_says_its_languages(tmp_path):
+    run = small_run(tmp_path / "data")
+    named = replace(run, data=replace(run.data, source_language="nl", target_language="fy"))
+    train_run(named, tmp_path / "out")
+    for name in ("best", "last", "average"):
+        assert read_manifest(tmp_path / "out" / name)["languages"] == {"source": "nl", "target": "fy"}
+    tables = {"data": vars(run.data), "model": {"start": str(tmp_path / "out" / "best")}, "train": {"steps": 1}}
+    copy = small_run(tmp_path / "unnamed").data
+    for side in ("source", "target", "dev_source", "dev_target"):
+        old, new = Path(getattr(copy, side)), tmp_path / f"{side}.txt"
+        old.rename(new)
+        tables["data"] = {**tables["data"], side: str(new)}
+    train_run(make_run({**tables, "data": {k: v for k, v in tables["data"].items() if v}}), tmp_path / "tuned")
+    assert read_manifest(tmp_path / "tuned" / "best")["languages"] == {"source": "nl", "target": "fy"}

@@ -22,9 +22,13 @@ export function toNumbers(bytes: ArrayBuffer, dtype: TensorRow["dtype"]): Float3
   if (dtype === "bool") return Float32Array.from(new Uint8Array(bytes));
   const halves = new Uint16Array(bytes);
   const numbers = new Float32Array(halves.length);
-  for (let i = 0; i < halves.length; i++) numbers[i] = decodeHalf(halves[i] as number);
+  // Many numbers are looked up: there are only so many halves, and a power takes long.
+  decodedHalves ??= Float32Array.from({ length: 65536 }, (_, bits) => decodeHalf(bits));
+  for (let i = 0; i < halves.length; i++) numbers[i] = decodedHalves[halves[i]!]!;
   return numbers;
 }
+
+let decodedHalves: Float32Array | null = null;
 
 /** Decodes a half-precision number from its 16 bits (IEEE 754, binary16). */
 export function decodeHalf(bits: number): number {

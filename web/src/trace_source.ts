@@ -42,6 +42,17 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
       const answer = await request(`${base}rare-words`, { method: "POST", headers, body: JSON.stringify({ text }) });
       return ((await answer.json()) as { words: Record<string, number> | null }).words;
     },
+    async fetchCorrectionSettings() {
+      const { suggestions, language } = (await (await request(`${base}frontend/settings`)).json()) as {
+        suggestions: boolean;
+        language: Record<"source" | "target", { code: string }>;
+      };
+      return { stores: suggestions, source: language.source.code, target: language.target.code };
+    },
+    async storeCorrection(sentence, correction, { source, target }) {
+      const headers = { "content-type": "application/json" };
+      await request(`${base}suggest`, { method: "POST", headers, body: JSON.stringify({ q: sentence, s: correction, source, target }) });
+    },
     downloadUrl: (what) => traceUrl(what === "npz" ? "tensors.npz" : `export.html?keep=${what.replace("html-", "")}`),
   };
   return source;

@@ -344,6 +344,42 @@ export interface HeadStudyAnswer {
   pending?: boolean; // it is under way: ask again
 }
 
+/** A training pair with its influence on a word: by states like the one it was written from, and by gradients. */
+export interface InfluentialPair {
+  file: string;
+  line: number;
+  source: string;
+  target: string;
+  state: number; // the cosine of the nearest state, negative where it wrote another piece
+  gradient: number; // has no unit
+  word: number; // which word of the target was written from that state; -1 for the end
+  source_words: number[]; // the words of the source that it is aligned with
+}
+
+/** The training pairs that made a word of the translation likelier and those against it, the strongest first. */
+export interface Influence {
+  word: string;
+  piece: string; // the least likely piece of the word
+  probability: number;
+  because: InfluentialPair[];
+  against: InfluentialPair[];
+  agreement: { rank_correlation: number; both_on_top: number; of: number };
+  candidates: number;
+}
+
+/** The pairs behind a word, or why they are not known. */
+export interface InfluenceAnswer {
+  found: Influence | null;
+  says: string | null;
+}
+
+/** Where a server puts corrections of its translations. */
+export interface CorrectionSettings {
+  stores: boolean;
+  source: string; // codes of the languages
+  target: string;
+}
+
 /** Acts: what can be asked of a trace that lives in Python. */
 export interface Acts {
   account: { args: { step: number; piece: number; other?: number }; gives: LogitAccount };
@@ -359,6 +395,7 @@ export interface Acts {
   masking: { args: Record<string, never>; gives: Masking };
   identity: { args: { sentence: string; target?: string }; gives: Diagonals };
   heads: { args: Record<string, never>; gives: HeadStudyAnswer };
+  influence: { args: { word: string }; gives: InfluenceAnswer };
 }
 
 /**
@@ -394,6 +431,10 @@ export interface TraceSource {
   fetchExamples?(): Promise<Examples>;
   /** Fetches the words of a text that are rare in the training text, with their counts; null where these are unknown. */
   fetchRareWords?(text: string): Promise<Record<string, number> | null>;
+  /** Asks whether corrections are stored; absent where there is no server. */
+  fetchCorrectionSettings?(): Promise<CorrectionSettings>;
+  /** Stores a better translation of a sentence. */
+  storeCorrection?(sentence: string, correction: string, settings: CorrectionSettings): Promise<void>;
   /** Gives the address of a download of the whole trace, if there is one. */
   downloadUrl?(what: "html-maps" | "html-float16" | "html-float32" | "html-weights" | "npz"): string;
 }

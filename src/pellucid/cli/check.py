@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, require_file, show_progress, write_lines
-from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE
+from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, file_option
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_items
 from pellucid.store.atomic import write_text_whole
 
@@ -34,8 +34,7 @@ def run(
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     against: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="sentences of a dev or test set that must not be in the text; repeatable"),
+        list[str] | None, file_option("sentences of a dev or test set that must not be in the text; repeatable")
     ] = None,
     fix: Annotated[
         str | None,
@@ -47,7 +46,7 @@ def run(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="FAULT", help="a fault that --fix leaves in; repeatable")
     ] = None,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="also write the report as an HTML page")] = None,
+    html: Annotated[str | None, file_option("also write the report as an HTML page")] = None,
     examples: Annotated[int, typer.Option(min=0, help="examples of each fault to show")] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import open_output
-from pellucid.cli.options import SOURCE_LANGUAGE, TARGET_LANGUAGE
+from pellucid.cli.options import SOURCE_LANGUAGE, TARGET_LANGUAGE, file_option
 from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def run(
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     places: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="also write a line for each pair: kept, or why not, a tab, and its place in IN"
-        ),
+        str | None, file_option("also write a line for each pair: kept, or why not, a tab, and its place in IN")
     ] = None,
 ) -> None:
     """Convert pairs from one format into another.

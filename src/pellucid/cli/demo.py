@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import file_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -39,8 +40,7 @@ def run(
         float | None, typer.Option(help="train for so many minutes instead; a few minutes teach little")
     ] = None,
     page: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="also write the model as a page that translates: one HTML file, no server"),
+        str | None, file_option("also write the model as a page that translates: one HTML file, no server")
     ] = None,
 ) -> None:
     """Train, translate and score on built-in sentences.
@@ -62,7 +62,7 @@ def run(
     write_data(folder)
     train_unless_finished(settings, directory)
     model = load(directory / "best")
-    write_lines([*_score_test_set(model, folder), "", *held_out_lines(model), "", *_next_step_lines(directory)])
+    write_lines([*_score_test_set(model, folder), "", *_held_out_lines(model), "", *_next_step_lines(directory)])
     if page is not None:
         write_lines(export_page(directory / "best", Path(page), "float16", []))
 
@@ -112,7 +112,7 @@ def _score_test_set(model: "Model", folder: Path) -> list[str]:
     ]
 
 
-def held_out_lines(model: "Model") -> list[str]:
+def _held_out_lines(model: "Model") -> list[str]:
     """Return the six sentences held out by hand: source, translation and, where it differs, reference."""
     from pellucid.phrasebook import HELD_OUT
 

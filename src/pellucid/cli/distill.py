@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import read_file_pair, require_file, show_progress, write_lines
-from pellucid.cli.options import ENGINE, SETTINGS, search_default, search_option
+from pellucid.cli.options import ENGINE, SETTINGS, file_option, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -29,14 +29,13 @@ def run(
     ],
     source: Annotated[
         list[str],
-        typer.Option(
-            metavar="FILE",
-            help="sentences for the teacher to translate, one per line, plain or .gz; can be repeated: the text it was "
-            "trained on, and any further text of its source language",
+        file_option(
+            "sentences for the teacher to translate, one per line, plain or .gz; can be repeated: the text it was "
+            "trained on, and any further text of its source language"
         ),
     ],
-    dev_source: Annotated[str, typer.Option(metavar="FILE", help="sentences to evaluate the student on")],
-    dev_target: Annotated[str, typer.Option(metavar="FILE", help="their translations by people")],
+    dev_source: Annotated[str, file_option("sentences to evaluate the student on")],
+    dev_target: Annotated[str, file_option("their translations by people")],
     teachers: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEACHER...", help="a model directory, or several with the same tokenizer, as one"),
@@ -52,10 +51,8 @@ def run(
             help="the teacher translates the other way round: the student learns to write the text it is given",
         ),
     ] = False,
-    pairs_source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="sentences that people translated, to learn from as well")
-    ] = None,
-    pairs_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    pairs_source: Annotated[str | None, file_option("sentences that people translated, to learn from as well")] = None,
+    pairs_target: Annotated[str | None, file_option("their translations")] = None,
     weight: Annotated[float, typer.Option(help="how often an epoch shows each pair of people")] = 1.0,
     size: Annotated[str | None, typer.Option(metavar="tiny|small|base|big", help="size of the student")] = None,
     steps: Annotated[int | None, typer.Option(help="number of updates to train for")] = None,
@@ -78,6 +75,7 @@ def run(
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
     _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
     dev = read_file_pair(dev_source, dev_target)
+    from pellucid.api import load
     from pellucid.distill import (
         choose_student_settings,
         fingerprint_text,
@@ -87,7 +85,7 @@ def run(
     )
 
     directory, data = Path(out), Path(out) / "data"
-    teacher = _load_teacher(teachers, engine) if teachers else None
+    teacher = load(teachers[0], engine=engine, others=teachers[1:]) if teachers else None
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
     if teacher is None:
         identity["command"], translate = command, translate_with_command(shlex.split(str(command)))
@@ -132,13 +130,6 @@ def _check_files(files: list[str], pairs_source: str | None, pairs_target: str |
             raise ValueError("the text is read more than once, so it cannot be standard input; name a file")
         if path is not None:
             require_file(path)
-
-
-def _load_teacher(teachers: list[str], engine: str) -> "Model":
-    from pellucid.api import load
-
-    first, *others = teachers
-    return load(first, engine=engine, others=others)
 
 
 def _translate_with_model(teacher: "Model", beam: int) -> "Translate":

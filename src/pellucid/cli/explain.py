@@ -1,16 +1,18 @@
 """`pellucid explain`: one translation step by step, in the terminal or as one HTML file."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, write_lines
-from pellucid.cli.options import MODEL, search_default, search_option
+from pellucid.cli.options import MODEL, file_option, search_default, search_option
+from pellucid.cli.terminal import Terminal, escape_controls
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
+    from pellucid.influence.word_influence import InfluentialPair, WordInfluence
     from pellucid.trace.session import Trace
 
 EXAMPLES = """\
@@ -29,9 +31,7 @@ def run(
         str | None, typer.Option(metavar="TEXT", help="explain this translation instead of searching for one")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the page and its numbers into this single file")
-    ] = None,
+    html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -63,8 +63,6 @@ def run(
     training text must have been stored once, with `pellucid remember`.
     """
     from pellucid.api import load
-    from pellucid.cli.because import influence_lines
-    from pellucid.cli.terminal import Terminal
     from pellucid.decode.request import SearchConfig
     from pellucid.page.html import (
         format_size,
@@ -84,7 +82,7 @@ def run(
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
         found = load(model).find_influence(line, because, target=target, beam=beam, pairs=pairs)
-        write_lines([json_line(found.as_json())] if json else influence_lines(line, found, Terminal.of_stdout()))
+        write_lines([json_line(found.as_json())] if json else _influence_lines(line, found, Terminal.of_stdout()))
         return
     trace = load(model).trace(line, target=target, beam=beam)
     if html:
@@ -99,7 +97,6 @@ def run(
 
 def walk_lines(trace: "Trace") -> Iterator[str]:
     """Return the lines of the walk through a trace, fitted to the terminal."""
-    from pellucid.cli.terminal import Terminal
     from pellucid.cli.walk import walk_trace
     from pellucid.page.html import manifest_with_answers
 
@@ -126,3 +123,42 @@ def _read_only_line() -> str:
     if len(lines) != 1:
         raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
     return lines[0]
+
+
+def _influence_lines(sentence: str, found: "WordInfluence", terminal: Terminal) -> Iterator[str]:
+    """Yield the pairs for a word and against it, and how far the two ways that found them agree."""
+    yield f"{escape_controls(sentence)} → {escape_controls(found.translation)}"
+    yield (
+        f"{terminal.bold(escape_controls(found.word))} was decided at its piece {escape_controls(found.piece)}, which "
+        f"had a probability of {found.probability:.3f}."
+    )
+    for title, pairs in (("made it likelier", found.because), ("spoke against it", found.against)):
+        yield ""
+        yield f"Training pairs that {title}" + ("" if pairs else ": none among those looked at")
+        for pair in pairs:
+            yield from _pair_lines(pair, terminal)
+    agreement, steps = found.agreement, len(found.steps)
+    yield ""
+    yield (
+        f"Of {found.candidates:,} pairs with states like this one, both ways have {agreement.both_on_top} of their "
+        f"first {agreement.of} in common; their rank correlation is {agreement.rank_correlation:.2f}."
+    )
+    models = "the model itself" if not steps else "1 checkpoint" if steps == 1 else f"{steps} checkpoints"
+    yield terminal.dim(f"state: how like the state is from which it was written; gradient: influence, by {models}")
+
+
+def _pair_lines(pair: "InfluentialPair", terminal: Terminal) -> Iterator[str]:
+    """Yield the place of a pair with its numbers, and both of its sentences with the word and what it translates."""
+    place = escape_controls(f"{Path(pair.file).name}:{pair.line}")
+    yield terminal.dim(f"  {place}  state {pair.state:+.3f}  gradient {pair.gradient:+.4f}")
+    yield f"    {_mark_words(pair.source, pair.source_words, terminal)}"
+    yield f"    {_mark_words(pair.target, (pair.word,), terminal)}" + (" [end]" if pair.word < 0 else "")
+
+
+def _mark_words(text: str, marked: Collection[int], terminal: Terminal) -> str:
+    """Return a text with some words in bold or, where there are no colours, in brackets."""
+    words = [escape_controls(word) for word in text.split()]
+    return " ".join(
+        (terminal.bold(word) if terminal.colour else f"[{word}]") if i in marked else word
+        for i, word in enumerate(words)
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import read_file_pair, require_file, write_lines
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import MODEL, file_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -61,18 +61,14 @@ def run(
         ),
     ] = None,
     dev_source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="sentences to measure the export with; the model must not have been trained on them"
-        ),
+        str | None, file_option("sentences to measure the export with; the model must not have been trained on them")
     ] = None,
-    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations by people")] = None,
+    dev_target: Annotated[str | None, file_option("their translations by people")] = None,
     no_gate: Annotated[bool, typer.Option("--no-gate", help="export int8 or a shortlist without measuring it")] = False,
     shortlist_source: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="sentences to make a shortlist from: those the model was trained on"),
+        str | None, file_option("sentences to make a shortlist from: those the model was trained on")
     ] = None,
-    shortlist_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    shortlist_target: Annotated[str | None, file_option("their translations")] = None,
 ) -> None:
     """Convert a model for another program, or to a page.
 

@@ -53,6 +53,29 @@ def read_parallel_files(first: str, others: Sequence[str]) -> tuple[list[str], l
     return lines, other_files
 
 
+def read_test_pairs(
+    path: str, source_language: str | None = None, target_language: str | None = None
+) -> tuple[list[str], list[str]]:
+    """Return both sides of the pairs in one file, in any of the formats; say which of them were skipped.
+
+    Raises ValueError for a file whose name does not tell a format of pairs, and for one that cannot be read.
+    """
+    from pellucid.data.corpus import SkippedPairs, holds_pairs, read_valid_pairs
+    from pellucid.data.formats.units import Sides
+
+    if not holds_pairs(path):
+        raise ValueError(
+            f"--reference is missing: name the translations of {path}, line by line; or give, as --source alone, one "
+            "file of pairs, which ends in .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet"
+        )
+    skipped, sides = SkippedPairs(), Sides(source_language, target_language)
+    pairs = [pair for _, *pair in read_valid_pairs(path, None, sys.maxsize, skipped, sides)]
+    if skipped:
+        typer.echo(f"{path}: {skipped}", err=True)
+    sources, targets = zip(*pairs, strict=True)
+    return list(sources), list(targets)
+
+
 def read_parallel_lines(path: str, other: str) -> list[str]:
     """Return the lines of a file that is parallel to another one, which may be standard input."""
     if path == other == "-":
@@ -136,12 +159,32 @@ def show_progress(
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield from items
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    columns = (MofNCompleteColumn(), TextColumn(unit), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
+    with _transient_bar(total, MofNCompleteColumn(), TextColumn(unit), BarColumn(), TimeElapsedColumn()) as advance:
         for item in items:
             yield item
-            bar.advance(task)
+            advance()
+
+
+@contextmanager
+def measurement_bar(title: str, total: int) -> Iterator[Callable[[], object]]:
+    """Show a bar of `total` steps; yield a function to call after each."""
+    if not sys.stderr.isatty():  # results may go to the terminal too: nothing is written before the measuring ends
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+
+    with _transient_bar(total, TextColumn(title), BarColumn(), TimeRemainingColumn()) as advance:
+        yield advance
+
+
+@contextmanager
+def _transient_bar(total: int | None, *columns: Any) -> Iterator[Callable[[], object]]:
+    """Show a bar on standard error, which goes when it ends; yield the function that moves it by one."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

@@ -63,13 +63,14 @@ def run(
     of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
     kept, as DIR/best, if it has more of these right, is not worse on dev by the paired test of `pellucid compare`, and
     translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
-    dev and in the list, and corrections.jsonl in the new model what came of each correction.
+    dev and in the list, and corrections.jsonl in the new model what came of each correction. After an interruption the
+    same command goes on.
     """
     for path in (corrections, keep, source, target):
         if path is not None:
             require_file(path)
     from pellucid.api import load
-    from pellucid.cli.train import train_and_plot
+    from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
     from pellucid.improve import (
         ENOUGH_RIGHT,
@@ -87,8 +88,10 @@ def run(
     )
     from pellucid.train.defaults import run_settings
 
-    directory = Path(out)
-    if directory.exists() and any(directory.iterdir()):
+    directory, changed = Path(out), Path(out) / "changed.tsv"
+    # A run that was interrupted before its model was judged goes on.
+    is_interrupted = (directory / "data").is_dir() and not changed.exists()
+    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
     everything, notes = read_corrections(corrections, Sides(source_language, target_language), seed)
     chosen = leave_out(everything, without or (), corrections)
@@ -121,7 +124,11 @@ def run(
         None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
     )
     settings = replace(settings, seed=seed, data=replace(settings.data, **data))
-    train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
+    try:
+        train_unless_finished(settings, directory, [*notes, *reasons])
+    except typer.Exit:
+        typer.echo(f"{directory / 'best'} is not judged yet: to go on, give the same command again", err=True)
+        raise
     tried: list[tuple[Path, Changes]] = []
     for parts in WEIGHT_PARTS:
         candidate = directory / f"candidate-{parts[0]}-{parts[1]}"
@@ -135,10 +142,10 @@ def run(
     candidate, changes = min(
         tried, key=lambda found: (len(found[1].find_objections()), -found[1].count_met(found[1].after, True)[0])
     )
-    write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
-    write_lines(changes.report_lines())
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
+    write_text_whole(changed, "".join(changes.changed_rows()))
+    write_lines(changes.report_lines())
     if objections := changes.find_objections():
         typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
         raise typer.Exit(FAILED)

@@ -29,6 +29,11 @@ def search_default(name: str) -> Any:
     return getattr(SearchConfig, name)
 
 
+def file_option(help: str, *names: str) -> Any:
+    """Return an option that names a file; it is called as its parameter, unless there are `names`."""
+    return typer.Option(*names, metavar="FILE", help=help)
+
+
 MODEL = typer.Argument(metavar="MODEL", help="a model directory, such as runs/demo/best")
 JSON = typer.Option("--json", help="write JSON objects instead of text")
 PRECISION = typer.Option(
@@ -55,7 +60,7 @@ DEVICE = typer.Option(
     metavar="cpu|cuda",
     help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
 )
-TERMS = typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term")
+TERMS = file_option("terminology: on each line a source term, a tab and its target term")
 MEMORY = typer.Option(
     metavar="FILE",
     help="translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "

@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from pellucid.cli.files import json_line, name_file_in_errors, read_file_pair, write_lines
-from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, search_default, search_option
+from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, file_option, search_default, search_option
 
 EXAMPLES = """\
   pellucid score runs/demo/best --source test.en --target test.es
@@ -14,10 +12,8 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[
-        str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz; - is standard input")
-    ],
-    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
+    source: Annotated[str, file_option("source sentences, one per line, plain or .gz; - is standard input")],
+    target: Annotated[str, file_option("their translations, line by line")],
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",

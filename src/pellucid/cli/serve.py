@@ -3,7 +3,7 @@
 import logging
 import re
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS
+from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, file_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -51,12 +51,10 @@ def run(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     corrections: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="append translations that users suggest to this file, .tsv or .jsonl"),
+        str | None, file_option("append translations that users suggest to this file, .tsv or .jsonl")
     ] = None,
     api_key_file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="file of API keys, one a line, perhaps with a number of requests a minute"),
+        str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
@@ -96,30 +94,22 @@ def run(
     it is first needed. The page looks into the first. A model whose directory is replaced, as a training run replaces
     best/, is loaded anew, and no request is lost.
     """
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
+    _require_packages()
     from pellucid.config import apply_overrides, build_settings
     from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
-    from pellucid.serve.gate import LOOPBACK, ApiKeys
-    from pellucid.serve.json_log import log_as_json, log_request
+    from pellucid.serve.gate import ApiKeys, log_request
     from pellucid.serve.settings import Languages, Limits
     from pellucid.serve.training_text import TrainingText
 
-    tell: Callable[[str], object] = partial(typer.echo, err=True)
-    if log_format not in ("text", "json"):
-        raise ValueError(f"--log-format is {log_format!r}, it must be text or json")
-    if log_format == "json":
-        log_as_json()
-        tell = logging.getLogger("pellucid.serve").info
+    tell = _begin_log(log_format)
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
-    of_one = [name for name, value in _options_of_one(source, terms, memory, exported) if value]
+    options_of_one = {"--from and --to": source, "--terms": terms, "--memory": memory, "--exported": exported}
+    of_one = [name for name, value in options_of_one.items() if value]
     if len(models) > 1 and of_one:
         raise ValueError(f"{' and '.join(of_one)}: only for one model; name the languages of several as en:es=DIR")
     (first_languages, model), *other_models = named
@@ -144,18 +134,14 @@ def run(
         if memory is not None:
             known = (languages.source, languages.target) if languages.are_named else ()
             remembered = TranslationMemory.read(memory, *known)
-        names = {name.lower() for name in (host, *(allow_host or ()))}
         is_local = _is_loopback(host)
-        # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
-        # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.
-        hosts = LOOPBACK | names if allow_host or is_local else None
         app = create_app(
             loaded,
             limits,
             languages=languages,
             others=others,
             reload=load_first,
-            hosts=hosts,
+            hosts=_known_hosts(host, allow_host or ()),
             origins=allow_origin or (),
             terms=terminology,
             keys=keys,
@@ -167,12 +153,8 @@ def run(
         )
         # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
-        reach = "nothing leaves this machine"
-        if not is_local:
-            reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
-        served = f"{model} is" if not others else f"{model} and {len(others)} more models are"
-        tell(f"{served} served at {address}; {reach}. Ctrl-C stops it")
-        for note in _serving_notes(is_local, bool(keys), languages.are_named, exported):
+        served = f"{model} {f'and {len(others)} more models are' if others else 'is'} served at {address}"
+        for note in _serving_notes(served, is_local, bool(keys), languages.are_named, exported):
             tell(note)
         if browse:
             webbrowser.open(address)
@@ -180,11 +162,37 @@ def run(
     tell("stopped")
 
 
-def _options_of_one(
-    source: str | None, terms: str | None, memory: str | None, exported: str | None
-) -> list[tuple[str, str | None]]:
-    """Return the options that belong to one model, with their values."""
-    return [("--from and --to", source), ("--terms", terms), ("--memory", memory), ("--exported", exported)]
+def _require_packages() -> None:
+    """Raise ValueError, saying how to install them, where packages of the server are missing."""
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
+
+
+def _begin_log(log_format: str) -> "Callable[[str], object]":
+    """Return the function that tells the operator something, in text or in JSON; ValueError for another format."""
+    from pellucid.serve.gate import log_as_json
+
+    if log_format not in ("text", "json"):
+        raise ValueError(f"--log-format is {log_format!r}, it must be text or json")
+    if log_format == "text":
+        return partial(typer.echo, err=True)
+    log_as_json()
+    return logging.getLogger("pellucid.serve").info
+
+
+def _known_hosts(host: str, allow_host: Sequence[str]) -> frozenset[str] | None:
+    """Return the host names that are answered; None lets all pass.
+
+    Only known ones are, so that no web page can reach a local server by a name of its own (DNS rebinding). A server for
+    other machines without --allow-host cannot know its names.
+    """
+    from pellucid.serve.gate import LOOPBACK
+
+    if not allow_host and not _is_loopback(host):
+        return None
+    return LOOPBACK | {name.lower() for name in (host, *allow_host)}
 
 
 def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
@@ -220,11 +228,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _serving_notes(is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None) -> list[str]:
-    """Return notes for the user on languages, an exported model, a page that is not built, and who can reach it."""
+def _serving_notes(
+    served: str, is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None
+) -> list[str]:
+    """Return what is served and who can reach it, with notes on languages, an export, and a page that is not built."""
     from pellucid.page.html import read_script
 
-    notes = []
+    reach = "nothing leaves this machine"
+    if not is_local:
+        reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
+    notes = [f"{served}; {reach}. Ctrl-C stops it"]
     if not are_languages_named:
         notes.append("the model does not say its languages, so any are taken; name them: --from en --to es")
     if exported is not None:

@@ -90,12 +90,13 @@ def wrap_items(items: Iterable[str], width: int, indent: str = "", gap: str = " 
 
 
 def format_table(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """Return rows as lines with aligned columns; `sides` says for each column "l" or "r".
+    """Return rows as lines with aligned columns, control characters escaped; `sides` has "l" or "r" for each column.
 
     >>> format_table([["a", "10"], ["bcd", "7"]], "lr")
     ['a    10', 'bcd   7']
     """
-    widths = [max(text_width(cell) for cell in column) for column in zip(*rows, strict=True)]
+    rows = [[escape_controls(cell) for cell in row] for row in rows]
+    widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         blanks = [" " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
@@ -110,12 +111,13 @@ def format_blocks(columns: Sequence[Sequence[str]], heads: Sequence[str], width:
     >>> list(format_blocks([["The", "7"], ["dog", "15"]], ["piece", "id"], width=40))
     ['piece  The  dog', 'id     7    15']
     """
-    head = max(text_width(name) for name in heads)
+    columns = [[escape_controls(cell) for cell in column] for column in columns]
+    head = max(map(text_width, heads))
     start = 0
     while start < len(columns):
         end, used = start, head
         while end < len(columns):
-            used += 2 + max(text_width(cell) for cell in columns[end])
+            used += 2 + max(map(text_width, columns[end]))
             if used > width and end > start:  # a column too wide for the terminal still gets a block of its own
                 break
             end += 1

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import FAILED, INTERRUPTED, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, TERMINATED
+from pellucid.cli.options import (
+    FAILED,
+    INTERRUPTED,
+    SETTINGS,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    TERMINATED,
+    file_option,
+)
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -28,20 +36,16 @@ def run(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, "
-            ".xliff, .po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet",
+        file_option(
+            "instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one file: .tmx, "
+            ".xliff, .po, .csv, .tsv, .jsonl, .zip (OPUS) or .parquet"
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
+    target: Annotated[str | None, file_option("their translations, line by line")] = None,
     dev_source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="sentences to evaluate on; without them, some pairs are held out of training"
-        ),
+        str | None, file_option("sentences to evaluate on; without them, some pairs are held out of training")
     ] = None,
-    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    dev_target: Annotated[str | None, file_option("their translations")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     out: Annotated[
@@ -58,6 +62,10 @@ def run(
     steps: Annotated[int | None, typer.Option(help="number of updates to train for")] = None,
     minutes: Annotated[
         float | None, typer.Option(help="train for so many minutes instead; the schedule is fitted to them")
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(metavar="tensorboard|mlflow", help="also send the reports of log.jsonl there, as they come"),
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
     resume: Annotated[
@@ -85,19 +93,20 @@ def run(
         "steps": steps,
         "minutes": minutes,
     }
-    directory = run_directory(run_file, out, resume)
+    directory = _run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = str(directory / "run.toml")
     from pellucid.train.defaults import run_settings
 
     # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
-    settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
+    changes = [*([f"train.log={log}"] if log else []), *(change or ())]
+    settings, reasons = run_settings(run_file, changes, began=directory if resume else None, **form)
     outcome = train_and_plot(settings, directory, resume, reasons)
     if outcome.first:  # of several workers under torchrun, only one prints
         write_lines([str(outcome.best)])
 
 
-def run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
+def _run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
     """Return the directory of the run; raise ValueError if neither --out nor a run file names one."""
     if out is not None:
         return Path(out)

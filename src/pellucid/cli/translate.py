@@ -28,6 +28,7 @@ from pellucid.cli.options import (
     MODEL,
     PRECISIONS,
     TERMS,
+    file_option,
     search_default,
     search_option,
 )
@@ -57,8 +58,7 @@ def run(
         ),
     ] = "-",
     out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="write here instead of to standard output; appears once all is written"),
+        str | None, file_option("write here instead of to standard output; appears once all is written")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
@@ -76,12 +76,10 @@ def run(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     prefix: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
+        str | None, file_option("beginnings of the translations: a text for each line, or an empty line")
     ] = None,
     alignments: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="write word alignments: 0-0 1-2 ..., each a source word and a target word"),
+        str | None, file_option("write word alignments: 0-0 1-2 ..., each a source word and a target word")
     ] = None,
     others: Annotated[
         list[str] | None,
@@ -185,14 +183,7 @@ def run(
         stream = _write_alignments(show_progress(translations, to_file=out is not None), align)
         if only_above is not None:
             stream = _leave_to_people(stream, only_above)
-        write_lines(
-            translations_as_json(stream)
-            if json
-            else translations_as_n_best(stream)
-            if n_best > 1
-            else translations_as_text(stream),
-            write,
-        )
+        write_lines(translation_lines(stream, n_best, json), write)
 
 
 _LINE_OPTIONS = {
@@ -306,23 +297,17 @@ _MOST_NUMBERS = 20
 """Numbers of lines that a message names."""
 
 
-def translations_as_text(translations: "Iterable[Translation]") -> Iterator[str]:
-    """Yield the best translation of each line."""
-    return (translation.text for translation in translations)
-
-
-def translations_as_n_best(translations: "Iterable[Translation]") -> Iterator[str]:
-    """Yield all translations of each line, in the format of Moses."""
+def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, json: bool = False) -> Iterator[str]:
+    """Yield a line for each translation, with `json` an object; with `n_best` above 1 all of them, as Moses does."""
     for number, translation in enumerate(translations):
-        for candidate in (translation, *translation.alternatives):
-            yield f"{number} ||| {candidate.text} ||| {candidate.score:.6f}"
-
-
-def translations_as_json(translations: "Iterable[Translation]") -> Iterator[str]:
-    """Yield a JSON object for each line."""
-    for translation in translations:
-        alternatives = [_translation_object(alternative) for alternative in translation.alternatives]
-        yield json_line({**_translation_object(translation), "alternatives": alternatives})
+        if json:
+            alternatives = [_translation_object(alternative) for alternative in translation.alternatives]
+            yield json_line({**_translation_object(translation), "alternatives": alternatives})
+        elif n_best > 1:
+            for candidate in (translation, *translation.alternatives):
+                yield f"{number} ||| {candidate.text} ||| {candidate.score:.6f}"
+        else:
+            yield translation.text
 
 
 def _translation_object(translation: "Translation") -> dict[str, Any]:

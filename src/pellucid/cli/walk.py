@@ -14,7 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, pad_right, shorten_text, text_width
+from pellucid.cli.inspecting.pieces import UNKNOWN_LEGEND, piece_lines
+from pellucid.cli.terminal import Terminal, escape_controls, pad_right, shorten_text, text_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +25,6 @@ Node = Mapping[str, Any]
 
 _ROOM_FOR_BARS = 80
 """Columns a terminal needs if bars are drawn beside probabilities."""
-
-UNKNOWN = "?"
-"""Mark behind the id of a piece that is UNK, or a byte of a character that no piece covers."""
 
 _WIDEST_WORD = 14
 """Columns that a word may take in the table of attention; a longer one is cut."""
@@ -53,6 +51,7 @@ def walk_trace(
         no_color=not colours,
     )
     width = terminal.width - 2  # every section is indented
+    findings = (manifest.get("verdict") or {"findings": []})["findings"]
     stops = [
         ("From text to pieces", _show_pieces(manifest, width)),
         ("What is computed", _show_shapes(manifest)),
@@ -60,7 +59,7 @@ def walk_trace(
         ("What each word attends to", _show_attention(manifest, tensor, links, console)),
         ("The search", _show_search(manifest)),
         ("What adds to the logit of each piece written", _show_accounts(manifest, console)),
-        ("What may be wrong with this translation", _show_findings(manifest)),
+        ("What may be wrong with this translation", (Text(escape_controls(finding["says"])) for finding in findings)),
         ("Checks of these numbers", _show_checks(manifest, width)),
     ]
     _print_heading(manifest, console)
@@ -104,7 +103,7 @@ def _one_line(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def fits(table: Table, console: Console) -> bool:
+def _fits(table: Table, console: Console) -> bool:
     """Whether a table fits between the indentation and the end of the line."""
     return Measurement.get(console, console.options.update(width=10_000), table).maximum + 2 <= console.width
 
@@ -114,17 +113,14 @@ def _show_pieces(manifest: Manifest, width: int) -> Iterator[RenderableType]:
     for name, side in (("source", manifest["source"]), ("translation", manifest["target"])):
         if side["normalised"] != side["text"]:
             yield Text(f"{name} normalised: {escape_controls(side['normalised'])}")
-        ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(side["ids"], side["unknown"], strict=True)]
-        words = ["-" if word is None else str(word + 1) for word in side["words"]]
-        cells = zip(map(escape_controls, side["pieces"]), ids, words, strict=True)
-        yield from map(_one_line, format_blocks([tuple(column) for column in cells], [name, "id", "word"], width))
+        yield from map(_one_line, piece_lines(side, name, width))
         texts = side["text"].split()
         for word, together in groupby(side["words"]):
             count = len(list(together))
             if word is not None and count > 3 and word < len(texts):  # special tokens have no word
                 yield Text(f"{escape_controls(texts[word])!r} became {count} pieces, as rare words do")
         if any(side["unknown"]):
-            yield Text(f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown")
+            yield Text(UNKNOWN_LEGEND)
 
 
 def _show_shapes(manifest: Manifest) -> Iterator[RenderableType]:
@@ -209,11 +205,12 @@ def _show_attention(
         mean = np.mean([np.asarray(tensor(name), dtype=np.float64).mean(axis=0) for name in patterns], axis=0)
         source, target = _group_pieces(manifest["source"]), _group_pieces(manifest["target"])
         shares = _merge_pieces_to_words(mean, [pieces for _, pieces in source], [pieces for _, pieces in target])
-        table = _make_table("left", *("right" for _ in source), head=["", *(_cut_word(word) for word, _ in source)])
+        words = [shorten_text(word, _WIDEST_WORD) for word, _ in source]
+        table = _make_table("left", *("right" for _ in source), head=["", *words])
         for (word, _), row in zip(target, shares, strict=True):
             cells = [Text(f"{100 * share:.0f}", "bold" if n == row.argmax() else "") for n, share in enumerate(row)]
-            table.add_row(Text(_cut_word(word)), *cells)
-        if fits(table, console):
+            table.add_row(Text(shorten_text(word, _WIDEST_WORD)), *cells)
+        if _fits(table, console):
             yield table
         else:
             for (word, _), row in zip(target, shares, strict=True):
@@ -228,11 +225,6 @@ def _show_attention(
     ]
     if pairs:
         yield Text("  ".join(["Aligned, by how far each word moves the decoder:", *pairs]))
-
-
-def _cut_word(word: str) -> str:
-    """Return as much of a word as a column of the table has room for."""
-    return shorten_text(word, _WIDEST_WORD)
 
 
 def _group_pieces(side: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
@@ -340,13 +332,7 @@ def _show_accounts(manifest: Manifest, console: Console) -> Iterator[RenderableT
         table.add_row(Text(piece), logit, *values)
         terms = [f"{value} {kind}" for value, kind in zip(values, kinds, strict=True)]
         lines.append(Text("  ".join([f"{piece} {logit}", *terms])))
-    yield from [table] if fits(table, console) else lines
-
-
-def _show_findings(manifest: Manifest) -> Iterator[RenderableType]:
-    """Yield the findings that speak against the translation, each with its numbers."""
-    for finding in (manifest.get("verdict") or {"findings": []})["findings"]:
-        yield Text(escape_controls(finding["says"]))
+    yield from [table] if _fits(table, console) else lines
 
 
 def _show_checks(manifest: Manifest, width: int) -> Iterator[RenderableType]:

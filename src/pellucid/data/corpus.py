@@ -237,8 +237,7 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
 
     Such a file is recognised by its name, or by the beginning of its first line.
     """
-    if format_name := _foreign_format(path):
-        raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
+    _refuse_foreign_format(path)
     pair_format = find_pair_format(path)
     # A line of .tsv or .jsonl may be a sentence all the same.
     if pair_format and not {"tsv", "jsonl"} & {*pair_format.endings}:
@@ -254,10 +253,12 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
     yield from lines
 
 
-def _foreign_format(path: str | Path) -> str | None:
-    """Return what a file is by its name, if that is a format that holds no pairs; otherwise None."""
+def _refuse_foreign_format(path: str | Path) -> None:
+    """Raise ValueError for a file that is by its name of a format that holds no pairs."""
     ending = Path(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
-    return next((name for endings, name in _FOREIGN_FORMATS.items() if ending in endings.split()), None)
+    for endings, name in _FOREIGN_FORMATS.items():
+        if ending in endings.split():
+            raise ValueError(f"{path} is {name}: {_EXPORT_ADVICE}")
 
 
 def holds_pairs(path: str | Path) -> bool:
@@ -280,8 +281,7 @@ def fingerprint_pairs(pairs: SentencePairs) -> str:
 def _read_one_file(path: str | Path, sides: Sides) -> Iterator[Unit]:
     pair_format = find_pair_format("-.tsv" if str(path) == "-" else path)
     if pair_format is None:
-        if format_name := _foreign_format(path):
-            raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
+        _refuse_foreign_format(path)
         endings = ", ".join(f".{ending}" for pair_format in PAIR_FORMATS for ending in pair_format.endings)
         raise ValueError(
             f"{path}: a single file of pairs must be one of {endings} (or .gz of it), or '-' for TSV on standard "
@@ -294,8 +294,7 @@ def _read_two_files(source: str | Path, target: str | Path) -> Iterator[Unit]:
     if str(source) == str(target) == "-":
         raise ValueError("source and target cannot both be standard input; give two files, or '-' alone for TSV")
     for path, other in ((source, target), (target, source)):
-        if format_name := _foreign_format(path):
-            raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
+        _refuse_foreign_format(path)
         if holds_pairs(path):
             raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
     with suppress(OSError):  # read_lines says what is wrong

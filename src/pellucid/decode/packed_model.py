@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pellucid.model import Transformer
-from pellucid.model.bfloat16 import has_native_bfloat16
 from pellucid.model.dropout import Dropout
+from pellucid.processor import has_native_bfloat16
 
 LARGE = 2**16
 """Numbers in a matrix from which packing it pays: the packed product takes 15 to 60 microseconds to begin."""

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, PAD, PieceModel, Tokenizer
 from pellucid.decode.beam import beam_search
-from pellucid.decode.greedy import greedy_search
+from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.packed_model import ModelPacker
 from pellucid.decode.request import CLOSE_CALL, Hypothesis, SearchBounds, SearchConfig, SearchRequest
-from pellucid.decode.sample import sample_search
 from pellucid.decode.search import (
     Rule,
     SearchState,

@@ -67,12 +67,8 @@ Reader = Callable[[str, bytes, LanguagePair | None, DocumentLimits], Document]
 
 def _read_text(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
     text, encoding = decode_text(name, content)
-    return Document([split_text(text)], lambda bodies: bodies[0].encode(encoding), limits)
-
-
-def _read_subtitles(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
-    text, encoding = decode_text(name, content)
-    return Document([split_subtitles(name, text)], lambda bodies: bodies[0].encode(encoding), limits)
+    parts = split_subtitles(name, text) if name.lower().endswith(".srt") else split_text(text)
+    return Document([parts], lambda bodies: bodies[0].encode(encoding), limits)
 
 
 _CHARSET = re.compile(rb"<meta[^>]+?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
@@ -105,14 +101,10 @@ def _read_po(name: str, content: bytes, languages: LanguagePair | None, limits: 
     return Document([split_po(name, text)], write, limits)
 
 
-def _read_xliff(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
+def _read_pairs(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
     text, encoding = decode_xml(name, content)
-    return Document([split_xliff(name, text, languages)], lambda bodies: encode_xml(bodies[0], encoding), limits)
-
-
-def _read_tmx(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
-    text, encoding = decode_xml(name, content)
-    return Document([split_tmx(name, text, languages)], lambda bodies: encode_xml(bodies[0], encoding), limits)
+    split = split_tmx if name.lower().endswith(".tmx") else split_xliff
+    return Document([split(name, text, languages)], lambda bodies: encode_xml(bodies[0], encoding), limits)
 
 
 _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
@@ -220,12 +212,12 @@ DOCUMENT_FORMATS = {
     ".txt": _DocumentFormat(_read_text, "text/plain"),
     ".html": _DocumentFormat(_read_html, "text/html"),
     ".htm": _DocumentFormat(_read_html, "text/html"),
-    ".srt": _DocumentFormat(_read_subtitles, "application/x-subrip"),
+    ".srt": _DocumentFormat(_read_text, "application/x-subrip"),
     ".po": _DocumentFormat(_read_po, "text/x-gettext-translation"),
     ".pot": _DocumentFormat(_read_po, "text/x-gettext-translation"),
-    ".xliff": _DocumentFormat(_read_xliff, "application/xliff+xml"),
-    ".xlf": _DocumentFormat(_read_xliff, "application/xliff+xml"),
-    ".tmx": _DocumentFormat(_read_tmx, "application/x-tmx+xml"),
+    ".xliff": _DocumentFormat(_read_pairs, "application/xliff+xml"),
+    ".xlf": _DocumentFormat(_read_pairs, "application/xliff+xml"),
+    ".tmx": _DocumentFormat(_read_pairs, "application/x-tmx+xml"),
     ".docx": _DocumentFormat(
         _read_docx, "application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False
     ),

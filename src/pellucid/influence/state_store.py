@@ -118,11 +118,6 @@ def store_directory(model_directory: Path) -> Path:
     return resolved.with_name(f"{resolved.name}.states")
 
 
-def find_run_model(path: Path) -> Path:
-    """Return the model that a path means: `best` of a run directory, or the model directory itself."""
-    return path / "best" if (path / "run.toml").is_file() else path
-
-
 def open_state_store(model_directory: Path, manifest: dict[str, Any]) -> StateStore:
     """Open the store of the model with this manifest; ValueError where there is none or it is another model's."""
     folder = store_directory(model_directory)
@@ -159,7 +154,7 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
     Work that was cut off goes on behind the last block that was finished. Raises ValueError where the run's settings
     or its text are missing or have changed, and for a directory in the way that is no store.
     """
-    bundle = load_bundle(find_run_model(path))
+    bundle = load_bundle(path / "best" if (path / "run.toml").is_file() else path)
     folder = bundle.directory.resolve().parent
     out = store_directory(bundle.directory)
     if not (folder / "run.toml").is_file():

@@ -89,16 +89,15 @@ class _WeighedPairs:
     gradients: NDArray[np.float64]
     steps: tuple[int, ...]
 
-    def order_for(self) -> list[int]:
-        """Return the indices of the pairs that speak for the choice by either way, the strongest by both first."""
-        order = np.argsort(-(mean_ranks(self.states) + mean_ranks(self.gradients)), kind="stable").tolist()
+    def order(self, sign: int) -> list[int]:
+        """Return the indices of the pairs that speak for the choice (sign 1) or against it (-1), strongest first."""
+        ranks = mean_ranks(self.states) + mean_ranks(self.gradients)
         # One of the ways is enough, and the other may doubt it.
-        return [i for i in order if self.states[i] > 0 or self.gradients[i] > 0]
-
-    def order_against(self) -> list[int]:
-        """Return the indices of the pairs that speak against the choice by either way, the strongest by both first."""
-        order = np.argsort(mean_ranks(self.states) + mean_ranks(self.gradients), kind="stable").tolist()
-        return [i for i in order if self.states[i] < 0 or self.gradients[i] < 0]
+        return [
+            i
+            for i in np.argsort(-sign * ranks, kind="stable").tolist()
+            if sign * self.states[i] > 0 or sign * self.gradients[i] > 0
+        ]
 
 
 def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> WordInfluence:
@@ -107,7 +106,7 @@ def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> 
     Raises ValueError for a word that is not in the translation, and where the model has no store of states.
     """
     weighed = weigh_pairs(bundle, find_choice(trace, word))
-    because, against = weighed.order_for()[:count], weighed.order_against()[:count]
+    because, against = weighed.order(1)[:count], weighed.order(-1)[:count]
     described = _describe_pairs(bundle, weighed, [*because, *against])
     step = trace.steps[weighed.choice.index]
     return WordInfluence(

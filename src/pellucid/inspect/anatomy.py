@@ -52,7 +52,7 @@ class EqualLayers:
 
 
 @dataclass(frozen=True)
-class Architecture:
+class _Architecture:
     """The two stacks from the bottom up, with the output layer on top of the decoder."""
 
     encoder: tuple[ArchitectureBox | EqualLayers, ...]
@@ -89,7 +89,7 @@ def count_fixed(arrays: Sequence[Array]) -> int:
     return sum(array.numbers for array in arrays if not array.trained)
 
 
-def read_architecture(model: Transformer) -> Architecture:
+def read_architecture(model: Transformer) -> _Architecture:
     """Read from the modules and their weights the architecture that `plots.architecture` draws."""
     arrays = list_arrays(model)
     shared = tuple(f"{array.name} is {array.shared_with}" for array in arrays if array.shared_with)
@@ -106,7 +106,7 @@ def read_architecture(model: Transformer) -> Architecture:
         *_norm_box(model.decoder_norm, "norm"),
         _output_box(model),
     ]
-    return Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
+    return _Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
 
 
 def _group_layers(layers: nn.ModuleList) -> list[EqualLayers]:

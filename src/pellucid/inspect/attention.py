@@ -89,22 +89,16 @@ class _ReadingDistances:
     even: float
 
 
-def require_attention(config: ModelConfig, attention: str) -> int:
-    """Return the number of heads of an attention; ValueError for an unknown attention."""
+def require_head(config: ModelConfig, attention: str, head: int | None) -> None:
+    """Raise ValueError for an attention that a model does not have, and for a head that it does not have."""
     names = attention_names(config)
     if attention not in names:
         suggestion = suggest_nearest(attention, names)
         raise ValueError(
             f"{attention!r} is no attention of this model{suggestion} (they are {names[0]} to {names[-1]})"
         )
-    return config.heads
-
-
-def require_head(config: ModelConfig, attention: str, head: int) -> None:
-    """Raise ValueError for a head that an attention does not have."""
-    count = require_attention(config, attention)
-    if not 0 <= head < count:
-        raise ValueError(f"{attention} has heads 0 to {count - 1}; head {head} is none")
+    if head is not None and not 0 <= head < config.heads:
+        raise ValueError(f"{attention} has heads 0 to {config.heads - 1}; head {head} is none")
 
 
 def attention_mask(trace: Trace, attention: str) -> Bool[np.ndarray, "Q K"]:
@@ -130,10 +124,7 @@ def attention_table(
     """
     if stage not in STAGES:
         raise ValueError(f"the stage is {stage!r}, it must be {', '.join(STAGES)}")
-    if head is None:
-        require_attention(trace.config, attention)
-    else:
-        require_head(trace.config, attention, head)
+    require_head(trace.config, attention, head)
     if stage != "pattern" and head is None:
         raise ValueError(f"{stage} are looked at head by head: their mean is nothing the model computes; give a head")
     queries, keys = attention_axes(trace, attention, side)
@@ -163,10 +154,7 @@ def attention_row_as_sum(
 
     A word of several pieces is the mean of their rows. Raises ValueError for a word or a head that does not exist.
     """
-    if head is None:
-        require_attention(trace.config, attention)
-    else:
-        require_head(trace.config, attention, head)
+    require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention, side)
     reader = queries.groups[queries.find(word)]
     rows = list(reader.positions)
@@ -234,7 +222,7 @@ def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     Attention rollout (Abnar and Zuidema 2020) is a rule of thumb: heads averaged, A' = A / 2 + I / 2 for the residual,
     multiplied from layer 0 up. Rows sum to 1. Raises ValueError for cross-attention.
     """
-    require_attention(trace.config, attention)
+    require_head(trace.config, attention, None)
     stack, layer, kind = attention.split(".")
     if kind != "self":
         raise ValueError(
@@ -262,11 +250,10 @@ def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
     distances = []
     for name in names:
         queries, keys = attention_axes(trace, name)
-        without_specials = np.ix_(_positions_without_specials(queries), _positions_without_specials(keys))
+        positions = [_positions_without_specials(axis) for axis in (queries, keys)]
+        without_specials = np.ix_(*positions)
         allowed = attention_mask(trace, name)[without_specials]
-        steps = np.abs(
-            np.subtract.outer(_positions_without_specials(queries), _positions_without_specials(keys))
-        ).astype(np.float64)
+        steps = np.abs(np.subtract.outer(*positions)).astype(np.float64)
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
         heads = [mean_distance(weights[without_specials] * allowed, steps) for weights in pattern]
         measured = [distance for distance in heads if distance is not None]

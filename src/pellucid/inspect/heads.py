@@ -1,7 +1,7 @@
 """Studies each head of a model on sentence pairs: its function and its importance.
 
-Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `relations.py`,
-`importance.py` and `roles.py` define the measures.
+Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `importance.py`
+and `roles.py` define the measures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +16,18 @@ from numpy import ndarray
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import Links, align_sentences
 from pellucid.decode.translate import inference_only
-from pellucid.inspect import importance, pattern_measures, roles
+from pellucid.inspect import importance, roles
 from pellucid.inspect.importance import Head, LossChange, ScoreCurve
 from pellucid.inspect.pattern_measures import (
     OFFSETS,
     BatchSide,
     MeasureSums,
+    QueryView,
     StudyBatch,
     StudyPairs,
     encode_study_pairs,
+    merge_to_words,
+    pattern_similarities,
     study_batches,
 )
 from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare, RelationCounts
@@ -119,15 +122,13 @@ def study_patterns(
             memory = model.encode(batch.source.ids, record)
             model.decode(batch.target_in.ids, memory, watch=record)
             for name in names:
-                _add_measures(
-                    sums[name], record[f"{name}.pattern"], *_attention_sides(batch, name), causal=is_causal(name)
+                sums[name].add_attention(
+                    record[f"{name}.pattern"], *_attention_sides(batch, name), causal=_is_causal(name)
                 )
             for kind, attentions in attentions_by_kind.items():
                 # heads are comparable where they read alike: all attentions of a kind share the queries of the first
                 queries = _attention_sides(batch, attentions[0])[0].not_special
-                similarity = pattern_measures.pattern_similarities(
-                    [record[f"{name}.pattern"] for name in attentions], queries
-                ).numpy()
+                similarity = pattern_similarities([record[f"{name}.pattern"] for name in attentions], queries).numpy()
                 similarity_sums[kind] = (
                     similarity_sums[kind][0] + similarity,
                     similarity_sums[kind][1] + float(queries.sum()),
@@ -147,7 +148,7 @@ def study_patterns(
     return HeadStudy(patterns, _join_similarities(model.config, similarities), aligned)
 
 
-def is_causal(name: str) -> bool:
+def _is_causal(name: str) -> bool:
     """Whether queries of an attention may read nothing after them."""
     return name.startswith("decoder.") and name.endswith(".self")
 
@@ -157,16 +158,6 @@ def _attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide
     if name.startswith("encoder."):
         return batch.source, batch.source
     return batch.target_in, batch.source if name.endswith(".cross") else batch.target_in
-
-
-def _add_measures(sums: MeasureSums, pattern, queries: BatchSide, keys: BatchSide, causal: bool) -> None:
-    """Add everything measured in one attention of one batch."""
-    view = pattern_measures.view_of_pieces(queries, keys, causal)
-    pattern_measures.add_strength(sums, pattern, view, keys.not_padding & ~keys.not_special)
-    pattern_measures.add_offsets(sums, pattern, view, "pieces")
-    pattern_measures.add_rarity(sums, pattern, view, keys)
-    by_words = pattern_measures.merge_to_words(pattern, queries.words, keys.words)
-    pattern_measures.add_offsets(sums, by_words, pattern_measures.view_of_words(queries, keys, causal), "words")
 
 
 def _patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[HeadPatterns]:
@@ -179,7 +170,7 @@ def _patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Hea
     means = {measure: sums.means(measure, heads) for measure in ("confidence", "entropy", "sink")}
     # chance depends on the sentences alone, so one number serves all heads
     chances = [sums.means(f"{measure}_chance", 1)[0] for measure in ("rarest", "two_rarest")]
-    errors = [pattern_measures.standard_error(sums, measure) for measure in ("rarest", "two_rarest")]
+    errors = [sums.standard_error(measure) for measure in ("rarest", "two_rarest")]
     rarest, two_rarest = share("rarest"), share("two_rarest")
     return [
         HeadPatterns(
@@ -238,10 +229,10 @@ def count_alignment(count: RelationCounts, batch: StudyBatch, pattern, links: Se
     """
     # a row reads one piece and writes the next
     for relation, side in (("word it reads", batch.target_in), ("word it writes", batch.target_out)):
-        word_pattern = pattern_measures.merge_to_words(pattern, side.words, batch.source.words)
-        view = pattern_measures.view_of_words(side, batch.source, causal=False)
+        word_pattern = merge_to_words(pattern, side.words, batch.source.words)
+        view = QueryView.of_words(side, batch.source, causal=False)
         for most_read, sentence_links, is_word in zip(
-            pattern_measures.most_read_keys(word_pattern, view).cpu(), links, view.queries.tolist(), strict=True
+            view.most_read(word_pattern).cpu(), links, view.queries.tolist(), strict=True
         ):
             source_words_of: dict[int, list[int]] = {}
             for source, target in sentence_links:

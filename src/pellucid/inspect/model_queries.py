@@ -154,15 +154,10 @@ def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
         near = neighbours_by_id(table, sentence)
         neighbour_ids = [neighbour["id"] for neighbours in near.values() for neighbour in neighbours]
         table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, [*sentence, *neighbour_ids])
-        words = _sentence_words(trace, side)
+        # The words of the sentence, without the punctuation around them.
+        words = [word for text in getattr(trace, side).text.split() if (word := text.strip(".,;:!?¡¿\"'()[]"))]
         maps.append({**table_map, "near": near, "similar": cosine_table(table, words) if words else None})
     return maps
-
-
-def _sentence_words(trace: Trace, side: str) -> list[str]:
-    """Return the words of the sentence on one side, without the punctuation around them."""
-    words = [word.strip(".,;:!?¡¿\"'()[]") for word in getattr(trace, side).text.split()]
-    return [word for word in words if word]
 
 
 def distinct_tables(bundle: Bundle) -> dict[str, str]:

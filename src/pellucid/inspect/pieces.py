@@ -1,15 +1,13 @@
 """A text cut into pieces and ids by a tokenizer, and the vectors of a word's pieces as the first layer reads them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, read_pieces
+from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.words import embedding_table
 from pellucid.store.directory import Bundle
@@ -36,52 +34,18 @@ class CutText(TraceSide):
         return [(word, count) for word, count in zip(texts, counts, strict=True) if count > MANY_PIECES]
 
 
-Cutter = Callable[[str], CutText]
-"""Function that cuts a text."""
-
-
-def cutter_of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
-    """Return a cutter that works like one side of a model's tokenizer; ValueError for another side than `SIDES`."""
+def cut_into_pieces(tokenizer: Tokenizer, text: str, side: str = "source") -> CutText:
+    """Cut a text as one side of a model's tokenizer does; ValueError for another side than `SIDES`."""
     if side not in SIDES:
         raise ValueError(f"side is {side!r}, it must be source or target")
-    encode, piece_texts, decode = (
-        getattr(tokenizer, name) for name in (f"encode_{side}", f"{side}_pieces", f"decode_{side}")
+    encode, piece_texts, decode, processor = (
+        getattr(tokenizer, name) for name in (f"encode_{side}", f"{side}_pieces", f"decode_{side}", side)
     )
-    processor = getattr(tokenizer, side)
-    normalise = _make_normaliser(getattr(processor, "model", processor), tokenizer.lowercase)
-
-    def cut(text: str) -> CutText:
-        [ids] = encode([text])
-        side_facts = make_side(piece_texts(ids), ids, text, normalise(text))
-        return CutText(**vars(side_facts), back=decode(ids))
-
-    return cut
-
-
-def _make_normaliser(processor: Any, lowercase: bool) -> Callable[[str], str]:
-    """Return a function that gives the text which a SentencePiece model cuts, with spaces where it has ▁."""
-    return lambda text: processor.normalize(text.lower() if lowercase else text).replace("▁", " ").strip()
-
-
-def cutter_of_file(path: str | Path) -> Cutter:
-    """Return a cutter that works like a SentencePiece model by itself, whoever made it: no end token is added.
-
-    Raises ValueError for a file that is none.
-    """
-    processor, _ = read_pieces(Path(path))
-    marks = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
-    normalise = _make_normaliser(processor, lowercase=False)
-
-    def cut(text: str) -> CutText:
-        ids = processor.encode(text)
-        pieces = [processor.id_to_piece(i) for i in ids]
-        # make_side knows special tokens by our ids; a foreign model's piece with such an id is a piece like any other.
-        known_ids = [UNK if i == marks[1] else -1 for i in ids] if marks != (PAD, UNK, BOS, EOS) else ids
-        side_facts = make_side(pieces, known_ids, text, normalise(text))
-        # the facts get the ids that were made neutral, the text its true ones
-        return CutText(**{**vars(side_facts), "ids": ids}, back=processor.decode(ids))
-
-    return cut
+    [ids] = encode([text])
+    # The text which SentencePiece cuts has ▁ where it has spaces.
+    cased = text.lower() if tokenizer.lowercase else text
+    normalised = getattr(processor, "model", processor).normalize(cased).replace("▁", " ").strip()
+    return CutText(**vars(make_side(piece_texts(ids), ids, text, normalised)), back=decode(ids))
 
 
 def count_words_and_pieces(cuts: Sequence[CutText]) -> tuple[int, int, int]:

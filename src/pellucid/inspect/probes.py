@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import comb, factorial, prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from pellucid.inspect.attention import attention_mask, values_through_output
-from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words
+from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, readable_words
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.session import Trace
@@ -159,15 +158,13 @@ class ProbeResult:
 
 def read_gallery() -> list[Probe]:
     """Read the probes that come with this package."""
-    tables = tomllib.loads(Path(__file__).with_name("probes.toml").read_text(encoding="utf-8"))["probe"]
-    return [_probe_from_table(table) for table in tables]
-
-
-def _probe_from_table(table: Mapping[str, Any]) -> Probe:
-    """Return the probe that one table of the gallery describes; a rank of one word may stand without brackets."""
-    lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
-    order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
-    return Probe(**{**table, **lists, "order": order})
+    probes = []
+    for table in tomllib.loads(Path(__file__).with_name("probes.toml").read_text(encoding="utf-8"))["probe"]:
+        lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
+        # A rank of one word stands without brackets.
+        order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
+        probes.append(Probe(**{**table, **lists, "order": order}))
+    return probes
 
 
 def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
@@ -191,7 +188,7 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
         ranks = [[keys.find(word) for word in rank] for rank in probe.order]
     except ValueError as error:
         raise ValueError(f"probe {probe.name!r}: {error}") from None
-    readable = merge_words(attention_mask(trace, names[0])[None].astype(float), queries, keys)[0][readers] > 0.0
+    readable = readable_words(attention_mask(trace, names[0]), queries, keys)[readers]
     ordered = [n for rank in ranks for n in rank]
     if unreadable := [n for n in ordered if not readable[:, n].all()]:
         raise ValueError(

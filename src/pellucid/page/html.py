@@ -6,7 +6,7 @@ import json
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from math import prod
 from pathlib import Path
@@ -333,3 +333,17 @@ def read_script(path: Path | None = None) -> str:
             f"the page is not built: {path} is missing; run `make page` in a checkout of the project, or "
             "install a released package, which contains it"
         ) from None
+
+
+def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
+    """Return a page with a map of points of two or three numbers and their labels; `says` stands under the title."""
+    assert coordinates.shape in ((len(labels), 2), (len(labels), 3))
+    # Seven digits are what a float32 has; a position on a map needs fewer.
+    points = [[float(f"{number:.7g}") for number in point] for point in coordinates.tolist()]
+    values = {
+        "title": escape(title),
+        "says": escape(says),
+        "data": script_json({"labels": list(labels), "points": points}),
+    }
+    template = Path(__file__).with_name("scatter.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], template)

@@ -32,7 +32,7 @@ def numbers_table(title: str, rows: Sequence[str], columns: Sequence[str], value
     return f"{_title(title)}{_table(_heading(corner, 'col') + head, body)}{note}"
 
 
-def pictures(title: str, names: Sequence[str], matrices: Sequence[np.ndarray]) -> str:
+def _pictures(title: str, names: Sequence[str], matrices: Sequence[np.ndarray]) -> str:
     """Return small pictures of matrices side by side, on one scale, each with its name below."""
     largest = max((_largest(matrix) for matrix in matrices), default=1.0)
     drawn = "".join(
@@ -81,7 +81,7 @@ def tensor_html(name: str, values: np.ndarray, dims: Sequence[str], labels: Mapp
         return numbers_table(title, rows, columns, numbers, " \\ ".join(dims))
     outer = list(np.ndindex(*values.shape[:-2]))
     names = [", ".join(f"{dim} {at}" for dim, at in zip(dims, position, strict=False)) for position in outer]
-    return pictures(title, names, [numbers[position] for position in outer])
+    return _pictures(title, names, [numbers[position] for position in outer])
 
 
 def _position_names(dim: str, size: int, labels: Mapping[str, Sequence[str]]) -> list[str]:

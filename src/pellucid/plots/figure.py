@@ -10,12 +10,11 @@ import numpy as np
 from pellucid.store.atomic import atomic_file
 
 # Okabe and Ito 2008: colours that people with any kind of colour vision can tell apart.
-BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, BLACK = (
     "#0072B2",
     "#D55E00",
     "#009E73",
     "#E69F00",
-    "#56B4E9",
     "#CC79A7",
     "#000000",
 )

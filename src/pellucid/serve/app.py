@@ -111,21 +111,7 @@ def create_app(
     app.include_router(file_routes(service))
     for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
-
-    @app.get(
-        "/health",
-        tags=["operation"],
-        responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}},
-    )
-    def health() -> dict[str, str]:
-        """Say that the server and the threads that run the model are up, and get on."""
-        if not service.is_alive:
-            raise Refusal(503, "the thread that runs the model has stopped; restart the server")
-        if service.is_stuck:
-            raise Refusal(
-                503, f"the thread that runs the model has been at one piece of work for {limits.stuck:g} s; restart it"
-            )
-        return {"status": "ok"}
+    app.include_router(_health_route(service))
 
     @app.get("/spec", include_in_schema=False)
     def spec() -> JSONResponse:
@@ -133,6 +119,27 @@ def create_app(
         return JSONResponse(app.openapi())
 
     return app
+
+
+def _health_route(service: Service) -> APIRouter:
+    """Make the route GET /health."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get(
+        "/health", responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}}
+    )
+    def health() -> dict[str, str]:
+        """Say that the server and the threads that run the model are up, and get on."""
+        if not service.is_alive:
+            raise Refusal(503, "the thread that runs the model has stopped; restart the server")
+        if service.is_stuck:
+            seconds = f"{service.limits.stuck:g} s"
+            raise Refusal(
+                503, f"the thread that runs the model has been at one piece of work for {seconds}; restart it"
+            )
+        return {"status": "ok"}
+
+    return router
 
 
 def _metrics_routes(service: Service) -> APIRouter:

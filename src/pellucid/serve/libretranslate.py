@@ -1,7 +1,7 @@
 """Translation with the API of LibreTranslate: its paths, names and forms, and HTML."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ from pellucid.serve.bodies import (
     read_table,
     validate_table,
 )
-from pellucid.serve.directions import Direction, measure_known_words
+from pellucid.serve.directions import Direction, Directions, measure_known_words
 from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
@@ -127,14 +127,6 @@ def libretranslate_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["LibreTranslate"])
     limits, directions = service.limits, service.directions
 
-    def measure_detected(direction: Direction, text: str) -> Detected:
-        return Detected(
-            language=direction.languages.source, confidence=measure_known_words(direction.tokenizer, [text])
-        )
-
-    def detect_languages(texts: Sequence[str]) -> list[Detected]:
-        return [Detected(language=code, confidence=known) for code, known in directions.detect(texts)]
-
     @router.post(
         "/translate",
         response_model_exclude_none=True,
@@ -144,39 +136,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
-        form = await _read_limited_form(request, TranslateRequest, service)
-        if form.alternatives > limits.alternatives:
-            raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
-        texts, ranks = _as_list(form.q), 1 + form.alternatives
-        direction = await run_in_threadpool(directions.find, form.source, form.target, texts)
-        if direction is None:
-            raise Refusal(422, directions.problem(form.source, form.target))
-        pages = [split_html(text) if form.format == "html" else [TextSlot(text)] for text in texts]
-        segments = tuple(slot.text for page in pages for slot in list_slots(page))
-        # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
-        search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
-        # In a thread: the terms of a request are added to those of the server, which may be many.
-        terms = await run_in_threadpool(service.terms_with, form.terms)
-        job = TranslationJob(segments, direction, search, terms)
-        translations = iter(await service.answer(request, service.translation_worker, job))
-        results = [_assemble_text(page, translations, ranks) for page in pages]
-        detected = None
-        if form.source == "auto":
-            detected = await run_in_threadpool(lambda: [measure_detected(direction, text) for text in texts])
-        confidences = [result.confidence for result in results]
-        answer = Translated(
-            translatedText=[result.texts[0] for result in results],
-            alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
-            detectedLanguage=detected,
-            stop=[result.stop for result in results],
-            notes=[result.notes for result in results],
-            confidence=confidences if any(number is not None for number in confidences) else None,
-            memory=[result.remembered for result in results] if service.translation_memory is not None else None,
-        )
-        # For a single text, every list becomes its only element; None stays.
-        if isinstance(form.q, str):
-            return Translated(**{name: value and value[0] for name, value in answer})
-        return answer
+        return await _translate_form(request, await _read_limited_form(request, TranslateRequest, service), service)
 
     @router.post(
         "/suggest",
@@ -205,7 +165,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
     async def detect(request: Request) -> list[Detected]:
         """Return the languages that are read here, with the percentage of words that the model knows as confidence."""
         form = await _read_limited_form(request, DetectRequest, service)
-        return await run_in_threadpool(detect_languages, _as_list(form.q))
+        known = await run_in_threadpool(directions.detect, _as_list(form.q))
+        return [Detected(language=code, confidence=percent) for code, percent in known]
 
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
@@ -231,6 +192,47 @@ def libretranslate_routes(service: Service) -> APIRouter:
         }
 
     return router
+
+
+async def _translate_form(request: Request, form: TranslateRequest, service: Service) -> Translated:
+    """Translate the texts of a form, each as a whole or as the texts in its HTML."""
+    if form.alternatives > service.limits.alternatives:
+        raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")
+    texts, ranks = _as_list(form.q), 1 + form.alternatives
+    direction = await run_in_threadpool(service.directions.find, form.source, form.target, texts)
+    if direction is None:
+        raise Refusal(422, service.directions.problem(form.source, form.target))
+    pages = [split_html(text) if form.format == "html" else [TextSlot(text)] for text in texts]
+    segments = tuple(slot.text for page in pages for slot in list_slots(page))
+    # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
+    search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
+    # In a thread: the terms of a request are added to those of the server, which may be many.
+    terms = await run_in_threadpool(service.terms_with, form.terms)
+    job = TranslationJob(segments, direction, search, terms)
+    translations = iter(await service.answer(request, service.translation_worker, job))
+    results = [_assemble_text(page, translations, ranks) for page in pages]
+    detected = None
+    if form.source == "auto":
+        detected = await run_in_threadpool(lambda: [_measure_detected(direction, text) for text in texts])
+    confidences = [result.confidence for result in results]
+    answer = Translated(
+        translatedText=[result.texts[0] for result in results],
+        alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
+        detectedLanguage=detected,
+        stop=[result.stop for result in results],
+        notes=[result.notes for result in results],
+        confidence=confidences if any(number is not None for number in confidences) else None,
+        memory=[result.remembered for result in results] if service.translation_memory is not None else None,
+    )
+    # For a single text, every list becomes its only element; None stays.
+    if isinstance(form.q, str):
+        return Translated(**{name: value and value[0] for name, value in answer})
+    return answer
+
+
+def _measure_detected(direction: Direction, text: str) -> Detected:
+    """Return the source language of a direction, with the percentage of words that its model knows."""
+    return Detected(language=direction.languages.source, confidence=measure_known_words(direction.tokenizer, [text]))
 
 
 async def _read_limited_form(request: Request, form: type[Form], service: Service) -> Form:
@@ -331,27 +333,30 @@ def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
 def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[str, Any]:
     """Return the JSON schema of `form` with the limits and the languages of this server."""
     # The routes read the body themselves, for its three types, so FastAPI knows no schema of it.
-    limits, directions = service.limits, service.directions
+    limits = service.limits
     schema = form.model_json_schema()
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
+    fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
     if form is SuggestRequest:
         for side in ("q", "s"):
             fields[side]["maxLength"] = limits.characters
-        fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
-        if directions.first.languages.are_named:
-            fields["source"]["enum"] = [code for code, into in directions.targets.items() if into]
-            fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+        describe_languages(fields, service.directions, with_auto=False)
         return schema
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
-    fields["api_key"]["description"] = _KEY if service.keys else _NO_KEY
     if form is TranslateRequest:
         fields["alternatives"]["maximum"] = limits.alternatives
         table, _ = fields["terms"]["anyOf"]
         table["maxProperties"] = limits.request_terms
         for side in ("propertyNames", "additionalProperties"):
             table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
-        if directions.first.languages.are_named:
-            fields["source"]["enum"] = [code for code, into in directions.targets.items() if into] + ["auto"]
-            fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+        describe_languages(fields, service.directions, with_auto=True)
     return schema
+
+
+def describe_languages(fields: dict[str, Any], directions: Directions, with_auto: bool) -> None:
+    """Add the languages of a server to the schema of a form, where its models name them."""
+    if directions.first.languages.are_named:
+        sources = [code for code, into in directions.targets.items() if into]
+        fields["source"]["enum"] = sources + ["auto"] * with_auto
+        fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))

@@ -269,7 +269,7 @@ def erase_source(
     changes = []
     for hidden in _erasure_batches(groups, len(source), rows_per_batch(model, len(source), len(target))):
         # Nothing may read them: neither the encoder's self-attention nor the decoder's cross-attention.
-        hide = partial(_forbid_hidden, hidden=hidden[:, None, None, :])
+        hide = partial(torch.logical_and, ~hidden[:, None, None, :].to(model.output_embedding.weight.device))
         edit = Edit({"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide})
         changes.append(_log_prob_changes(model, [source] * len(hidden), target, len(hidden), edit))
     return np.concatenate(changes)
@@ -282,17 +282,19 @@ def erase_prefix(
 
     Up to the first piece of its group, a row of the result is 0.
     """
-    is_self = torch.eye(len(target), dtype=torch.bool)
+    device = model.output_embedding.weight.device
+    is_self = torch.eye(len(target), dtype=torch.bool, device=device)
     # A piece is read one position after the one that wrote it: there its vector is zeroed and its key masked.
     read_at = [[piece + 1 for piece in group] for group in groups]
     changes = []
     for batch in _erasure_batches(read_at, len(target) + 1, rows_per_batch(model, len(source), len(target))):
-        hidden = batch[:, :-1]  # the last piece is not read by any position
+        hidden = batch[:, :-1].to(device)  # the last piece is not read by any position
+        # A position still reads itself, where nothing is left but its place: there may be nothing else to read.
+        unread = hidden[:, None, None, :] & ~is_self
         edit = Edit(
             {
-                "decoder.embedding": partial(_fill_at, value=0.0, where=hidden[:, :, None]),
-                # A position still reads itself, where nothing is left but its place: there may be nothing else to read.
-                "decoder.*.self.scores": partial(_fill_at, value=-torch.inf, where=hidden[:, None, None, :] & ~is_self),
+                "decoder.embedding": partial(torch.masked_fill, mask=hidden[:, :, None], value=0.0),
+                "decoder.*.self.scores": partial(torch.masked_fill, mask=unread, value=-torch.inf),
             }
         )
         # The source is the same for every row, so it is encoded once.
@@ -317,16 +319,6 @@ def _erasure_batches(groups: Sequence[Iterable[int]], length: int, rows: int) ->
         yield hidden
 
 
-def _forbid_hidden(allowed: Bool[Tensor, "R 1 1 S"], hidden: Bool[Tensor, "R 1 1 S"]) -> Bool[Tensor, "R 1 1 S"]:
-    """Return the mask with the hidden positions forbidden as well."""
-    return allowed & ~hidden.to(allowed.device)
-
-
-def _fill_at(tensor: Float[Tensor, "R *_"], value: float, where: Bool[Tensor, "R *_"]) -> Float[Tensor, "R *_"]:
-    """Return the tensor with this value at these positions."""
-    return tensor.masked_fill(where.to(tensor.device), value)
-
-
 def _log_prob_changes(
     model: Transformer, sources: Sequence[Sequence[int]], target: Sequence[int], rows: int, edit: Edit
 ) -> Float[ndarray, "G T"]:
@@ -338,11 +330,11 @@ def _log_prob_changes(
         if len(sources) < rows:
             memory = memory.select(torch.zeros(rows, dtype=torch.int64, device=device))
         states = model.decode(inputs, memory, watch=edit)
-        log_probs = target_log_probs(model, states, torch.tensor(target, device=device))
+        log_probs = _target_log_probs(model, states, torch.tensor(target, device=device))
         return (log_probs[1:] - log_probs[0]).cpu().numpy()
 
 
-def target_log_probs(
+def _target_log_probs(
     model: Transformer, states: Float[Tensor, "R T D"], target: Int[Tensor, " T"]
 ) -> Float[Tensor, "R T"]:
     """Return the log-probability of each target piece in each row."""

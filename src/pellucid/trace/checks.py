@@ -22,16 +22,10 @@ from pellucid.trace.number_checks import (
     check_recomputed,
     check_steps,
 )
-from pellucid.trace.trace import TraceData
-
-
-def check_trace(trace: TraceData) -> list[Check]:
-    """Check everything about a trace, in the order of the page, but not what an edit replaced."""
-    return check_captured_run(make_captured_run(trace))
 
 
 def check_captured_run(run: CapturedRun) -> list[Check]:
-    """Check everything that was captured of one sentence."""
+    """Check everything that was captured of one sentence, in the order of the page, but not what an edit replaced."""
     with np.errstate(all="ignore"):  # NaN fails its check anyway; a warning beside it would only be noise
         return [
             *_check_fused_run(run),
@@ -43,22 +37,6 @@ def check_captured_run(run: CapturedRun) -> list[Check]:
             *check_tree(run),
             *_check_model_state(run),
         ]
-
-
-def make_captured_run(trace: TraceData) -> CapturedRun:
-    """Return the parts of a trace that the checks look at."""
-    return CapturedRun(
-        config=trace.config,
-        tensors={name: trace.values_of(name) for name in trace},
-        source=trace.source.ids,
-        inputs=trace.inputs.ids,
-        target=trace.target.ids,
-        model=trace.model,
-        replaced=trace.replaced,
-        steps=trace.steps,
-        tree=trace.tree,
-        hashes={"model": trace.sha256, "tokenizer": trace.tokenizer_sha256},
-    )
 
 
 def _check_fused_run(run: CapturedRun) -> Iterator[Check]:

@@ -95,9 +95,9 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
 def _tensor_changes(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
     """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
     if isinstance(edit, Silence):
-        return {f"{edit.attention}.head_output": silence_head(edit.head)}
+        return {f"{edit.attention}.head_output": _silence_head(edit.head)}
     if isinstance(edit, Pattern):
-        return {f"{edit.attention}.pattern": set_pattern_row(edit.head, edit.row, edit.values)}
+        return {f"{edit.attention}.pattern": _set_pattern_row(edit.head, edit.row, edit.values)}
     if isinstance(edit, Hide):
         hide = hide_keys([i for i, word in enumerate(words) if word == edit.word])
         return {"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide}
@@ -160,7 +160,7 @@ def replaced_tensors(edits: Sequence[EditSpec], config: ModelConfig, names: Iter
     return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def silence_head(head: int) -> _TensorChange:
+def _silence_head(head: int) -> _TensorChange:
     """Return the function that sets one head's output to zeros."""
 
     def change(head_output):
@@ -172,7 +172,7 @@ def silence_head(head: int) -> _TensorChange:
     return change
 
 
-def set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorChange:
+def _set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorChange:
     """Return the function that puts these weights into one query position of one head."""
 
     def change(pattern):

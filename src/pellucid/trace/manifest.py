@@ -139,12 +139,12 @@ def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
     # differ in sizes alone then share one entry of the cache.
     sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1}
     depth = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 2}
-    lines = source_lines(replace(config, **sizes, **depth))
+    lines = _source_lines(replace(config, **sizes, **depth))
     return lines[re.sub(r"^(encoder|decoder)\.\d+\.", r"\1.0.", name)]
 
 
 @cache
-def source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
+def _source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
     """Return the source line of every tensor that a model of this config shows, by running one."""
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers).eval()
     # Drawing weights would change the state of torch's random generator; no number is looked at here.

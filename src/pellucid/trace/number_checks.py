@@ -13,6 +13,7 @@ from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.attribution import LogitAccount, LogitQuestion, account_for_logits
 from pellucid.trace.facts import Candidate, DecodingStep, SearchTree
 from pellucid.trace.operations import operations, recompute
+from pellucid.trace.trace import TraceData
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,22 @@ class CapturedRun:
     tree: SearchTree | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
     pieces: Callable[[Sequence[int]], list[str]] = lambda ids: [str(token) for token in ids]
+
+    @classmethod
+    def from_trace(cls, trace: TraceData) -> "CapturedRun":
+        """Return the parts of a trace that the checks look at."""
+        return cls(
+            config=trace.config,
+            tensors={name: trace.values_of(name) for name in trace},
+            source=trace.source.ids,
+            inputs=trace.inputs.ids,
+            target=trace.target.ids,
+            model=trace.model,
+            replaced=trace.replaced,
+            steps=trace.steps,
+            tree=trace.tree,
+            hashes={"model": trace.sha256, "tokenizer": trace.tokenizer_sha256},
+        )
 
     @property
     def rounding(self) -> float:

@@ -62,12 +62,11 @@ def search_translation(
     # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
-    result = _translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
-    search, translation = result.search, result.translation
+    translation, ids, search = _translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
     return _TracedTranslation(
-        result.target,
+        ids,
         translation.text,
-        "eos" if result.target[-1:] == [EOS] else "length",
+        "eos" if ids[-1:] == [EOS] else "length",
         translation.log_prob,
         translation.score,
         translation.piece_log_probs,
@@ -158,24 +157,15 @@ class ObservedSearch:
     hypotheses: list[Hypothesis]
 
 
-@dataclass(frozen=True)
-class _ObservedTranslation:
-    """A translation, its token ids, and the search that produced it."""
-
-    translation: Translation
-    target: list[int]
-    search: ObservedSearch
-
-
 def _translate_observed(
     translator: Translator,
     engine: TorchEngine,
     sentence: str,
     config: SearchConfig,
-    prefix: str = "",
-    prefix_ids: Sequence[int] = (),
-) -> _ObservedTranslation:
-    """Translate as `Translator.translate` does with this engine, and return the deciding search as well."""
+    prefix: str,
+    prefix_ids: Sequence[int],
+) -> tuple[Translation, list[int], ObservedSearch]:
+    """Translate as `Translator.translate` does with this engine; return its ids and the deciding search as well."""
     # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
     observed_translator = copy(translator)
     observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
@@ -188,7 +178,7 @@ def _translate_observed(
             [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
         )
         if translator.tokenizer.target_pieces(target) == translation.pieces:
-            return _ObservedTranslation(translation, target, search)
+            return translation, target, search
     raise AssertionError("no search gave the pieces of the translation")
 
 

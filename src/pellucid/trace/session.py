@@ -17,7 +17,7 @@ from pellucid.model import ModelConfig
 from pellucid.store.directory import Bundle
 from pellucid.trace.attribution import LogitAccount, account_for_every_step, account_for_logit
 from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
-from pellucid.trace.checks import Check, check_trace
+from pellucid.trace.checks import check_captured_run
 from pellucid.trace.diagnosis import TranslationVerdict, judge_translation
 from pellucid.trace.edits import EditList, EditSpec, Prefix, Without, check_edits, edit_watcher, refuse_rows_beyond
 from pellucid.trace.facts import (
@@ -30,6 +30,7 @@ from pellucid.trace.facts import (
     trace_id,
 )
 from pellucid.trace.manifest import build_manifest
+from pellucid.trace.number_checks import CapturedRun, Check
 from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
 from pellucid.trace.storage import load_trace, save_trace
 from pellucid.trace.trace import TraceData
@@ -245,7 +246,7 @@ class Trace(TraceData):
 
     @cached_property
     def _checks(self) -> list[Check]:
-        return check_trace(self)
+        return check_captured_run(CapturedRun.from_trace(self))
 
 
 def trace_sentence(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -76,7 +75,9 @@ def load_trace(path: str | Path) -> tuple[TraceFacts, ModelConfig, dict[str, np.
         raise ValueError(
             f"{directory / FACTS} is of version {contents.get('trace')!r:.60}, this program reads {VERSION}"
         )
-    config = _read_traced_config(contents.get("config"), str(directory / FACTS))
+    config = model_config_from_json(contents.get("config"), f"{directory / FACTS}, config")
+    if config.encoder_layers + config.decoder_layers > _MOST_LAYERS:
+        raise ValueError(f"{directory / FACTS}: a model with more than {_MOST_LAYERS:,} layers cannot have been traced")
     facts = read_strictly(TraceFacts, contents.get("facts"), "facts")
     # The table was checked as a config above; its values replace those that the facts repeat.
     facts = replace(facts, model=replace(facts.model, config=asdict(config)))
@@ -87,14 +88,6 @@ def load_trace(path: str | Path) -> tuple[TraceFacts, ModelConfig, dict[str, np.
     if problems:
         raise ValueError(f"{directory / FACTS} does not hold together: {join_problems(problems)}")
     return facts, config, _read_tensors(directory / TENSORS, facts, config)
-
-
-def _read_traced_config(table: Any, where: str) -> ModelConfig:
-    """Read the sizes of the model; ValueError for more layers than a traced model can have."""
-    config = model_config_from_json(table, f"{where}, config")
-    if config.encoder_layers + config.decoder_layers > _MOST_LAYERS:
-        raise ValueError(f"{where}: a model with more than {_MOST_LAYERS:,} layers cannot have been traced")
-    return config
 
 
 def _read_tensors(path: Path, facts: TraceFacts, config: ModelConfig) -> dict[str, np.ndarray]:
@@ -126,7 +119,7 @@ def _facts_problems(facts: TraceFacts, config: ModelConfig) -> list[str]:
         *_side_problems("source", facts.source, config.source_vocabulary),
         *_side_problems("target", facts.target, config.target_vocabulary),
         *_step_problems(facts, config.target_vocabulary),
-        *(tree_problems(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
+        *(_tree_problems(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
     ]
     # What an edit may be depends on the source words, so it is looked at only once those are known to be sound.
     if not problems:
@@ -165,7 +158,7 @@ def _step_problems(facts: TraceFacts, vocabulary: int) -> Iterator[str]:
         yield f"the steps have candidates beyond the vocabulary of {vocabulary:,}"
 
 
-def tree_problems(tree: SearchTree, vocabulary: int) -> Iterator[str]:
+def _tree_problems(tree: SearchTree, vocabulary: int) -> Iterator[str]:
     """Yield the problems of the search tree: nodes must be numbered in order, each one step after an earlier parent."""
     # Whoever follows the parents of a node that is its own ancestor would loop for ever.
     if [node.id for node in tree.nodes] != list(range(len(tree.nodes))):

@@ -214,6 +214,10 @@ class TrainConfig:
     keep_reference: Annotated[
         bool, "keep up to 200 of those sentences with their translations in each model, for `pellucid verify`"
     ] = True
+    log: Annotated[
+        Literal["none", "tensorboard", "mlflow"],
+        "send the reports of log.jsonl to TensorBoard's files in the run's directory, or to MLflow as well",
+    ] = "none"
     keep: Annotated[int, "checkpoints kept; those from the last quarter of the run are averaged at the end"] = 5
 
     def __post_init__(self) -> None:

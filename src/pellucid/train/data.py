@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pellucid.check.quick import glance_at_corpus
+from pellucid.check.examine import glance_at_corpus
 from pellucid.data.batching import CorpusShare, EncodedPairs
-from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
-from pellucid.data.formats.units import Sides
+from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs, read_valid_pairs
+from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -63,6 +63,8 @@ class TrainingData:
     notes: tuple[str, ...]
     accounts: tuple[CorpusAccount, ...] = ()
     """One account for each corpus; stand-in data has none."""
+    languages: dict[str, str] | None = None
+    """Codes of the "source" and the "target" language, where the text says them."""
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool = True) -> TrainingData:
@@ -84,7 +86,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
         tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
-    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
+    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts, find_languages(run.data))
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,22 @@ def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
         dev, notes = named_dev
     notes = (*(note for pairs in train for note in reading_notes(pairs.skipped)), *notes)
     return _TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
+
+
+def find_languages(data: DataConfig) -> dict[str, str] | None:
+    """Return the codes of the "source" and the "target" language of the training text, if all corpora say the same.
+
+    A corpus says them in its settings, in the endings of its two files, or in its file of pairs, whose beginning is
+    read; None where it is not clear, and where that file is gone, as text may be once there are shards.
+    """
+    found = set[tuple[str, str] | None]()
+    for corpus in data.corpora:
+        sides, (first, second) = corpus.sides, corpus.files
+        if second is None and sides.languages is None and Path(first).is_file():
+            next(iter(read_valid_pairs(first, None, data.max_characters, SkippedPairs(), sides)), None)
+        found.add(sides.languages or (languages_of_files(first, second) if second else None))
+    codes = found.pop() if len(found) == 1 else None
+    return {"source": codes[0], "target": codes[1]} if codes else None
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | None:
@@ -224,12 +242,7 @@ def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], c: Tokenizer
 def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
     """Encode the pairs, with a note on those that have more than `limit` pieces."""
     encoded, skipped = encode_pairs(pairs, tokenizer, limit)
-    return encoded, (note_too_long(skipped),) if skipped else ()
-
-
-def note_too_long(skipped: SkippedPairs) -> str:
-    """Return the note on pairs with too many pieces."""
-    return f"left out: {skipped}"
+    return encoded, (f"left out: {skipped}",) if skipped else ()
 
 
 def _encode_corpora(
@@ -240,7 +253,7 @@ def _encode_corpora(
     for settings, pairs in zip(data.corpora, corpus.train, strict=True):
         encoded_corpus, skipped = encode_pairs(pairs, tokenizer, data.max_pieces)
         encoded.append(encoded_corpus)
-        notes += [note_too_long(skipped)] if skipped else []
+        notes += [f"left out: {skipped}"] if skipped else []
         # Only the first corpus has held-out pairs, and it has no account yet.
         held_out = 0 if accounts else corpus.held_out
         # Some pairs were skipped while reading, others while encoding.
@@ -297,7 +310,8 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])
         for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
     )
-    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, (*manifest["notes"], *notes), accounts)
+    notes = (*manifest["notes"], *notes)
+    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, notes, accounts, find_languages(run.data))
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
 from pellucid.store.atomic import WriteFailed, explain_write_error, write_text_whole
 from pellucid.train.checkpoint import RunCounts, SinceReport
 from pellucid.train.evaluate import Evaluation
+from pellucid.train.tracking import Tracker
 from pellucid.train.update import UpdateResult
 
 REPORT_EVERY = 50
@@ -96,12 +97,19 @@ class RunLog:
     Reports that cannot be written, as on a full disk, are kept until they can.
     """
 
-    def __init__(self, path: Path | None, counts: RunCounts, output: ProgressOutput, on_cpu: bool = True):
+    def __init__(
+        self,
+        path: Path | None,
+        counts: RunCounts,
+        output: ProgressOutput,
+        on_cpu: bool = True,
+        tracker: Tracker | None = None,
+    ):
         """Open the log at `path`; without a path (a worker that is not the first) nothing is written.
 
-        A run that is `on_cpu` is told once if other programs slow it down.
+        A run that is `on_cpu` is told once if other programs slow it down. Each report goes to the `tracker`, too.
         """
-        self.path, self.output, self.score, self.write_error = path, output, "", ""
+        self.path, self.output, self.score, self.write_error, self.tracker = path, output, "", "", tracker
         self.evaluations: dict[int, Evaluation] = {}
         self.processor, self.started = ProcessorShare() if on_cpu else None, time.monotonic()
         if path is None:
@@ -179,6 +187,8 @@ class RunLog:
             position["skipped_updates"] = counts.skipped_updates
         # JSON has neither NaN nor infinity.
         numbers = {key: value for key, value in row.items() if value == value and value != inf}
+        if self.tracker is not None:
+            self.tracker.report(position | numbers)
         was_full = bool(self.unwritten)
         self.unwritten += json.dumps(position | numbers) + "\n"
         try:

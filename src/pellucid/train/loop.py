@@ -48,6 +48,7 @@ from pellucid.train.recovery import (
     update_within_memory,
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
+from pellucid.train.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER, Tracker, require_tracker, track_run
 from pellucid.train.update import (
     dropout_factor,
     explain_float32,
@@ -59,7 +60,10 @@ from pellucid.train.update import (
 _AVERAGED_SHARE = 0.25
 """Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md)."""
 
-_RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
+_RUN_FILES = (
+    *("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
+    *(TENSORBOARD_FOLDER, MLFLOW_FILE),
+)
 """Files and directories that a run writes into its directory."""
 
 
@@ -75,6 +79,8 @@ class _RunSetup:
     output: ProgressOutput
     workers: Workers
     accounts: tuple[CorpusAccount, ...]
+    languages: dict[str, str] | None = None
+    """Codes of the "source" and the "target" language, where the text says them."""
     initial_model: dict[str, Any] | None = None
     """Name, SHA-256 and history of the model that the run starts from, if there is one."""
 
@@ -106,7 +112,10 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     """
     tune_memory()
     # Only the first worker writes. It takes the lock before it joins the others, which would wait for it if it failed.
-    run_lock = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
+    is_first = os.environ.get("RANK", "0") == "0"
+    if is_first:
+        require_tracker(run.train.log)
+    run_lock = hold_run_lock(out) if is_first else nullcontext()
     try:
         with run_lock, join_workers() as workers:
             output = choose_output() if workers.is_first else ProgressOutput()
@@ -114,7 +123,8 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
                 for reason in reasons:
                     output.say(reason)
                 setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
-                return _run_updates(setup, state)
+                with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
+                    return _run_updates(setup, state, tracker)
             finally:
                 output.close()
     except OSError as error:
@@ -131,11 +141,11 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
         raise TrainingFailed(f"out of memory: {error}. {_resume_advice(out)}") from error
 
 
-def _run_updates(setup: _RunSetup, state: TrainState) -> Outcome:
+def _run_updates(setup: _RunSetup, state: TrainState, tracker: Tracker | None) -> Outcome:
     """Update the weights until the run is over or a signal asks to stop, then save everything."""
     out, output, workers = setup.out, setup.output, setup.workers
     path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
-    log = RunLog(path, state.counts, output, on_cpu)
+    log = RunLog(path, state.counts, output, on_cpu, tracker)
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
@@ -268,7 +278,9 @@ def begin_run(
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     c, lineage = run.train, initial.about if initial else None
     dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    setup = _RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
+    setup = _RunSetup(
+        run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, lineage
+    )
     read, trained = sum(account.read for account in data.accounts), len(data.encoded)
     summary = (
         f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
@@ -338,7 +350,9 @@ def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Worke
     c = run.train
     dev = DevSet.from_pairs(data.dev, saved.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     initial = saved.manifest.get("start")
-    return _RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, initial), state
+    return _RunSetup(
+        run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, initial
+    ), state
 
 
 def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
@@ -382,6 +396,9 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         "step": state.counts.step,
     }
     manifest |= ancestry_notes(setup.initial_model, longest)
+    # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
+    if languages := setup.languages or (setup.initial_model or {}).get("languages"):
+        manifest["languages"] = dict(languages)
     reference = _choose_reference_lines(setup, evaluation, manifest["longest_source"])
     if reference:
         manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}

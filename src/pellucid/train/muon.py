@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pellucid.model import Transformer
-from pellucid.model.bfloat16 import has_native_bfloat16
-from pellucid.processor import thread_pool
+from pellucid.processor import has_native_bfloat16, thread_pool
 from pellucid.train.distributed import gather_tensor, shard_like
 
 MOMENTUM = 0.95

@@ -46,7 +46,6 @@ from pellucid.train.data import (
     draw_held_out,
     has_changed,
     note_held_out,
-    note_too_long,
     read_dev_pairs,
     read_held_out,
     read_shards_manifest,
@@ -367,7 +366,7 @@ def join_shards(
         assert trained_on + skipped.counts.total() == expected["pairs"]
         if not trained_on:
             raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
-        notes += [note_too_long(skipped)] if skipped else []
+        notes += [f"left out: {skipped}"] if skipped else []
         left_out = expected["left_out"] | skipped.counts  # reasons of reading and of encoding never coincide
         corpora.append({"pairs": trained_on, "fingerprint": expected["fingerprint"], "left_out": left_out})
     kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))

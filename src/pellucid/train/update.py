@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from pellucid.data.batching import Batch, slice_batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
-from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 from pellucid.model.dropout import seeded_dropout
-from pellucid.processor import limit_threads, thread_pool
+from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16, limit_threads, thread_pool
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_sum

@@ -43,9 +43,10 @@ export function accountForLogit(model: Model, tensors: ReadonlyMap<string, Tenso
     const weight = parameter(`${name}.output.weight`);
     const { d_model, heads } = config;
     const back = new Float64Array(d_model);
-    direction.forEach((value, row) => {
+    for (let row = 0; row < d_model; row++) {
+      const value = direction[row]!;
       for (let i = 0; i < d_model; i++) back[i]! += value * weight[row * d_model + i]!;
-    });
+    }
     const [z, pattern, v] = ["head_output", "pattern", "v"].map((last) => readTensor(tensors, `${name}.${last}`)) as [Tensor, Tensor, Tensor];
     const [, queries, keys] = pattern.shape as [number, number, number];
     const width = d_model / heads;

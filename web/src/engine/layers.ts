@@ -40,9 +40,11 @@ export function norm(run: Run, name: string, x: Tensor): Tensor {
   const y = makeTensor(rows, width);
   for (let row = 0; row < rows; row++) {
     const vector = x.values.subarray(row * width, (row + 1) * width);
-    const mean = isRms ? 0 : vector.reduce((sum, value) => sum + value, 0) / width;
-    const variance = vector.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width;
-    const scale = 1 / Math.sqrt(variance + EPSILON);
+    let [sum, squares] = [0, 0];
+    if (!isRms) for (let i = 0; i < width; i++) sum += vector[i]!;
+    const mean = sum / width;
+    for (let i = 0; i < width; i++) squares += (vector[i]! - mean) ** 2;
+    const scale = 1 / Math.sqrt(squares / width + EPSILON);
     for (let i = 0; i < width; i++) y.values[row * width + i] = (vector[i]! - mean) * scale * weight[i]! + (bias?.[i] ?? 0);
   }
   return y;

@@ -42,12 +42,13 @@ export async function unpackModel({ header, blocks }: PackedModel): Promise<Tran
   const { config } = header;
   checkConfig(config);
   const parameters = new Map<string, Tensor>();
-  for (const [name, shape] of listParameters(config)) {
+  const unpack = async ([name, shape]: [string, number[]]) => {
     const values = readWeights(await readBlock(blocks, "parameter", name), shape, header.precision);
     const count = shape.reduce((product, size) => product * size, 1);
     if (values.length !== count) throw new Error(`${name} came with ${values.length} numbers; its shape has ${count}.`);
     parameters.set(name, { shape, values });
-  }
+  };
+  await Promise.all(listParameters(config).map(unpack)); // together: each waits longer than it computes
   const readSide = async (side: "source" | "target"): Promise<TokenizerSide> => {
     const hasList = `tokenizer ${side}.pieces` in blocks; // that of an imported tokenizer
     const list = hasList ? (JSON.parse(new TextDecoder().decode(await readBlock(blocks, "tokenizer", `${side}.pieces`))) as string[]) : null;
@@ -110,7 +111,7 @@ export function listParameters(config: ModelConfig): [name: string, shape: numbe
   ];
 }
 
-function readBlock(blocks: Readonly<Record<string, string>>, kind: string, name: string): Promise<ArrayBuffer> {
+async function readBlock(blocks: Readonly<Record<string, string>>, kind: string, name: string): Promise<ArrayBuffer> {
   const block = blocks[`${kind} ${name}`];
   if (block === undefined) throw new Error(`The file lacks ${name} of its model.`);
   return inflate(block);

@@ -45,8 +45,11 @@ export function lengthDivisor(length: number, alpha: number): number {
 
 /** log of the sum of e^x over a row; a logit minus this is the log-probability. */
 export function logSumExp(logits: Float32Array): number {
-  const largest = logits.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-  return largest + Math.log(logits.reduce((total, value) => total + Math.exp(value - largest), 0));
+  let largest = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < logits.length; i++) largest = Math.max(largest, logits[i]!);
+  let sum = 0;
+  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i]! - largest);
+  return largest + Math.log(sum);
 }
 
 /** The `count` largest numbers of a row, the largest first; of equal ones the first. */
@@ -115,7 +118,8 @@ function findContinuations(state: SearchState, live: readonly Live[], rules: rea
   state.next(live.map((hypothesis) => hypothesis.tokens.at(-1) ?? BOS)).forEach((logits, parent) => {
     const { tokens, total } = live[parent]!;
     const shift = logSumExp(logits);
-    const logProbs = logits.map((logit) => logit - shift);
+    const logProbs = new Float32Array(logits.length);
+    for (let id = 0; id < logits.length; id++) logProbs[id] = logits[id]! - shift;
     for (const rule of rules) rule(logProbs, tokens);
     for (const token of findLargest(logProbs, count)) {
       const logProb = logProbs[token]!;

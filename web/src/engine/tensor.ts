@@ -31,7 +31,7 @@ export function linear(x: Tensor, weight: Tensor, bias: Tensor | null, first = 0
   const width = weight.shape[1]!;
   const rows = x.values.length / width;
   const y = makeTensor(rows, count);
-  const inputs = Float64Array.from(x.values); // sums are added up in 64 bits
+  const inputs = new Float64Array(x.values); // sums are added up in 64 bits
   const w = weight.values.subarray(first * width, (first + count) * width);
   // Two rows and four columns at a time, so that each weight is read once for both rows.
   for (let column = 0; column < count; column += 4) {

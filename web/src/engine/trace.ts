@@ -166,19 +166,20 @@ function makeSteps(tokenizer: TokenizerSide, all: Tensor, inputs: number[], targ
   return target.map((chosen, step) => {
     const row = all.values.subarray(step * size, (step + 1) * size);
     const shift = logSumExp(row);
-    const logProbs = Float64Array.from(row, (logit) => logit - shift); // in 64 bits: the entropy adds up a whole vocabulary
+    const logProbs = new Float64Array(row); // in 64 bits: the entropy adds up a whole vocabulary
+    for (let id = 0; id < size; id++) logProbs[id]! -= shift;
     const best = findLargest(row, TOP_CANDIDATES);
     const candidate = (id: number): Candidate => {
       return { id, piece: tokenizer.names[id]!, logit: row[id]!, log_prob: logProbs[id]!, prob: Math.exp(logProbs[id]!) };
     };
     const shown = new Set(best);
     let [others, entropy, rank] = [0, 0, 1];
-    logProbs.forEach((logProb, id) => {
-      const prob = Math.exp(logProb);
-      if (prob > 0) entropy -= prob * logProb;
+    for (let id = 0; id < size; id++) {
+      const prob = Math.exp(logProbs[id]!);
+      if (prob > 0) entropy -= prob * logProbs[id]!;
       if (!shown.has(id)) others += prob;
       if (row[id]! > row[chosen]! || (row[id] === row[chosen] && id < chosen)) rank++;
-    });
+    }
     return {
       step,
       input: tokenizer.names[inputs[step]!]!,
@@ -244,10 +245,11 @@ function findExtremes(name: string, { shape, values }: Tensor, tensors: Readonly
     return mask.values[row * keys + (place % keys)] !== 0;
   };
   let [least, largest] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  values.forEach((value, place) => {
+  for (let place = 0; place < values.length; place++) {
+    const value = values[place]!;
     if (value < least && isRead(place)) least = value;
     if (value > largest && isRead(place)) largest = value;
-  });
+  }
   return { least, largest };
 }
 

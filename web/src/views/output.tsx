@@ -8,6 +8,7 @@ import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { AccountPart, LogitAccount, Manifest, Side, Step } from "../types";
 import { Candidates } from "./candidates";
+import { WhoTaughtIt } from "./teachers";
 
 const FIRST_BARS = 12; // of heads and layers shown at first
 
@@ -20,6 +21,7 @@ export function OutputView() {
     <div class="output-body">
       <Candidates manifest={manifest} step={step} />
       <LogitOrigin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
+      <WhoTaughtIt manifest={manifest} key={`teachers ${manifest.id}`} />
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Check, Finding, Manifest, Verdict } from "../types";
 import { BeforeAfter, EditForm } from "./compare";
+import { CorrectIt, WhoTaughtIt } from "./teachers";
 
 export function VerdictView() {
   const app = useApp();
@@ -19,6 +20,8 @@ export function VerdictView() {
   return (
     <div class="stack verdict-body">
       <VerdictPanel app={app} manifest={manifest} key={manifest.id} />
+      <WhoTaughtIt manifest={manifest} key={`teachers ${manifest.id}`} />
+      <CorrectIt manifest={manifest} key={`correction ${manifest.id}`} />
       <EditForm app={app} manifest={manifest} key={`changes ${manifest.id}`} />
       {before && before.manifest.id !== manifest.id && (
         <>

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, open_output, read_file_pair, read_parallel_lines, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, read_parallel_lines, show_progress, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import MODEL, file_option
+from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
-    from pellucid.evaluate.alignment import AlignmentRates, GoldLinks
+    from pellucid.evaluate.alignment import AlignmentRates
     from pellucid.inspect.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
     from pellucid.store.directory import Bundle
 
@@ -26,22 +27,18 @@ APART_HINT = "; if these links count punctuation marks as words, pass --apart"
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz")],
-    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
+    source: Annotated[str, file_option("source sentences, one per line, plain or .gz")],
+    target: Annotated[str, file_option("their translations, line by line")],
     gold: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0",
-        ),
+        file_option("gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0"),
     ] = None,
     apart: Annotated[
         bool, typer.Option("--apart", help="count punctuation marks as words, as gold links often do")
     ] = False,
     heads: Annotated[int, typer.Option(min=0, help="heads to show of each side, the best first")] = 3,
     links: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="write the links into this file, as `translate --alignments` does"),
+        str | None, file_option("write the links into this file, as `translate --alignments` does")
     ] = None,
     sentence: Annotated[int, typer.Option(min=1, help="number of the line whose matrix --plot draws")] = 1,
     json: Annotated[bool, JSON] = False,
@@ -55,8 +52,9 @@ def run(
     by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
     alignment error rate (AER, lower is better), precision and recall, in per cent.
     """
+    from pellucid.decode.translate import inference_only
     from pellucid.evaluate.alignment import read_links, require_inside
-    from pellucid.inspect.alignment import choose_readings
+    from pellucid.inspect.alignment import choose_readings, default_links, encode_alignment_pairs, measure_readings
     from pellucid.store.directory import load_bundle
 
     require_figure(plot)
@@ -74,14 +72,28 @@ def run(
                 gold_links, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
     bundle = load_bundle(model)
-    pairs, results = _read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
+    pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)
+    bar = show_progress(range(len(pairs)), len(pairs))
+    with name_file_in_errors(f"{source} and {target}"):
+        results = measure_readings(
+            bundle.model,
+            pairs,
+            gold_links.sure if gold_links else None,
+            gold_links.possible if gold_links else None,
+            # show_progress counts items that are taken from it: take as many as were read.
+            lambda number: [next(bar, None) for _ in range(number)],
+        )
+    next(bar, None)  # one more than there are, which closes the bar
     chosen_readings = tuple(result.reading for result in choose_readings(results))
     if links is not None:
-        _write_links(links, bundle, pairs)
+        # The links are those of `translate --alignments`, whatever reading was chosen above.
+        with inference_only(bundle.model):
+            lines = [" ".join(f"{i}-{j}" for i, j in pair_links) for pair_links in default_links(bundle.model, pairs)]
+        write_text_whole(links, "".join(f"{line}\n" for line in lines))
     if plot is not None:
         words = spaced[0][sentence - 1].split(), spaced[1][sentence - 1].split()
         sure = gold_links.sure[sentence - 1] if gold_links else None
-        draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
+        _draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
     if json:
         write_objects(_alignment_objects(results, chosen_readings, gold_links is not None))
     else:
@@ -97,45 +109,6 @@ def _separate_punctuation(text: str) -> str:
     from pellucid.phrasebook.chunk import split_into_words
 
     return " ".join(split_into_words(text))
-
-
-def _read_with_progress(
-    bundle: "Bundle",
-    sources: Sequence[str],
-    targets: Sequence[str],
-    spaced: Sequence[Sequence[str]],
-    gold: "GoldLinks | None",
-    files: str,
-) -> "tuple[list[EncodedPair], list[ReadingResult]]":
-    """Return the pairs and the results of every reading, with a bar for whoever watches."""
-    from pellucid.cli.files import show_progress
-    from pellucid.inspect.alignment import encode_alignment_pairs, measure_readings
-
-    pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)
-    bar = show_progress(range(len(pairs)), len(pairs))
-    with name_file_in_errors(files):
-        results = measure_readings(
-            bundle.model,
-            pairs,
-            gold.sure if gold else None,
-            gold.possible if gold else None,
-            # show_progress counts items that are taken from it: take as many as were read.
-            lambda number: [next(bar, None) for _ in range(number)],
-        )
-    next(bar, None)  # one more than there are, which closes the bar
-    return pairs, results
-
-
-def _write_links(path: str, bundle: "Bundle", pairs: "Sequence[EncodedPair]") -> None:
-    """Write the links of each pair on a line, in the Pharaoh format."""
-    from pellucid.decode.translate import inference_only
-    from pellucid.inspect.alignment import default_links
-
-    # The links are those of `translate --alignments`, whatever reading was chosen above.
-    with open_output(path) as write, inference_only(bundle.model):
-        assert write is not None
-        for links in default_links(bundle.model, pairs):
-            write(" ".join(f"{i}-{j}" for i, j in links) + "\n")
 
 
 def _rates_of_links(counts: "LinkCounts") -> "AlignmentRates":
@@ -231,7 +204,7 @@ def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
 
-def draw_alignment(
+def _draw_alignment(
     path: str,
     bundle: "Bundle",
     pair: "EncodedPair",
@@ -259,9 +232,4 @@ def draw_alignment(
     }
     # Without gold there is no error to draw: the disagreement of the two directions stands in for it.
     name = "AER of mutual links, per cent" if has_gold else "disagreement of two directions, per cent"
-    save_figure(
-        path,
-        lambda file: draw_alignment_figure(
-            values.numpy(), *words, file, links=links, gold=gold, lines=lines, measure=name
-        ),
-    )
+    save_figure(path, draw_alignment_figure, values.numpy(), *words, links=links, gold=gold, lines=lines, measure=name)

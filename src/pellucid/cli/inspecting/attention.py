@@ -11,14 +11,13 @@ from pellucid.cli.inspecting.output import (
     PLOT,
     SENTENCE,
     TARGET,
-    align_columns,
     require_figure,
     save_figure,
     write_objects,
     write_table,
 )
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, text_width, wrap_items
+from pellucid.cli.terminal import Terminal, escape_controls, format_table, text_width, wrap_items
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +94,7 @@ def show_attention(
     )
     loaded = load(model)
     # A wrong name is reported before the search.
-    attention.require_attention(loaded.bundle.model.config, where)
+    attention.require_head(loaded.bundle.model.config, where, None)
     stack = where.partition(".")[0]
     tensors = ("products", "scores", "pattern", "allowed", "v", "head_output", "output")
     names = [f"{where}.{tensor}" for tensor in tensors]
@@ -203,20 +202,18 @@ def _draw_table(table: "AttentionTable", plot: str) -> None:
     weights = table.stage in ("pattern", "rollout")
     save_figure(
         plot,
-        lambda path: draw_heat_map(
-            table.values,
-            path,
-            title=_describe_table(table).partition(":")[0],
-            rows=table.rows,
-            columns=table.columns,
-            row_name="reads",
-            column_name="is read",
-            signed=not weights,
-            absent=True,
-            # Weights share one scale, so that figures of different heads can be compared.
-            high=1.0 if weights else None,
-            cells=[["" if value != value else f"{value:.2f}" for value in row] for row in table.values],
-        ),
+        draw_heat_map,
+        table.values,
+        title=_describe_table(table).partition(":")[0],
+        rows=table.rows,
+        columns=table.columns,
+        row_name="reads",
+        column_name="is read",
+        signed=not weights,
+        absent=True,
+        # Weights share one scale, so that figures of different heads can be compared.
+        high=1.0 if weights else None,
+        cells=[["" if value != value else f"{value:.2f}" for value in row] for row in table.values],
     )
 
 
@@ -292,7 +289,7 @@ def _format_matrix(
     cells = [[f"{value:.{digits}f}" if np.isfinite(value) else "" for value in row] for row in values]
     totals = [[f"{np.nansum(row):.{digits}f}"] if sums else [] for row in values]
     head = ["", *heads, *(["sum"] if sums else [])]
-    lines = align_columns(
+    lines = format_table(
         [head, *([name, *row, *total] for name, row, total in zip(rows, cells, totals, strict=True))],
         "l" + "r" * (len(head) - 1),
     )

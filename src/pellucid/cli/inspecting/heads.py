@@ -8,17 +8,19 @@ import typer
 
 from pellucid.cli.files import (
     json_line,
+    measurement_bar,
     name_file_in_errors,
-    open_output,
     read_file_pair,
     read_sentences,
     require_file,
     write_lines,
 )
-from pellucid.cli.inspecting.output import JSON, PLOT, measurement_bar, require_figure, save_figure, write_objects
-from pellucid.cli.options import MODEL
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
+from pellucid.cli.options import MODEL, file_option
+from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
+    from pellucid.cli.inspecting.heads_report import HeadReport
     from pellucid.decode.alignment import Links
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.pattern_measures import StudyPairs
@@ -35,17 +37,13 @@ CURVES = ("loss", "bleu")
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz")],
-    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
+    source: Annotated[str, file_option("source sentences, one per line, plain or .gz")],
+    target: Annotated[str, file_option("their translations, line by line")],
     counts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="text to count rare source pieces in; without it, they are counted in --source"
-        ),
+        str | None, file_option("text to count rare source pieces in; without it, they are counted in --source")
     ] = None,
     alignments: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="gold word alignments (0-0 1-2 ...); without them, the model's own are used"),
+        str | None, file_option("gold word alignments (0-0 1-2 ...); without them, the model's own are used")
     ] = None,
     lines: Annotated[
         int, typer.Option(min=0, help="number of pairs to study, spread evenly over the files; 0: all")
@@ -58,9 +56,7 @@ def run(
         str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that the curve silences; all others stay")
     ] = "all",
     points: Annotated[int, typer.Option(min=2, help="number of points of the curve")] = 9,
-    badges: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write roles and importance of the heads as one JSON object")
-    ] = None,
+    badges: Annotated[str | None, file_option("write roles and importance of the heads as one JSON object")] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -74,10 +70,10 @@ def run(
     EOS, the end token of the source, and BOS, the start token of the target, are left out, as queries and as keys; the
     weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
     """
-    from pellucid.cli.inspecting.heads_report import HeadReport, head_objects, head_report_lines
-    from pellucid.inspect import heads as study
-    from pellucid.inspect import importance
-    from pellucid.inspect.pattern_measures import count_batches, encode_study_pairs, spread_evenly
+    from pellucid.cli.inspecting.heads_report import head_objects, head_report_lines
+    from pellucid.inspect.heads import badges_object
+    from pellucid.inspect.importance import list_heads
+    from pellucid.inspect.pattern_measures import encode_study_pairs, spread_evenly
     from pellucid.store.directory import load_bundle
 
     if curve not in CURVES:
@@ -93,42 +89,22 @@ def run(
     line_numbers = spread_evenly(sources, lines)
     gold = None if alignments is None else _read_gold_links(alignments, sources, targets)
     bundle = load_bundle(model)
-    transformer, config = bundle.model, bundle.model.config
-    # The table has every head; the curve silences those of --among only.
-    all_heads, curve_heads = importance.list_heads(config), importance.list_heads(config, among)
+    list_heads(bundle.model.config, among)  # refuses what is no kind of heads before anything is measured
     with name_file_in_errors(f"{source} and {target}"):
         pairs = encode_study_pairs(
             bundle.tokenizer,
-            config,
+            bundle.model.config,
             [sources[n] for n in line_numbers],
             [targets[n] for n in line_numbers],
             None if counts is None else read_sentences(counts),
             line_numbers,
         )
-
-    steps = count_batches(pairs, config)
-    with measurement_bar("patterns", steps) as advance:
-        # Gold has a line for each line of the files; the study took some of them.
-        links = None if gold is None else [gold[n] for n in line_numbers]
-        patterns = study.study_patterns(transformer, bundle.tokenizer, pairs, links, advance)
-    # One pass without silence, one for each silent head, and one for the gradients.
-    with measurement_bar("importance", steps * (len(all_heads) + 2)) as advance:
-        measured = study.measure_importance(transformer, pairs, advance)
-    orders = measured.orders(config, among)
-    counts_kept = importance.kept_counts(len(curve_heads), points)
-    # Loss advances with each batch; BLEU needs all translations of a point, and advances with each point.
-    with measurement_bar("curve", len(orders) * len(counts_kept) * (steps if curve == "loss" else 1)) as advance:
-        if curve == "loss":
-            curves = study.loss_curves(transformer, pairs, orders, counts_kept, advance)
-        else:
-            curves = _bleu_curves(bundle, pairs, orders, counts_kept, advance)
-
-    roles = study.award_badges(patterns)
-    report = HeadReport(patterns, measured, roles, curves, curve, among, gold is not None, len(pairs), pairs.notes)
+    # Gold has a line for each line of the files; the study took some of them.
+    links = None if gold is None else [gold[n] for n in line_numbers]
+    report = _measure_heads(bundle, pairs, links, curve, among, points)
     if badges is not None:
-        with open_output(badges) as write:
-            assert write is not None
-            write(json_line(study.badges_object(bundle, measured, roles, len(pairs))) + "\n")
+        content = badges_object(bundle, report.importance, report.badges, len(pairs))
+        write_text_whole(badges, json_line(content) + "\n")
     if plot:
         from pellucid.plots.charts import draw_head_study
 
@@ -137,6 +113,34 @@ def run(
         write_objects(head_objects(report))
     else:
         write_lines(head_report_lines(report))
+
+
+def _measure_heads(
+    bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str, points: int
+) -> "HeadReport":
+    """Measure the patterns of all heads, their importance, and the curve over those of `among`, each with a bar."""
+    from pellucid.cli.inspecting.heads_report import HeadReport
+    from pellucid.inspect import heads as study
+    from pellucid.inspect import importance
+    from pellucid.inspect.pattern_measures import count_batches
+
+    transformer, config = bundle.model, bundle.model.config
+    steps = count_batches(pairs, config)
+    with measurement_bar("patterns", steps) as advance:
+        patterns = study.study_patterns(transformer, bundle.tokenizer, pairs, links, advance)
+    # One pass without silence, one for each silent head, and one for the gradients.
+    with measurement_bar("importance", steps * (len(patterns.heads) + 2)) as advance:
+        measured = study.measure_importance(transformer, pairs, advance)
+    orders = measured.orders(config, among)
+    counts_kept = importance.kept_counts(len(importance.list_heads(config, among)), points)
+    # Loss advances with each batch; BLEU needs all translations of a point, and advances with each point.
+    with measurement_bar("curve", len(orders) * len(counts_kept) * (steps if curve == "loss" else 1)) as advance:
+        if curve == "loss":
+            curves = study.loss_curves(transformer, pairs, orders, counts_kept, advance)
+        else:
+            curves = _bleu_curves(bundle, pairs, orders, counts_kept, advance)
+    badges = study.award_badges(patterns)
+    return HeadReport(patterns, measured, badges, curves, curve, among, links is not None, len(pairs), pairs.notes)
 
 
 def _read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":

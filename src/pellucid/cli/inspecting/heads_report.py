@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.inspecting.output import align_columns
+from pellucid.cli.terminal import format_table
 
 if TYPE_CHECKING:
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
@@ -45,7 +45,7 @@ class HeadReport:
         return [pattern.head for pattern in self.patterns.heads]
 
     def figure(self) -> dict[str, Any]:
-        """Return the arguments of `plots.heads.draw_head_study`."""
+        """Return the arguments of `plots.charts.draw_head_study`."""
         attentions = list(dict.fromkeys(head.attention for head in self.heads))
         rows = {name: [n for n, head in enumerate(self.heads) if head.attention == name] for name in attentions}
         marks = [",".join(badge.mark for badge in self.badges[head]) for head in self.heads]
@@ -73,7 +73,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
         rows.append(
             [
                 str(pattern.head),
-                *(format_number(value, 2) for value in (pattern.confidence, pattern.entropy, pattern.sink)),
+                *(_format_number(value, 2) for value in (pattern.confidence, pattern.entropy, pattern.sink)),
                 _preferred_offset(pattern.pieces),
                 _preferred_offset(pattern.words),
                 *_rare_word_cells(pattern),
@@ -84,7 +84,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
                 " ".join(badge.mark for badge in report.badges[pattern.head]) or "-",
             ]
         )
-    yield from align_columns(rows, "lrrrrrrrrrrrl")
+    yield from format_table(rows, "lrrrrrrrrrrrl")
     yield ""
     yield from LEGEND
     if not any(
@@ -95,8 +95,8 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     yield from _relation_lines(report)
     yield (
         "Spearman's correlation with what silence costs: gradient "
-        f"{format_number(importance.correlation['gradient'], 2)}, with "
-        f"length 1 in each attention {format_number(importance.correlation['normalised'], 2)}."
+        f"{_format_number(importance.correlation['gradient'], 2)}, with "
+        f"length 1 in each attention {_format_number(importance.correlation['normalised'], 2)}."
     )
     yield _describe_costliest(report)
     yield ""
@@ -142,7 +142,7 @@ def _relation_lines(report: HeadReport) -> Iterator[str]:
     for relation, (share, head, candidate) in best.items():
         cells = [f"{candidate.offset:+d}", f"{candidate.baseline:.1%}", f"{candidate.instances:,}"]
         rows.append([relation, f"{candidate.attention}.{head}", f"{share:.1%}", *cells])
-    yield from align_columns(rows, "llrrrr")
+    yield from format_table(rows, "llrrrr")
     yield ""
 
 
@@ -155,7 +155,7 @@ def _curve_lines(report: HeadReport) -> Iterator[str]:
     rows = [[title, *(str(count) for count in counts)]]
     digits = 3 if report.curve == "loss" else 2
     rows += [[curve.order, *(f"{value:.{digits}f}" for value in curve.values)] for curve in report.curves]
-    yield from align_columns(rows, "l" + "r" * len(counts))
+    yield from format_table(rows, "l" + "r" * len(counts))
 
 
 def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
@@ -207,7 +207,7 @@ def _rare_word_cells(pattern: "HeadPatterns") -> list[str]:
     return ["-" if value is None or chance is None else f"{value:.0%} ({chance:.0%})" for value, chance in pairs]
 
 
-def format_number(value: float | None, digits: int) -> str:
+def _format_number(value: float | None, digits: int) -> str:
     """Return a number with so many digits, or a dash for None and NaN."""
     # Only NaN differs from itself: Spearman's correlation of equal values, for one.
     return "-" if value is None or value != value else f"{value:.{digits}f}"

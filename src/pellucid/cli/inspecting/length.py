@@ -7,7 +7,7 @@ import typer
 
 from pellucid.cli.files import name_file_in_errors, read_file_pair, show_progress, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL, search_default, search_option
+from pellucid.cli.options import MODEL, file_option, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -20,10 +20,8 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[
-        str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz; - is standard input")
-    ],
-    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
+    source: Annotated[str, file_option("source sentences, one per line, plain or .gz; - is standard input")],
+    target: Annotated[str, file_option("their translations, line by line")],
     join: Annotated[
         int,
         typer.Option(metavar="N", help="also join up to N neighbouring lines, to get longer ones"),
@@ -63,7 +61,7 @@ def run(
         # A bucket is drawn at the middle of its lengths.
         middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]
         numbers = [bucket.loss for bucket in buckets], [bucket.chrf for bucket in buckets]
-        save_figure(plot, lambda path: draw_by_length(middles, *numbers, path, longest_seen=longest))
+        save_figure(plot, draw_by_length, middles, *numbers, longest_seen=longest)
     if json:
         write_objects({"longest_seen": longest, **vars(bucket)} for bucket in buckets)
     else:

@@ -1,20 +1,17 @@
 """`pellucid inspect lens`: the logit lens, which piece each decoder layer would have written."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, SENTENCE, TARGET, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, SENTENCE, TARGET, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, format_blocks
-
-if TYPE_CHECKING:
-    from pellucid.inspect.lens import Lens
+from pellucid.cli.terminal import Terminal, format_blocks
 
 EXAMPLES = """\
   pellucid inspect lens runs/demo/best "The ball is blue."
-  pellucid inspect lens runs/demo/best "The ball is blue." --target "La pelota es azul." --plot lens.png
+  pellucid inspect lens runs/demo/best "The ball is blue." --target "La pelota es azul."
   pellucid inspect lens runs/demo/best "The ball is blue." -k 5 --json"""
 
 
@@ -24,7 +21,6 @@ def run(
     target: Annotated[str | None, TARGET] = None,
     count: Annotated[int, typer.Option("--count", "-k", help="likeliest pieces that --json lists of each layer")] = 3,
     json: Annotated[bool, JSON] = False,
-    plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Show what each decoder layer would say, step by step.
 
@@ -35,14 +31,11 @@ def run(
     from pellucid.api import load
     from pellucid.inspect.lens import logit_lens, residual_tensors
 
-    require_figure(plot)
     loaded = load(model)
     # The trace keeps the residual stream between layers and the logits, nothing else.
     keep = [*residual_tensors(loaded.bundle.model.config).values(), "logits"]
     trace = loaded.trace(sentence, target=target, keep=keep)
     lens = logit_lens(trace, count)
-    if plot:
-        _draw_lens(lens, plot, f"What each layer would say: {trace.target.text}")
     if json:
         rows = zip(lens.places, lens.rows, strict=True)
         write_objects(
@@ -61,34 +54,11 @@ def run(
     columns = []
     for step, (reads, piece) in enumerate(zip(lens.inputs, lens.written, strict=True)):
         layer_cells = [row[step] for row in lens.rows]
-        cells = [f"{escape_controls(cell.top[0].piece)} {cell.top[0].prob:.2f}" for cell in layer_cells]
-        columns.append([str(step + 1), escape_controls(reads), escape_controls(piece), *cells])
+        cells = [f"{cell.top[0].piece} {cell.top[0].prob:.2f}" for cell in layer_cells]
+        columns.append([str(step + 1), reads, piece, *cells])
     write_lines(format_blocks(columns, ["step", "reads", "writes", *lens.places], Terminal.of_stdout().width))
     # A step is settled at the first layer from which on its piece is the likeliest; None if it never is.
     settled = [layer for layer in lens.settled if layer is not None]
     after = {layer: settled.count(layer) for layer in lens.places if layer in settled}
     words = ", ".join(f"{count} from {layer} on" for layer, count in after.items())
     write_lines(["", f"{len(lens.written)} pieces; what was written is the likeliest for {words or 'none'}"])
-
-
-def _draw_lens(lens: "Lens", plot: str, title: str) -> None:
-    """Draw the likeliest piece of each layer, coloured by its probability."""
-    import numpy as np
-
-    from pellucid.plots.figure import draw_heat_map
-
-    values = np.array([[cell.top[0].prob for cell in row] for row in lens.rows])
-    words = [[cell.top[0].piece for cell in row] for row in lens.rows]
-    save_figure(
-        plot,
-        lambda path: draw_heat_map(
-            values,
-            path,
-            title=title,
-            rows=lens.places,
-            columns=lens.inputs,
-            column_name="reads",
-            high=1.0,  # probabilities
-            cells=words,
-        ),
-    )

@@ -45,21 +45,15 @@ def show_model(
         from pellucid.plots.architecture import draw_architecture
 
         architecture = read_architecture(loaded)
-        save_figure(
-            plot,
-            lambda path: draw_architecture(
-                architecture.encoder,
-                architecture.decoder,
-                path,
-                title=f"{model}: {architecture.parameters:,} parameters",
-                notes=architecture.shared,
-            ),
-        )
+        title = f"{model}: {architecture.parameters:,} parameters"
+        stacks = architecture.encoder, architecture.decoder
+        save_figure(plot, draw_architecture, *stacks, title=title, notes=architecture.shared)
     if json:
         write_objects({**vars(array), "numbers": array.numbers} for array in arrays)
         return
     rows = [["module", "kind", "array", "shape", "", "numbers"]]
-    for array in arrays if each else list(_arrays_without_repeats(arrays)):
+    shown, repeats = (arrays, []) if each else _leave_out_repeats(arrays)
+    for array in shown:
         # A shared array counts where it stands first, and there is called trained or fixed.
         state = f"is {array.shared_with}" if array.shared_with else "trained" if array.trained else "fixed"
         shape = " × ".join(f"{n:,}" for n in array.shape)
@@ -70,54 +64,38 @@ def show_model(
         if rows[number][:2] == rows[number - 1][:2]:
             rows[number][:2] = ["", ""]
     write_table(rows, "lllrlr")
-    repeated = [] if each else list(_describe_equal_layers(arrays))
     totals = f"{count_trained(arrays):,} parameters, trained; {count_fixed(arrays):,} numbers computed and fixed"
-    write_lines(["", *repeated, totals])
+    write_lines(["", *repeats, totals])
 
 
-def _arrays_by_layer(arrays: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[Array]]]":
-    """Yield (stack, layer number) and its arrays; arrays outside of layers have ("", module) instead."""
+def _leave_out_repeats(arrays: "Sequence[Array]") -> "tuple[list[Array], list[str]]":
+    """Leave out each layer with the shapes of the one before; return the other arrays, and a sentence on each run."""
 
-    def layer(array: "Array") -> tuple[str, str]:
+    def layer_of(array: "Array") -> tuple[str, str]:
         match = re.match(r"(encoder|decoder)\.(\d+)\.", array.name)
         return (match[1], match[2]) if match else ("", array.module)
 
-    # groupby joins neighbours only, and arrays of a layer follow one another.
-    for key, group in groupby(arrays, key=layer):
-        yield key, list(group)
-
-
-def _layer_signature(arrays: "Sequence[Array]") -> list[tuple]:
-    """Return names, shapes and training state of a layer's arrays, without the layer number."""
-    return [(re.sub(r"^(\w+)\.\d+\.", r"\1.", array.name), array.shape, array.trained) for array in arrays]
-
-
-def _arrays_without_repeats(every_array: "Sequence[Array]") -> "Iterator[Array]":
-    """Yield the arrays without those of layers that have the shapes of the layer before."""
-    previous: list[tuple] = []
-    for (stack, _), arrays in _arrays_by_layer(every_array):
-        signature = _layer_signature(arrays)
-        if not (stack and signature == previous):  # embeddings and norms outside of layers are always listed
-            yield from arrays
-        previous = signature
-
-
-def _describe_equal_layers(every_array: "Sequence[Array]") -> Iterator[str]:
-    """Yield a sentence on each run of layers that have the same shapes."""
-    previous: list[tuple] = []
+    shown: list[Array] = []
     repeats: dict[str, list[str]] = {}
-    first = ""
-    for (stack, number), arrays in _arrays_by_layer(every_array):
-        signature = _layer_signature(arrays)
-        if stack and signature == previous:
+    first, previous = "", list[tuple]()
+    # groupby joins neighbours only, and arrays of a layer follow one another.
+    for (stack, number), group in groupby(arrays, key=layer_of):
+        layer = list(group)
+        signature = [(re.sub(r"^(\w+)\.\d+\.", r"\1.", array.name), array.shape, array.trained) for array in layer]
+        if stack and signature == previous:  # embeddings and norms outside of layers are always listed
             # The first layer of the run gives its name, however many follow it.
             repeats.setdefault(first, []).append(f"{stack}.{number}")
         else:
             first = f"{stack}.{number}"
+            shown += layer
         previous = signature
-    for name, layers in repeats.items():
-        span = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
-        yield f"{span} {'has' if len(layers) == 1 else 'have'} the shapes of {name}"
+    sentences = [
+        f"{layers[0]} has the shapes of {name}"
+        if len(layers) == 1
+        else f"{layers[0]} to {layers[-1]} have the shapes of {name}"
+        for name, layers in repeats.items()
+    ]
+    return shown, sentences
 
 
 POSITIONS_EXAMPLES = """\
@@ -148,6 +126,7 @@ def show_positions(
     Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
     that results if code doubles the exponent by mistake, as in an article.
     """
+    from pellucid.inspect.pieces import cut_into_pieces
     from pellucid.inspect.positions import (
         compare_with_wrong_table,
         doubled_exponent_table,
@@ -159,12 +138,8 @@ def show_positions(
 
     require_figure(plot)
     loaded = load_bundle(model)
-    if side not in ("source", "target"):
-        raise ValueError(f"side is {side!r}, it must be source or target")
-    pieces: list[str] = []
+    pieces = [] if text is None else cut_into_pieces(loaded.tokenizer, text, side).pieces
     if text is not None:
-        [ids] = getattr(loaded.tokenizer, f"encode_{side}")([text])
-        pieces = getattr(loaded.tokenizer, f"{side}_pieces")(ids)
         count = len(pieces)  # --text decides, whatever --count says
     table = position_vectors(loaded.model, count, side)
     width, by_distance = table.values.shape[1], table.by_distance()
@@ -179,9 +154,7 @@ def show_positions(
         from pellucid.plots.charts import draw_positions
 
         curves = (paper_table(4, width)[3], doubled_exponent_table(4, width)[3]) if width % 2 == 0 else None
-        save_figure(
-            plot, lambda path: draw_positions(table.values, table.similarity, path, wavelengths=waves, curves=curves)
-        )
+        save_figure(plot, draw_positions, table.values, table.similarity, wavelengths=waves, curves=curves)
     if json:
         write_objects(
             [

@@ -1,8 +1,6 @@
 """Options, tables, JSON objects and figures that the commands of `pellucid inspect` share."""
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from math import isfinite
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 import typer
 
 from pellucid.cli.files import json_line, write_lines
-from pellucid.cli.terminal import Terminal, escape_controls, format_table, shorten_text
+from pellucid.cli.terminal import Terminal, format_table, shorten_text
 
 JSON = typer.Option("--json", help="write one JSON object per line instead of a table")
 PLOT = typer.Option("--plot", metavar="FILE", help="also draw a figure into this file, .png or .svg")
@@ -34,12 +32,12 @@ def require_figure(path: str | None, *, endings: Sequence[str] = FIGURES) -> Non
         raise ValueError(f"{path} is a folder, not a file")
 
 
-def save_figure(path: str | None, draw: Callable[[Path], Any]) -> None:
-    """Call `draw` with the path and say where the figure is; do nothing without a path."""
+def save_figure(path: str | None, draw: Callable[..., Any], *data: Any, **options: Any) -> None:
+    """Call `draw(*data, path, **options)` and say where the figure is; do nothing without a path."""
     if path is None:
         return
     try:
-        draw(Path(path))
+        draw(*data, Path(path), **options)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise  # not a missing extra, but a fault of ours
@@ -53,14 +51,9 @@ def write_table(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> 
     head, *lines = (
         # Only a terminal cuts long lines; a file or a pipe gets them whole.
         shorten_text(f"{indent}{line}", terminal.width) if terminal.colour else f"{indent}{line}"
-        for line in align_columns(rows, sides)
+        for line in format_table(rows, sides)
     )
     write_lines([terminal.dim(head), *lines])
-
-
-def align_columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """Return rows as lines with aligned columns, with control characters written as escapes."""
-    return format_table([[escape_controls(cell) for cell in row] for row in rows], sides)
 
 
 def write_objects(objects: Iterable[Any]) -> None:
@@ -84,18 +77,3 @@ def as_plain_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_plain_json(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-@contextmanager
-def measurement_bar(title: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show a bar of `total` steps; yield a function to call after each."""
-    if not sys.stderr.isatty():  # results may go to the terminal too: nothing is written before the measuring ends
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(title), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)

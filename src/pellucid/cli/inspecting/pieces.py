@@ -1,15 +1,14 @@
 """`pellucid inspect tokens` and `embedding`: a text in pieces, and all numbers of a piece's vector."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pellucid.cli.files import read_sentences, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, align_columns, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, wrap_items
+from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, format_table, wrap_items
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
 TOKENS_EXAMPLES = """\
   pellucid inspect tokens runs/demo/best "Roses are red and violets are blue"
   pellucid inspect tokens runs/demo/best "Las rosas son rojas" --side target --json
-  pellucid inspect tokens runs/demo/best/tokenizer.model - < dev.en"""
+  pellucid inspect tokens runs/demo/best - < dev.en"""
 
 UNKNOWN = "?"
 """Mark behind the id of a piece that is UNK, or a byte of a character that no piece covers."""
 
+UNKNOWN_LEGEND = f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown"
+
 
 def show_tokens(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL|TOKENIZER", help="a model directory, or a SentencePiece model file")
-    ],
+    model: Annotated[str, MODEL],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="text to cut; - is standard input, line by line")],
     side: Annotated[
-        str | None,
+        str,
         typer.Option(metavar="source|target", help="tokenizer of a model: the one for its source, or for its target"),
-    ] = None,
+    ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Cut a text into pieces and ids, and put it together again.
@@ -41,23 +40,16 @@ def show_tokens(
     Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of each; and the text
     that the ids give when they are put together. Words of many pieces and characters that no piece covers are noted.
     """
-    from pellucid.inspect.pieces import count_words_and_pieces, cutter_of_file, cutter_of_tokenizer
+    from pellucid.inspect.pieces import count_words_and_pieces, cut_into_pieces
+    from pellucid.store.directory import load_bundle
 
-    if Path(model).is_file():  # any SentencePiece model, not only those of a model directory
-        if side is not None:
-            raise ValueError(f"{model} is one tokenizer, with no sides; leave --side out")
-        cut = cutter_of_file(model)
-    else:
-        from pellucid.store.directory import load_bundle
-
-        cut = cutter_of_tokenizer(load_bundle(model).tokenizer, side or "source")
-    cuts = []
+    tokenizer, cuts = load_bundle(model).tokenizer, []
     for number, line in enumerate(read_sentences("-") if text == "-" else [text]):
-        cuts.append(cut_text := cut(line))
+        cuts.append(cut := cut_into_pieces(tokenizer, line, side))
         if json:
-            write_objects([{**vars(cut_text), "many": cut_text.many_piece_words}])
+            write_objects([{**vars(cut), "many": cut.many_piece_words}])
         else:
-            write_lines([*[""] * (number > 0), *_cut_lines(cut_text)])
+            write_lines([*[""] * (number > 0), *_cut_lines(cut)])
     if len(cuts) > 1 and not json:
         words, pieces, unknown = count_words_and_pieces(cuts)
         mean = f", {pieces / words:.2f} a word" if words else ""
@@ -69,10 +61,7 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
     width = Terminal.of_stdout().width
     if cut.normalised != cut.text:
         yield f"normalised: {escape_controls(cut.normalised)}"
-    ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(cut.ids, cut.unknown, strict=True)]
-    words = ["-" if word is None else str(word + 1) for word in cut.words]
-    cells = zip(map(escape_controls, cut.pieces), ids, words, strict=True)
-    yield from format_blocks([tuple(column) for column in cells], ["piece", "id", "word"], width)
+    yield from piece_lines(vars(cut), "piece", width)
     yield f"back: {escape_controls(cut.back)}" + ("" if cut.back == cut.text else "   (not what was given)")
     count = len(cut.text.split())
     # Special tokens belong to no word and are not counted.
@@ -83,7 +72,14 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
             f"{escape_controls(word)!r} became {number} pieces, as rare words do".split(), width, gap=" "
         )
     if any(cut.unknown):
-        yield f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown"
+        yield UNKNOWN_LEGEND
+
+
+def piece_lines(side: Mapping[str, Any], name: str, width: int) -> Iterator[str]:
+    """Yield the pieces of a text, headed by a name, each above its id and the number of its word."""
+    ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(side["ids"], side["unknown"], strict=True)]
+    words = ["-" if word is None else str(word + 1) for word in side["words"]]
+    return format_blocks(list(zip(side["pieces"], ids, words, strict=True)), [name, "id", "word"], width)
 
 
 EMBEDDING_EXAMPLES = """\
@@ -178,7 +174,7 @@ def _number_grid(vector: "np.ndarray") -> Iterator[str]:
     ]
     # The last line is filled up with empty cells, for a table needs equal rows.
     rows = [row + [""] * (columns + 1 - len(row)) for row in rows]
-    yield from (f"  {line}" for line in align_columns(rows, "r" * (columns + 1)))
+    yield from (f"  {line}" for line in format_table(rows, "r" * (columns + 1)))
 
 
 def _draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, title: str) -> None:
@@ -193,4 +189,4 @@ def _draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, 
             if vector.position is not None:  # not every kind of position adds a vector
                 panels[f"position {vector.at}"] = vector.position
             panels[f"{vector.piece} at {vector.at}: what the first layer reads"] = vector.input
-    save_figure(plot, lambda path: draw_spectrum(panels, path, title=title))
+    save_figure(plot, draw_spectrum, panels, title=title)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, align_columns, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, wrap_items
+from pellucid.cli.terminal import Terminal, escape_controls, format_table, wrap_items
 
 if TYPE_CHECKING:
     from pellucid.inspect.probes import JudgedHeads, Probe, ProbedHead, ProbeResult
@@ -96,7 +96,7 @@ def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
     rows = list(_rows_by_head(result) if by_head else _rows_by_layer(result))
     # The last column holds the words that are read most: text of any length.
     sides = "l" + "r" * (len(rows[0]) - 2) + "l"
-    lines = align_columns(rows, sides)
+    lines = format_table(rows, sides)
     yield f"  {terminal.dim(lines[0])}"
     yield from (f"  {line}" for line in lines[1:])
     for judged in result.judged:
@@ -180,7 +180,7 @@ def _summary_lines(results: "Sequence[ProbeResult]") -> Iterator[str]:
         rows.append(
             [result.probe.name, f"{weights.count} of {total}", f"{result.chance * total:.1f}", beyond, *means_wished]
         )
-    yield from align_columns(rows, "lrrlll")
+    yield from format_table(rows, "lrrlll")
 
 
 def _result_as_object(result: "ProbeResult") -> dict[str, Any]:
@@ -221,4 +221,4 @@ def _draw_probes(results: "Sequence[ProbeResult]", plot: str) -> None:
         values = [[sum(column) / len(column) for column in zip(*head.shares, strict=True)] for head in weights.heads]
         wished = [head.wished for head in weights.heads]
         panels.append(ProbePanel(result.probe.wish, rows, result.words, values, wished, result.ranks))
-    save_figure(plot, lambda path: draw_probe_panels(panels, path))
+    save_figure(plot, draw_probe_panels, panels)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, open_output, read_sentences, write_lines
+from pellucid.cli.files import name_file_in_errors, read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import MODEL, file_option
 from pellucid.cli.terminal import escape_controls
+from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,13 +57,8 @@ def show_similarity(
 
         names = [word.text for word in spelled_words]
         numbers = [[f"{cosine:.2f}" for cosine in row] for row in cosines]
-        title = "Cosines of embeddings"
-        save_figure(
-            plot,
-            lambda path: draw_heat_map(
-                cosines, path, title=title, rows=names, columns=names, signed=True, high=1.0, cells=numbers
-            ),
-        )
+        labels = {"title": "Cosines of embeddings", "rows": names, "columns": names, "cells": numbers}
+        save_figure(plot, draw_heat_map, cosines, **labels, signed=True, high=1.0)
     if json:
         write_objects([{"side": side, "words": spelled_words, "cosines": cosines, "chance": chance}])
         return
@@ -135,9 +131,8 @@ def show_analogy(
     ] = None,
     file: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="count how many analogies come out; one per line: king - man + woman = queen, or man king woman queen",
+        file_option(
+            "count how many analogies come out; one per line: king - man + woman = queen, or man king woman queen"
         ),
     ] = None,
     count: Annotated[int, typer.Option("--count", "-k", help="number of answers to show")] = 5,
@@ -221,7 +216,7 @@ def _write_analogy(answer: "Analogy") -> None:
 
 PROJECTION_EXAMPLES = """\
   pellucid inspect project runs/demo/best --html words.html
-  pellucid inspect project runs/demo/best red blue green cat dog horse --plot words.png
+  pellucid inspect project runs/demo/best red blue green cat dog horse
   pellucid inspect project runs/demo/best --dims 3 --html words.html
   pellucid inspect project runs/demo/best --tsv words.tsv --vectors vectors.tsv"""
 
@@ -231,26 +226,17 @@ def show_projection(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[WORD...]", help="words to show; default: pieces of the vocabulary")
     ] = None,
-    file: Annotated[
-        str | None, typer.Option("--words", metavar="FILE", help="file of words to show, one per line")
-    ] = None,
+    file: Annotated[str | None, file_option("file of words to show, one per line", "--words")] = None,
     count: Annotated[
         int,
         typer.Option(metavar="N", help="without words: show the first N whole words of the vocabulary; 0: all pieces"),
     ] = 500,
     dims: Annotated[int, typer.Option(metavar="2|3", help="dimensions of the map")] = 2,
     side: Annotated[str, SIDE] = "source",
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the map as an HTML page in one file, with search")
-    ] = None,
-    tsv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write names, pieces and coordinates, with a header line")
-    ] = None,
-    vectors: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the vectors, as external projectors read them")
-    ] = None,
+    html: Annotated[str | None, file_option("write the map as an HTML page in one file, with search")] = None,
+    tsv: Annotated[str | None, file_option("write names, pieces and coordinates, with a header line")] = None,
+    vectors: Annotated[str | None, file_option("write the vectors, as external projectors read them")] = None,
     json: Annotated[bool, JSON] = False,
-    plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Draw embeddings on a map of two or three dimensions.
 
@@ -262,39 +248,37 @@ def show_projection(
     from pellucid.store.directory import load_bundle
 
     require_dimensions(dims)
-    require_figure(plot)
     for path, ending in ((html, ".html"), (tsv, ".tsv"), (vectors, ".tsv")):
         require_figure(path, endings=(ending,))
     if words and file:
         raise ValueError("words are given and a file of them too; leave one out")
     table = embedding_table(load_bundle(model), side)
     # A word that is given twice is one point.
-    chosen_words = list(dict.fromkeys(_read_words(file) if file else words or []))
-    names, spelled, rows = (
-        _vectors_of_words(table, chosen_words) if chosen_words else _vectors_of_first_pieces(table, count)
-    )
+    chosen_words = [line.strip() for line in read_sentences(file) if line.strip()] if file else words or []
+    if file and not chosen_words:
+        raise ValueError(f"{file} has no word")
+    if chosen_words:
+        spelled_words = table.words(dict.fromkeys(chosen_words))
+        names, spelled = [word.text for word in spelled_words], [word.spelled for word in spelled_words]
+        rows = table.matrix(spelled_words)
+    else:
+        names, rows = _vectors_of_first_pieces(table, count)
+        spelled = names
     projection = project_vectors(rows, dims)
-    axes = [f"component {n + 1}, {share:.1%}" for n, share in enumerate(projection.shares)]
     caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca"
     caption += f", which keeps {sum(projection.shares):.1%} of their variance"
-    if plot:
-        from pellucid.plots.charts import draw_scatter
-
-        # A figure is flat: of three dimensions it shows the first two.
-        save_figure(plot, lambda path: draw_scatter(projection.places, names, path, title=caption, axes_names=axes[:2]))
     if html:
-        from pellucid.page.figures import scatter_html
+        from pellucid.page.html import scatter_html
 
-        text = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
-        write_and_report(html, text)
+        _write_file(html, scatter_html(projection.places, names, title=f"Words of {model}", says=caption))
     letters = "xyz"[:dims]
     if tsv:
         cells = [
             [*words, *_format_digits(point)] for *words, point in zip(names, spelled, projection.places, strict=True)
         ]
-        write_and_report(tsv, _tab_separated([["word", "pieces", *letters], *cells]))
+        _write_file(tsv, _tab_separated([["word", "pieces", *letters], *cells]))
     if vectors:
-        write_and_report(vectors, _tab_separated(map(_format_digits, rows)))
+        _write_file(vectors, _tab_separated(map(_format_digits, rows)))
     if json:
         write_objects(
             {"word": name, "pieces": pieces, **dict(zip(letters, point, strict=True))}
@@ -302,35 +286,20 @@ def show_projection(
         )
         return
     write_lines([caption])
-    if not (html or tsv or vectors or plot):
+    if not (html or tsv or vectors):
         write_lines(
             "\t".join([escape_controls(name), *(f"{number:.4f}" for number in point)])
             for name, point in zip(names, projection.places, strict=True)
         )
 
 
-def _read_words(file: str) -> list[str]:
-    """Return the words of a file; raise ValueError if there are none."""
-    words = [line.strip() for line in read_sentences(file) if line.strip()]
-    if not words:
-        raise ValueError(f"{file} has no word")
-    return words
-
-
-def _vectors_of_words(table: "Embeddings", words: Sequence[str]) -> "tuple[list[str], list[str], np.ndarray]":
-    """Return words, their pieces and their vectors."""
-    spelled_words = table.words(words)
-    return [word.text for word in spelled_words], [word.spelled for word in spelled_words], table.matrix(spelled_words)
-
-
-def _vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.ndarray]":
-    """Return the first pieces that begin a word of two letters or more, or with count 0 all pieces."""
+def _vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], np.ndarray]":
+    """Return the first pieces that begin a word of two letters or more, or with count 0 all, with their vectors."""
     if count < 0:
         raise ValueError(f"--count is {count}, it must be 0 or more")
     whole = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")]
     ids = whole[:count] if count else list(range(len(table.pieces)))
-    names = [table.pieces[i] for i in ids]
-    return names, names, table.vectors[ids]
+    return [table.pieces[i] for i in ids], table.vectors[ids]
 
 
 def _format_digits(numbers: "np.ndarray") -> list[str]:
@@ -344,9 +313,7 @@ def _tab_separated(rows: Iterable[Sequence[str]]) -> str:
     return "".join("\t".join(escape_controls(cell) for cell in row) + "\n" for row in rows)
 
 
-def write_and_report(path: str, text: str) -> None:
+def _write_file(path: str, text: str) -> None:
     """Write a text file, whole or not at all, and report its size."""
-    with open_output(path) as write:
-        assert write is not None
-        write(text)
+    write_text_whole(path, text)
     typer.echo(f"{path}: {Path(path).stat().st_size:,} bytes", err=True)

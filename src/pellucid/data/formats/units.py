@@ -135,13 +135,14 @@ def choose_sides(sides: Sides, names: Iterable[str], file: str, what: str = "lan
 
 
 def languages_of_files(source: object, target: object) -> tuple[str, str] | None:
-    """Return the two codes with which the names of two files end, or None.
+    """Return the codes of well-known languages with which the names of two files end, or None.
 
-    >>> languages_of_files("data/train.en", "data/train.es.gz"), languages_of_files("a.txt", "b.txt")
+    >>> languages_of_files("data/train.en", "data/train.es.gz"), languages_of_files("a.src", "b.tgt")
     (('en', 'es'), None)
     """
     codes = [Path(str(name).removesuffix(".gz")).suffix.removeprefix(".") for name in (source, target)]
-    return (codes[0], codes[1]) if codes[0] != codes[1] and all(map(is_code, codes)) else None
+    known = [code in LANGUAGES_BY_NAME.values() or bool(_CODE.fullmatch(code)) for code in codes]
+    return (codes[0], codes[1]) if codes[0] != codes[1] and all(known) else None
 
 
 Skip = Callable[[Unit, str], None]

@@ -1,0 +1,107 @@
+"""The training pairs that taught the model a word, and a correction: in the page as in Python, and in the file."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.api import Model, load
+from pellucid.influence.state_store import remember_states
+from pellucid.influence.word_influence import InfluentialPair
+from pellucid.serve.app import create_app
+from pellucid.serve.corrections import Corrections
+from pellucid.serve.settings import Limits
+from pellucid.train.loop import train_run
+from tests.browser.installed import require_buildable
+from tests.browser.reading import Page
+from tests.browser.watched import watch_tab
+from tests.serve.servers import EN_ES, running_app
+from tests.train.corpora import small_run
+
+SENTENCE = "one two six"
+PAIRS = """() => [...document.querySelectorAll('.taught')].map(list => [...list.querySelectorAll('li')].map(row => ({
+    texts: [...row.querySelectorAll('li > span:not(.row)')].map(text => text.innerText),
+    marked: [...row.querySelectorAll('mark')].map(mark => mark.innerText),
+    place: row.querySelector('.chip').innerText,
+    numbers: [...row.querySelectorAll('.chip .value-shown')].map(value => Number(value.title)),
+})))"""
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """Return a model that has learned a little, without a store."""
+    require_buildable()
+    folder = tmp_path_factory.mktemp("taught")
+    train = {"steps": 60, "evaluate_every": 30, "save_every": 30}
+    train_run(small_run(folder / "text", train=train, tokenizer={"vocabulary": 305}), folder / "run")
+    return load(folder / "run" / "best")
+
+
+@contextmanager
+def open_debug(browser: Any, model: Model, corrections: Corrections | None = None) -> Iterator[Page]:
+    app = create_app(model, Limits(), languages=EN_ES, corrections=corrections)
+    with running_app(app, Limits()) as port, watch_tab(browser, f"http://127.0.0.1:{port}/") as tab:
+        yield Page(tab).open(v="debug", s=SENTENCE)
+
+
+def describe(pair: InfluentialPair) -> dict[str, Any]:
+    """Return what a page shows of a pair."""
+    words = pair.target.split()
+    return {
+        "texts": [pair.source, pair.target],
+        "marked": [word for i, word in enumerate(pair.source.split()) if i in pair.source_words]
+        + ["end" if pair.word < 0 else words[pair.word]],
+        "place": f"{Path(pair.file).name}:{pair.line}",
+        "numbers": pytest.approx([pair.state, pair.gradient]),
+    }
+
+
+def test_without_a_store_one_sentence_names_the_command_that_makes_it(browser: Any, learned: Model):
+    with open_debug(browser, learned) as page:
+        page.tab.get_by_role("button", name="Find the training pairs").click()
+        said = page.tab.locator("[aria-label='Who taught it?'] .missing-note").inner_text()
+        assert f"`pellucid remember {learned.directory}`" in said
+
+
+def test_the_pairs_behind_a_word_are_those_of_python(browser: Any, learned: Model):
+    remember_states(learned.directory.parent, lambda words: None)
+    translation = learned.trace(SENTENCE).target.text
+    words = translation.split()
+    with open_debug(browser, learned) as page:
+        for view in ("debug", "output"):
+            page.go(v=view, t=0)
+            page.tab.locator("[aria-label='Who taught it?'] select").select_option(words[-1])
+            page.tab.get_by_role("button", name="Find the training pairs").click()
+            page.tab.wait_for_selector(".taught")
+            found = learned.find_influence(SENTENCE, words[-1], pairs=8)
+            because, against = page.tab.evaluate(PAIRS)
+            assert because == [describe(pair) for pair in found.because]
+            assert against == [describe(pair) for pair in found.against]
+            shown = page.tab.get_by_label("Who taught it?").inner_text()
+            assert f"{found.agreement.both_on_top} of their first {found.agreement.of}" in re.sub(r"\s+", " ", shown)
+
+
+def test_a_correction_is_stored_and_read_by_the_model(browser: Any, learned: Model, tmp_path: Path):
+    corrections = Corrections(tmp_path / "corrections.tsv")
+    with open_debug(browser, learned, corrections) as page:
+        box = page.tab.get_by_label("A better translation")
+        store = page.tab.get_by_role("button", name="Store the correction")
+        store.wait_for()
+        assert store.is_disabled()
+        box.fill("seis dos uno")
+        page.tab.get_by_role("button", name="Before and after").click()
+        page.tab.get_by_label("Both translations, step by step").wait_for()
+        assert page.tab.title().startswith(SENTENCE)
+        store.click()
+        page.tab.get_by_text("Stored.").wait_for()
+    assert corrections.path.read_text(encoding="utf-8") == f"{SENTENCE}\tseis dos uno\n"
+
+
+def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: Any, learned: Model):
+    with open_debug(browser, learned) as page:
+        page.tab.get_by_label("A better translation").fill("seis dos uno")
+        assert page.tab.locator(".correction").text_content() == f"{SENTENCE}\tseis dos uno"
+        assert page.tab.get_by_role("button", name="Store the correction").count() == 0
