@@ -114,7 +114,7 @@ def teach_term(term: Term, sources: list[str], folder: Path, words: list[str]) -
     began = time.monotonic()
     said = call_pellucid("improve", folder / "base" / "best", file, "--out", out, *words)
     seconds = time.monotonic() - began
-    improved = pellucid.load(out / "last")
+    improved = pellucid.load(out / "best" if (out / "best").is_dir() else out / "candidate-1-1")
     test_sources = [source for source, _, _ in tests]
     right = tuple(
         sum(is_right(term, found.text) for found in model.translate(test_sources, scores=False))

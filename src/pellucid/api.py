@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from pellucid.decode.confidence import read_calibration
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.lines import NotTranslated, Translation
@@ -408,6 +409,8 @@ def load(
         # CTranslate2 translates: the weights stay bytes, and torch is not imported, until something asks for the model.
         first, *_ = bundles = [load_bundle(directory, lazy=True)]
         translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
+    if not others:  # the probabilities of several are others than those it was calibrated on
+        translator.calibration = read_calibration(first.directory, first.manifest)
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,

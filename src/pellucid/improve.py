@@ -22,8 +22,9 @@ from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.influence.state_store import open_state_store, store_directory, teacher_forced_states
-from pellucid.store.atomic import MANIFEST, atomic_directory, join_problems, read_manifest, write_text_whole
-from pellucid.store.directory import Bundle
+from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
+from pellucid.store.directory import Bundle, add_file, load_bundle, save_bundle
+from pellucid.train.checkpoint import average_weights
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig, read_run
 from pellucid.train.data import read_dev_pairs, training_files
 from pellucid.train.prepare import draw_dev_pairs, training_pairs
@@ -39,6 +40,12 @@ _OLD_PAIRS = 20_000
 
 _NEAR_PAIRS = 8
 """Most training pairs that are looked up for each correction."""
+
+WEIGHT_PARTS = ((1, 1), (1, 3), (0, 1))
+"""Parts of the old and of the trained weights in the models that are tried; the first of them forgets least."""
+
+ENOUGH_RIGHT = 0.75
+"""Share of the held-out corrections that a model must have right for no other to be tried."""
 
 _MOST_DEV_PAIRS = 2000
 _MOST_CHARACTERS = DataConfig.max_characters
@@ -320,11 +327,23 @@ class Changes:
                     yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"
 
 
+def save_mixed_weights(old: Path, trained: Path, parts: tuple[int, int], out: Path) -> None:
+    """Write the model whose weights are a mean of the old and the trained ones, in these parts.
+
+    It keeps nearly all that was learned and forgets much less than the trained one (Wortsman et al. 2022).
+    """
+    bundle = load_bundle(trained)
+    average_weights([old] * parts[0] + [trained] * parts[1], into=bundle.model)
+    # Not the scores on dev and the reference, which are those of the model that was trained.
+    facts = ("data", "pairs", "step", "longest_source", "start")
+    about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}
+    save_bundle(out, bundle.model, bundle.tokenizer, **about)
+
+
 def save_improved(
     new: Path, out: Path, changes: Changes, near: Mapping[int, Sequence[str]], about: Mapping[str, Any]
 ) -> None:
-    """Write the new model to `out`, with a file that says what was learned from which correction."""
-    manifest = read_manifest(new)
+    """Move the new model to `out`, with a file that says what was learned from which correction."""
     lines = [
         asdict(correction)
         | {
@@ -335,9 +354,6 @@ def save_improved(
         }
         for correction in changes.corrections
     ]
-    kept = {key: value for key, value in manifest.items() if key not in ("files", "format", "versions", "sha256")}
-    with atomic_directory(out, **kept, improved=dict(about)) as folder:
-        for name in manifest["files"]:
-            shutil.copyfile(new / name, folder / name)
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        (folder / CORRECTIONS).write_text(text, encoding="utf-8", newline="\n")
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    add_file(new, CORRECTIONS, text, out, improved=dict(about))
+    shutil.rmtree(new)

@@ -17,6 +17,7 @@ COMMANDS = [
     "compare",
     "score",
     "verify",
+    "calibrate",
     "improve",
     "distill",
     "export",

@@ -76,7 +76,7 @@ def test_both_files_cannot_be_standard_input(call, model):
 def test_a_missing_option_is_named(call, model):
     result = call("evaluate", model, "--source", "x")
     assert result.exit_code == 2
-    assert "Missing option '--reference'" in result.stderr
+    assert "--reference is missing: name the translations of x" in result.stderr
 
 
 def test_given_translations_are_scored_in_their_order(call, model, tmp_path):
@@ -108,3 +108,19 @@ def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
         2,
         "pellucid: invalid search settings: batch is -1, it must be 0 or more\n",
     )
+
+
+def test_a_file_of_pairs_is_a_test_set(call, model, files, tmp_path):
+    rows = [f"{target}\t{source}" for source, target in zip(SOURCES, REFERENCES, strict=True)]
+    (tmp_path / "test.tsv").write_text("\n".join(["es\ten", *rows]) + "\n", encoding="utf-8")
+    result = call("evaluate", model, "--source", "test.tsv", "--from", "en", "--to", "es", "--beam", 1, "--json")
+    filled = [(source, target) for source, target in zip(SOURCES, REFERENCES, strict=True) if source]
+    sources, references = map(list, zip(*filled, strict=True))
+    assert json.loads(result.stdout) == load(model).evaluate(sources, references, beam=1)
+    assert "test.tsv: 1 pairs skipped" in result.stderr
+    compared = call("compare", model, model, "--source", "test.tsv", "--from", "en", "--to", "es", "--json")
+    assert json.loads(compared.stdout)["sentences"] == 3
+    for words in (["evaluate", model], ["compare", model, model]):
+        refused = call(*words, "--source", "test.en")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "--reference is missing: name the translations of test.en, line by line; or" in refused.stderr

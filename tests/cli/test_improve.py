@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pellucid import improve
+from pellucid.train import loop as train
 from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
 
@@ -45,11 +47,36 @@ def test_what_is_better_is_kept_with_what_came_of_each_correction(call, trained,
     assert held_out
     assert not ({*held_out, second} & {row["source"] for row in mixed})
     manifest = json.loads((tmp_path / "out/best/manifest.json").read_text("utf-8"))
-    assert manifest["improved"] == {"corrections": len(rows) - len(held_out), "held_out": len(held_out), "without": [2]}
+    assert manifest["improved"] == {
+        "corrections": len(rows) - len(held_out),
+        "held_out": len(held_out),
+        "without": [2],
+    } | {"dev": manifest["improved"]["dev"]}
     assert "corrections.jsonl" in manifest["files"]
     assert manifest["start"]["from"] == "run/best"
     assert (tmp_path / "out/changed.tsv").read_text("utf-8").startswith("dev\t1\t")
     assert call("translate", "out/best", corrections).exit_code == 0
+
+
+def test_what_was_interrupted_goes_on_with_the_same_command(call, trained, corrections, tmp_path, monkeypatch):
+    real_train = train.train_run
+
+    def stop_first(settings, directory, **options):
+        monkeypatch.setattr(train, "train_run", real_train)
+        outcome = real_train(replace(settings, train=replace(settings.train, steps=2)), directory, **options)
+        for name in ("last", "average"):  # as Ctrl-C leaves it
+            shutil.rmtree(directory / name)
+        return replace(outcome, stop="SIGINT")
+
+    monkeypatch.setattr(train, "train_run", stop_first)
+    words = "improve", trained / "best", corrections, "--steps", 4, "--set", "optim.peak=1e-9", "--out"
+    interrupted = call(*words, "out")
+    assert interrupted.exit_code == 130
+    assert "out/best is not judged yet: to go on, give the same command again" in interrupted.stderr
+    resumed, whole = call(*words, "out"), call(*words, "whole")
+    assert "resuming after step 2" in resumed.stderr
+    assert (resumed.exit_code, resumed.stdout) == (whole.exit_code, whole.stdout)
+    assert not (tmp_path / "out/best").exists()
 
 
 def test_what_is_not_better_is_not_kept(call, trained, corrections, tmp_path):

@@ -48,11 +48,6 @@ def test_the_score_is_of_the_texts_of_the_bucket():
     assert scored == [(["x"], ["abcd"]), (["y"], ["abcd"])]
 
 
-def test_edges_may_be_given():
-    buckets = bucket_by_length([make_sentence(n) for n in range(1, 8)], lambda *_: 0.0, edges=[2, 5])
-    assert [(b.first, b.last, b.sentences) for b in buckets] == [(1, 2, 2), (3, 5, 3), (6, 7, 2)]
-
-
 def test_joined_lines_stay_in_order_and_share_no_line():
     lines = ["a ", "b", "c", "d", "e"]
     joined = join_lines(lines, limit=3)

@@ -79,6 +79,7 @@ def test_an_mlflow_that_does_not_answer_is_said_before_training(tmp_path, monkey
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(ValueError, match="MLflow refused the run"):
         train_run(small_run(tmp_path / "data", train={"log": "mlflow"}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_package_that_is_missing_is_said_before_anything_is_written(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli import (
+    calibrate,
     check,
     compare,
     convert,
@@ -50,6 +51,7 @@ for name, module in {
     "compare": compare,
     "score": score,
     "verify": verify,
+    "calibrate": calibrate,
     "improve": improve,
     "distill": distill,
     "export": export,

@@ -1,18 +1,34 @@
 """`pellucid compare`: compares two models, or two files of translations, with significance tests."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pellucid.cli.files import json_line, name_file_in_errors, read_sentences, show_progress, write_lines
-from pellucid.cli.options import ENGINE, JSON, PRECISIONS, file_option, search_default, search_option
+from pellucid.cli.files import (
+    json_line,
+    name_file_in_errors,
+    read_sentences,
+    read_test_pairs,
+    show_progress,
+    write_lines,
+)
+from pellucid.cli.options import (
+    ENGINE,
+    JSON,
+    PRECISIONS,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    file_option,
+    search_default,
+    search_option,
+)
 from pellucid.store.atomic import write_text_whole
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es
+  pellucid compare runs/demo/best runs/quick/best --source test.tmx
   pellucid compare before.es after.es --reference test.es --html comparison.html
   pellucid compare runs/demo/best other.es.gz --source test.en --reference test.es --train-target train.es.gz --json"""
 
@@ -20,8 +36,16 @@ EXAMPLES = """\
 def run(
     a: Annotated[str, typer.Argument(metavar="A", help="a model directory, or a file of translations, plain or .gz")],
     b: Annotated[str, typer.Argument(metavar="B", help="what to compare A with: another of either kind")],
-    reference: Annotated[str, file_option("translations by people, one per line")],
-    source: Annotated[str | None, file_option("source sentences, one per line; needed if A or B is a model")] = None,
+    reference: Annotated[str | None, file_option("translations by people, one per line")] = None,
+    source: Annotated[
+        str | None,
+        file_option(
+            "source sentences, one per line, needed if A or B is a model; or, without --reference, one file of "
+            "pairs, such as .tsv or .tmx"
+        ),
+    ] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     train_target: Annotated[
         str | None, file_option("target side of the training text, to find out which words are rare")
     ] = None,
@@ -58,7 +82,12 @@ def run(
     SearchConfig(**search)  # refuses impossible numbers before a file or a model is read
     _check_files((a, b), source, reference, train_target, html)
     # Everything that is a file is read first: a wrong line count shows before a model spends minutes translating.
-    texts = _read_equal_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
+    known = dict[str, list[str]]()
+    if reference is None:
+        reference = f"references in {source}"
+        known[str(source)], known[reference] = read_test_pairs(str(source), source_language, target_language)
+    paths = [path for path in (source, reference, a, b) if path and path not in known and not Path(path).is_dir()]
+    texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
     for side in dict.fromkeys((a, b)):  # a model that stands on both sides translates once
         if side not in texts:
             texts[side], lowercase_model = _translate_with_model(
@@ -84,7 +113,7 @@ def run(
 
 
 def _check_files(
-    sides: tuple[str, str], source: str | None, reference: str, train_target: str | None, html: str | None
+    sides: tuple[str, str], source: str | None, reference: str | None, train_target: str | None, html: str | None
 ) -> None:
     """Raise ValueError, before anything is read, for files that are missing or of the wrong kind."""
     models = [side for side in dict.fromkeys(sides) if Path(side).is_dir()]
@@ -101,6 +130,8 @@ def _check_files(
     ]
     if models and source is None:
         problems.append(f"{models[0]} is a model, so it needs sentences to translate: --source FILE")
+    if reference is None and source is None:
+        problems.append("--reference is missing: name translations by people, or a file of pairs as --source")
     if [*sides, *files.values()].count("-") > 1:  # it can be read only once
         problems.append("only one file can be standard input; name the others")
     if html is not None and (Path(html).is_dir() or not Path(html).absolute().parent.is_dir()):
@@ -109,9 +140,8 @@ def _check_files(
         raise ValueError("; ".join(problems))
 
 
-def _read_equal_files(paths: Sequence[str]) -> dict[str, list[str]]:
+def _require_equal_lengths(texts: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return the lines of each file; raise ValueError if their numbers differ or there are no lines."""
-    texts = {path: list(read_sentences(path)) for path in dict.fromkeys(paths)}
     numbers = {path: len(lines) for path, lines in texts.items()}
     if len(set(numbers.values())) > 1:
         counts = ", ".join(f"{path} has {number:,} lines" for path, number in numbers.items())

@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, name_file_in_errors, read_parallel_files, show_progress, write_lines
+from pellucid.cli.files import (
+    json_line,
+    name_file_in_errors,
+    read_parallel_files,
+    read_test_pairs,
+    show_progress,
+    write_lines,
+)
 from pellucid.cli.options import (
     DEVICE,
     ENGINE,
@@ -13,6 +20,8 @@ from pellucid.cli.options import (
     JSON,
     MODEL,
     PRECISIONS,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
     file_option,
     search_default,
     search_option,
@@ -21,15 +30,25 @@ from pellucid.cli.options import (
 EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
   pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
+  pellucid evaluate runs/memory/best --source test.tmx --from en --to es
   pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
 
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, file_option("sentences to translate, one per line, plain or .gz; - is standard input")],
-    reference: Annotated[
-        list[str], file_option("their translations by people, line by line; repeat it for several references")
+    source: Annotated[
+        str,
+        file_option(
+            "sentences to translate, one per line, plain or .gz; - is standard input; or, without --reference, "
+            "one file of pairs, such as .tsv or .tmx"
+        ),
     ],
+    reference: Annotated[
+        list[str] | None,
+        file_option("their translations by people, line by line; repeat it for several references"),
+    ] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
@@ -52,7 +71,10 @@ def run(
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)  # refuses impossible numbers before a file or the model is read
-    sources, references = read_parallel_files(source, reference)
+    if reference:
+        sources, references = read_parallel_files(source, reference)
+    else:
+        sources, *references = read_test_pairs(source, source_language, target_language)
     # The clock starts once the model is loaded: the time is that of translating.
     loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
     with name_file_in_errors(source):
@@ -60,7 +82,7 @@ def run(
         texts = [translation.text for translation in show_progress(translations, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
     # Errors in scoring are about the references.
-    with name_file_in_errors(" and ".join(reference)):
+    with name_file_in_errors(" and ".join(reference or [source])):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
     if json:
         write_lines([json_line(scores)])

@@ -53,6 +53,29 @@ def read_parallel_files(first: str, others: Sequence[str]) -> tuple[list[str], l
     return lines, other_files
 
 
+def read_test_pairs(
+    path: str, source_language: str | None = None, target_language: str | None = None
+) -> tuple[list[str], list[str]]:
+    """Return both sides of the pairs in one file, in any of the formats; say which of them were skipped.
+
+    Raises ValueError for a file whose name does not tell a format of pairs, and for one that cannot be read.
+    """
+    from pellucid.data.corpus import SkippedPairs, holds_pairs, read_valid_pairs
+    from pellucid.data.formats.units import Sides
+
+    if not holds_pairs(path):
+        raise ValueError(
+            f"--reference is missing: name the translations of {path}, line by line; or give, as --source alone, one "
+            "file of pairs, which ends in .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet"
+        )
+    skipped, sides = SkippedPairs(), Sides(source_language, target_language)
+    pairs = [pair for _, *pair in read_valid_pairs(path, None, sys.maxsize, skipped, sides)]
+    if skipped:
+        typer.echo(f"{path}: {skipped}", err=True)
+    sources, targets = zip(*pairs, strict=True)
+    return list(sources), list(targets)
+
+
 def read_parallel_lines(path: str, other: str) -> list[str]:
     """Return the lines of a file that is parallel to another one, which may be standard input."""
     if path == other == "-":

@@ -53,7 +53,7 @@ def run(
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
-    steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 150,
     seed: Annotated[int, typer.Option(min=0, help="random seed, by which corrections are held out, too")] = 1,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
@@ -63,15 +63,18 @@ def run(
     of the old text are trained on, from the model as it is. A fifth of the corrections is held out. The new model is
     kept, as DIR/best, if it has more of these right, is not worse on dev by the paired test of `pellucid compare`, and
     translates the sentences of --keep as before; otherwise the exit code is 1. DIR/changed.tsv lists what changed in
-    dev and in the list, and corrections.jsonl in the new model what came of each correction.
+    dev and in the list, and corrections.jsonl in the new model what came of each correction. After an interruption the
+    same command goes on.
     """
     for path in (corrections, keep, source, target):
         if path is not None:
             require_file(path)
     from pellucid.api import load
-    from pellucid.cli.train import train_and_plot
+    from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
     from pellucid.improve import (
+        ENOUGH_RIGHT,
+        WEIGHT_PARTS,
         Changes,
         dev_pairs_of,
         find_near_pairs,
@@ -80,12 +83,15 @@ def run(
         read_corrections,
         sample_old_text,
         save_improved,
+        save_mixed_weights,
         write_mixture,
     )
     from pellucid.train.defaults import run_settings
 
-    directory = Path(out)
-    if directory.exists() and any(directory.iterdir()):
+    directory, changed = Path(out), Path(out) / "changed.tsv"
+    # A run that was interrupted before its model was judged goes on.
+    is_interrupted = (directory / "data").is_dir() and not changed.exists()
+    if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
     everything, notes = read_corrections(corrections, Sides(source_language, target_language), seed)
     chosen = leave_out(everything, without or (), corrections)
@@ -118,19 +124,38 @@ def run(
         None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
     )
     settings = replace(settings, seed=seed, data=replace(settings.data, **data))
-    train_and_plot(settings, directory, resume=False, reasons=[*notes, *reasons])
-    after = _translate(load(directory / "last"), sources)
-    changes = Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)
-    write_text_whole(directory / "changed.tsv", "".join(changes.changed_rows()))
-    write_lines(changes.report_lines())
+    try:
+        train_unless_finished(settings, directory, [*notes, *reasons])
+    except typer.Exit:
+        typer.echo(f"{directory / 'best'} is not judged yet: to go on, give the same command again", err=True)
+        raise
+    tried: list[tuple[Path, Changes]] = []
+    for parts in WEIGHT_PARTS:
+        candidate = directory / f"candidate-{parts[0]}-{parts[1]}"
+        save_mixed_weights(old.directory, directory / "last", parts, candidate)
+        after = _translate(load(candidate), sources)
+        tried.append((candidate, Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)))
+        right, count = tried[-1][1].count_met(after, held_out=True)
+        if right >= ENOUGH_RIGHT * count and not tried[-1][1].find_objections():
+            break
+    # Of the models with the fewest objections the one with the most held-out corrections right; of equals the first.
+    candidate, changes = min(
+        tried, key=lambda found: (len(found[1].find_objections()), -found[1].count_met(found[1].after, True)[0])
+    )
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
+    write_text_whole(changed, "".join(changes.changed_rows()))
+    write_lines(changes.report_lines())
     if objections := changes.find_objections():
-        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {directory / 'last'}", err=True)
+        typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
         raise typer.Exit(FAILED)
     places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
     about = {"corrections": len(taught), "held_out": len(chosen) - len(taught), "without": sorted(without or ())}
-    save_improved(directory / "last", directory / "best", changes, places, about)
+    about["dev"] = {
+        name: [changes.comparison.scores[name].a.score, changes.comparison.scores[name].b.score]
+        for name in ("bleu", "chrf")
+    }
+    save_improved(candidate, directory / "best", changes, places, about)
     write_lines([str(directory / "best")])
 
 

@@ -3,7 +3,7 @@
 import logging
 import re
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -94,25 +94,17 @@ def run(
     it is first needed. The page looks into the first. A model whose directory is replaced, as a training run replaces
     best/, is loaded anew, and no request is lost.
     """
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
+    _require_packages()
     from pellucid.config import apply_overrides, build_settings
     from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
-    from pellucid.serve.gate import LOOPBACK, ApiKeys, log_as_json, log_request
+    from pellucid.serve.gate import ApiKeys, log_request
     from pellucid.serve.settings import Languages, Limits
     from pellucid.serve.training_text import TrainingText
 
-    tell: Callable[[str], object] = partial(typer.echo, err=True)
-    if log_format not in ("text", "json"):
-        raise ValueError(f"--log-format is {log_format!r}, it must be text or json")
-    if log_format == "json":
-        log_as_json()
-        tell = logging.getLogger("pellucid.serve").info
+    tell = _begin_log(log_format)
     limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
@@ -143,17 +135,13 @@ def run(
             known = (languages.source, languages.target) if languages.are_named else ()
             remembered = TranslationMemory.read(memory, *known)
         is_local = _is_loopback(host)
-        names = {name.lower() for name in (host, *(allow_host or ()))}
-        # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
-        # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.
-        hosts = LOOPBACK | names if allow_host or is_local else None
         app = create_app(
             loaded,
             limits,
             languages=languages,
             others=others,
             reload=load_first,
-            hosts=hosts,
+            hosts=_known_hosts(host, allow_host or ()),
             origins=allow_origin or (),
             terms=terminology,
             keys=keys,
@@ -172,6 +160,39 @@ def run(
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
     tell("stopped")
+
+
+def _require_packages() -> None:
+    """Raise ValueError, saying how to install them, where packages of the server are missing."""
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
+
+
+def _begin_log(log_format: str) -> "Callable[[str], object]":
+    """Return the function that tells the operator something, in text or in JSON; ValueError for another format."""
+    from pellucid.serve.gate import log_as_json
+
+    if log_format not in ("text", "json"):
+        raise ValueError(f"--log-format is {log_format!r}, it must be text or json")
+    if log_format == "text":
+        return partial(typer.echo, err=True)
+    log_as_json()
+    return logging.getLogger("pellucid.serve").info
+
+
+def _known_hosts(host: str, allow_host: Sequence[str]) -> frozenset[str] | None:
+    """Return the host names that are answered; None lets all pass.
+
+    Only known ones are, so that no web page can reach a local server by a name of its own (DNS rebinding). A server for
+    other machines without --allow-host cannot know its names.
+    """
+    from pellucid.serve.gate import LOOPBACK
+
+    if not allow_host and not _is_loopback(host):
+        return None
+    return LOOPBACK | {name.lower() for name in (host, *allow_host)}
 
 
 def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:

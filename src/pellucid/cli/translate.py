@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,6 +100,15 @@ def run(
         int | None,
         typer.Option(min=1, help="lines read and translated together; default: 2048, or 1 at a keyboard"),
     ] = None,
+    only_above: Annotated[
+        float | None,
+        typer.Option(
+            metavar="CONFIDENCE",
+            min=0,
+            max=1,
+            help="leave lines of less confidence to people: an empty line stands for each (`pellucid calibrate` first)",
+        ),
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Translate a file of lines, or a formatted document.
@@ -134,7 +143,7 @@ def run(
         field.name: options[field.name] for field in fields(SearchConfig) if field.name in options
     }
     # A greedy search is faster where nobody reads the scores.
-    search |= {"alignments": alignments is not None, "scores": json or n_best > 1}
+    search |= {"alignments": alignments is not None, "scores": json or n_best > 1 or only_above is not None}
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)  # the stream opens it only when the first line is asked for
     is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
@@ -150,6 +159,10 @@ def run(
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
+    if only_above is not None and json:
+        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
+    if only_above is not None and loaded.translator.calibration is None:
+        raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
     remembered = None
     if memory is not None:
         from pellucid.decode.translation_memory import TranslationMemory
@@ -168,17 +181,27 @@ def run(
             **search,
         )
         stream = _write_alignments(show_progress(translations, to_file=out is not None), align)
+        if only_above is not None:
+            stream = _leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
 
 
-_LINE_OPTIONS = {"json": "--json", "prefix": "--prefix", "alignments": "--alignments", "block": "--block"}
+_LINE_OPTIONS = {
+    "only_above": "--only-above",
+    "json": "--json",
+    "prefix": "--prefix",
+    "alignments": "--alignments",
+    "block": "--block",
+}
 
 
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
     from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix
 
-    used = [name for key, name in _LINE_OPTIONS.items() if options[key]] + ["--n-best"] * (options["n_best"] > 1)
+    used = [name for key, name in _LINE_OPTIONS.items() if options[key] not in (None, False)] + ["--n-best"] * (
+        options["n_best"] > 1
+    )
     if used:
         raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
     if options["out"] is None and sys.stdout.isatty() and not DOCUMENT_FORMATS[document_suffix(file) or ""].is_text:
@@ -251,6 +274,29 @@ def _write_alignments(
         yield translation
 
 
+def _leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
+    """Yield the translations with an empty text for those below a confidence, and say at the end which lines these are.
+
+    A line that needed no search, such as one that a memory has, stays.
+    """
+    left, count = list[int](), 0
+    for count, translation in enumerate(translations, start=1):
+        if translation.confidence is not None and translation.confidence < least:
+            left.append(count)
+            translation = replace(translation, text="", alternatives=[])
+        yield translation
+    numbers = ", ".join(map(str, left[:_MOST_NUMBERS])) + (", ..." if len(left) > _MOST_NUMBERS else "")
+    typer.echo(
+        f"pellucid: {len(left):,} of {count:,} lines are left to people, with a confidence below {least:g}"
+        + (f": {numbers}" if left else ""),
+        err=True,
+    )
+
+
+_MOST_NUMBERS = 20
+"""Numbers of lines that a message names."""
+
+
 def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, json: bool = False) -> Iterator[str]:
     """Yield a line for each translation, with `json` an object; with `n_best` above 1 all of them, as Moses does."""
     for number, translation in enumerate(translations):
@@ -274,5 +320,6 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
         "pieces": translation.pieces,
         "notes": list(translation.notes),
         **({} if translation.alignment is None else {"alignment": translation.alignment}),
+        **({} if translation.confidence is None else {"confidence": translation.confidence}),
         **({} if translation.remembered is None else {"memory": asdict(translation.remembered)}),
     }

@@ -187,7 +187,8 @@ class Translation:
 
     A line that stopped as "failed" could not be translated as asked: `text` is the line as it was, `notes` say why. One
     that stopped as "memory" was taken from a translation memory, which `remembered` shows; for any other line that is
-    the translation of a similar sentence, which was not used.
+    the translation of a similar sentence, which was not used. `confidence` is how likely it is that the translation
+    needs no change; None where the model was not calibrated, and where there was no search or no score.
     """
 
     text: str
@@ -201,6 +202,7 @@ class Translation:
     alignment: Links | None = None
     notes: tuple[str, ...] = ()
     remembered: "MemoryMatch | None" = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
+from pellucid.decode.confidence import Calibration
 from pellucid.decode.lines import (
     LengthLimits,
     PreparedLine,
@@ -81,6 +82,7 @@ class Translator:
         self.threads: int | None = None
         """Threads for torch beside an engine whose workers keep the processors busy; None leaves torch's own number."""
         self.tokenizer = tokenizer
+        self.calibration: Calibration | None = None
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         self.bounds = SearchBounds(min(model.config.max_positions for model in self.models_or_bundles), forbidden)
@@ -151,9 +153,18 @@ class Translator:
         # The segments of all lines stand in one list: each line takes as many results as it has segments.
         remaining = iter(results)
         return [
-            assemble_translation(line, [next(remaining) for _ in line.segments], self.tokenizer, config)
+            self.add_confidence(
+                assemble_translation(line, [next(remaining) for _ in line.segments], self.tokenizer, config)
+            )
             for line in prepared
         ]
+
+    def add_confidence(self, translation: Translation) -> Translation:
+        """Return the translation with its confidence, if the model was calibrated and it has a score."""
+        if self.calibration is None or not translation.pieces or not isfinite(translation.log_prob):
+            return translation
+        numbers = translation.log_prob, len(translation.pieces), len(translation.source_pieces)
+        return replace(translation, confidence=self.calibration.confidence_of(*numbers))
 
     def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:
         """Return what was found for each segment, or why nothing was; translations that repeat are searched again."""

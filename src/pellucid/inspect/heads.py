@@ -1,7 +1,7 @@
 """Studies each head of a model on sentence pairs: its function and its importance.
 
-Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `relations.py`,
-`importance.py` and `roles.py` define the measures.
+Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `importance.py`
+and `roles.py` define the measures.
 """
 
 from collections.abc import Callable, Mapping, Sequence

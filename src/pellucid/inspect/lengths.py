@@ -37,9 +37,9 @@ class _LengthBucket:
 
 
 def bucket_by_length(
-    sentences: Sequence[MeasuredSentence], chrf: Scorer, longest_seen: int | None = None, edges: Sequence[int] = ()
+    sentences: Sequence[MeasuredSentence], chrf: Scorer, longest_seen: int | None = None
 ) -> list[_LengthBucket]:
-    """Sort sentences into buckets that end at `edges` (by default at 4, 8, 16, ... and at the longest source seen).
+    """Sort sentences into buckets that end at 4, 8, 16, ... and at the longest source seen.
 
     A bucket without sentences is left out. Raises ValueError if there is no sentence.
     """
@@ -48,7 +48,7 @@ def bucket_by_length(
     longest = max(sentence.pieces for sentence in sentences)
     # an edge there keeps trained lengths and longer ones out of one bucket
     extra_edges = [longest_seen] if longest_seen is not None else []
-    ends: list[int] = sorted({*(edges or _doubling_edges(longest)), *extra_edges, longest})
+    ends: list[int] = sorted({*_doubling_edges(longest), *extra_edges, longest})
     buckets, first = [], 1
     for last in ends:
         members = [sentence for sentence in sentences if first <= sentence.pieces <= last]

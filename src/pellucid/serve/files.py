@@ -68,7 +68,7 @@ class _StoredFile:
 def file_routes(service: Service) -> APIRouter:
     """Make the routes POST /translate_file and GET /download_file."""
     router = APIRouter(tags=["LibreTranslate"])
-    limits, directions = service.limits, service.directions
+    limits = service.limits
     store = BoundedStore[_StoredFile](limits.files, limits.file_bytes, limits.file_minutes, renew=False)
     service.add_gauge("files", "translated documents kept", lambda: len(store))
     document_limits = DocumentLimits(
@@ -97,38 +97,9 @@ def file_routes(service: Service) -> APIRouter:
             raise Refusal(503, f"{limits.documents} documents are being translated, which is as many as may")
         under_way += 1
         try:
-            return await translate_upload(request)
+            return await _translate_upload(request, service, store, document_limits)
         finally:
             under_way -= 1
-
-    async def translate_upload(request: Request) -> TranslatedFile:
-        fields, upload = await read_upload(request)
-        service.keys.check(request, fields.get("api_key"))
-        form = await run_in_threadpool(_validate_fields, fields, limits)
-        if upload is None:
-            raise Refusal(422, "file: the form has no file")
-        if directions.find(form.source, form.target) is None:
-            raise Refusal(422, directions.problem(form.source, form.target))
-        languages = None if form.source == "auto" else (form.source, form.target)
-        document = await run_in_threadpool(_read_upload, upload, languages, document_limits)
-        direction = await run_in_threadpool(directions.find, form.source, form.target, document.texts[:_SAMPLE])
-        assert direction is not None
-        terms = await run_in_threadpool(service.terms_with, form.terms)
-        translations = await _translate_texts(request, service, document.texts, direction, terms)
-        try:
-            content = await run_in_threadpool(document.write, [translation.text for translation in translations])
-        except ValueError as error:
-            raise Refusal(400, str(error)) from None
-        suffix = document_suffix(upload.name) or ""
-        stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.name).stem)[:80] or "document"
-        # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
-        name = f"{secrets.token_hex(16)}.{stem}_{form.target}{suffix}"
-        store.put(name, _StoredFile(content, DOCUMENT_FORMATS[suffix].media_type), len(content))
-        return TranslatedFile(
-            translatedFileUrl=str(request.url_for("download_file", name=name)),
-            texts=len(translations),
-            failed=sum(translation.stop == "failed" for translation in translations),
-        )
 
     # The name is secret, so it takes no key: LibreTranslate's clients send none.
     @router.get(
@@ -150,6 +121,39 @@ def file_routes(service: Service) -> APIRouter:
         return Response(file.content, media_type=file.media_type, headers=headers)
 
     return router
+
+
+async def _translate_upload(
+    request: Request, service: Service, store: BoundedStore[_StoredFile], limits: DocumentLimits
+) -> TranslatedFile:
+    """Translate the document in a form, and store it."""
+    fields, upload = await read_upload(request)
+    service.keys.check(request, fields.get("api_key"))
+    form = await run_in_threadpool(_validate_fields, fields, service.limits)
+    if upload is None:
+        raise Refusal(422, "file: the form has no file")
+    if service.directions.find(form.source, form.target) is None:
+        raise Refusal(422, service.directions.problem(form.source, form.target))
+    languages = None if form.source == "auto" else (form.source, form.target)
+    document = await run_in_threadpool(_read_upload, upload, languages, limits)
+    direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
+    assert direction is not None
+    terms = await run_in_threadpool(service.terms_with, form.terms)
+    translations = await _translate_texts(request, service, document.texts, direction, terms)
+    try:
+        content = await run_in_threadpool(document.write, [translation.text for translation in translations])
+    except ValueError as error:
+        raise Refusal(400, str(error)) from None
+    suffix = document_suffix(upload.name) or ""
+    stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.name).stem)[:80] or "document"
+    # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
+    name = f"{secrets.token_hex(16)}.{stem}_{form.target}{suffix}"
+    store.put(name, _StoredFile(content, DOCUMENT_FORMATS[suffix].media_type), len(content))
+    return TranslatedFile(
+        translatedFileUrl=str(request.url_for("download_file", name=name)),
+        texts=len(translations),
+        failed=sum(translation.stop == "failed" for translation in translations),
+    )
 
 
 def _validate_fields(fields: dict[str, Any], limits: Limits) -> TranslateFileRequest:

@@ -70,13 +70,18 @@ class Remembered(BaseModel):
 
 
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has no `stop`, `notes` and `memory`."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last four."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: Detected | list[Detected] | None = None
     stop: str | list[str] = Field(
         description='"eos" where the model ended, "length" where its limit did, "memory", "empty", or "failed"'
+    )
+    confidence: float | list[float | None] | None = Field(
+        default=None,
+        description="how likely it is that no change is needed, where the model was calibrated; of several sentences "
+        "the least",
     )
     notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
     memory: list[Remembered] | list[list[Remembered]] | None = Field(
@@ -209,12 +214,14 @@ async def _translate_form(request: Request, form: TranslateRequest, service: Ser
     detected = None
     if form.source == "auto":
         detected = await run_in_threadpool(lambda: [_measure_detected(direction, text) for text in texts])
+    confidences = [result.confidence for result in results]
     answer = Translated(
         translatedText=[result.texts[0] for result in results],
         alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
         detectedLanguage=detected,
         stop=[result.stop for result in results],
         notes=[result.notes for result in results],
+        confidence=confidences if any(number is not None for number in confidences) else None,
         memory=[result.remembered for result in results] if service.translation_memory is not None else None,
     )
     # For a single text, every list becomes its only element; None stays.
@@ -290,6 +297,7 @@ class _TextResult:
     stop: str
     notes: list[str]
     remembered: list[Remembered]
+    confidence: float | None
 
 
 def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _TextResult:
@@ -303,10 +311,14 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _
     ]
     stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
     notes = [note for translation in translations for note in translation.notes]
+    # A page is no surer than the least sure of its segments.
+    confidences = [found.confidence for found in translations if found.confidence is not None]
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
     found = [translation.remembered for translation in translations if translation.remembered]
     remembered = [Remembered(**asdict(match)) for match in found]
-    return _TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)), remembered)
+    return _TextResult(
+        list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)), remembered, min(confidences, default=None)
+    )
 
 
 def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:

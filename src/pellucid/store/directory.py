@@ -1,6 +1,7 @@
 """A model directory: reads it, checks it as a stranger's input, and writes it; only its weights need torch."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, fields
 from difflib import get_close_matches
@@ -110,6 +111,17 @@ def save_bundle(
         tokenizer.save(folder)
         if also is not None:
             also(folder)
+
+
+def add_file(directory: str | Path, name: str, text: str, out: str | Path | None = None, **manifest: Any) -> None:
+    """Add a file, and entries of the manifest, to a model directory or, where `out` is given, to a copy of it there."""
+    source = resolve_directory(directory)
+    about = read_manifest(source)
+    kept = {key: value for key, value in about.items() if key not in ("files", "format", "versions", "sha256")}
+    with atomic_directory(directory if out is None else out, **{**kept, **manifest}) as folder:
+        for file in about["files"].keys() - {name}:
+            shutil.copyfile(source / file, folder / file)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def load_bundle(directory: str | Path, lazy: bool = False) -> Bundle:

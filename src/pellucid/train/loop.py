@@ -111,9 +111,11 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     cannot continue or cannot be saved.
     """
     tune_memory()
-    require_tracker(run.train.log)
     # Only the first worker writes. It takes the lock before it joins the others, which would wait for it if it failed.
-    run_lock = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
+    is_first = os.environ.get("RANK", "0") == "0"
+    if is_first:
+        require_tracker(run.train.log)
+    run_lock = hold_run_lock(out) if is_first else nullcontext()
     try:
         with run_lock, join_workers() as workers:
             output = choose_output() if workers.is_first else ProgressOutput()

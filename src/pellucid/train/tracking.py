@@ -100,12 +100,11 @@ class Tracker:
 def track_run(run: "RunConfig", out: Path, step: int, output: "ProgressOutput") -> Iterator[Tracker | None]:
     """Yield a tracker as `train.log` says, for a run that has made `step` updates; None where it says none.
 
-    Raises ValueError where MLflow refuses the run, and for a package that is not installed.
+    Raises ValueError where MLflow refuses the run.
     """
     if run.train.log == "none":
         yield None
         return
-    require_tracker(run.train.log)
     send, finish = (_open_tensorboard if run.train.log == "tensorboard" else _open_mlflow)(run, out, step)
     tracker = Tracker(send, finish, output)
     try:
@@ -115,12 +114,18 @@ def track_run(run: "RunConfig", out: Path, step: int, output: "ProgressOutput") 
 
 
 def require_tracker(name: str) -> None:
-    """Raise ValueError, saying how to install it, where the package of a tracker is missing."""
+    """Raise ValueError where the package of a tracker is missing, saying how to install it, or MLflow does not answer.
+
+    To be asked before anything of a run is written.
+    """
     try:
         if name == "tensorboard":
             import torch.utils.tensorboard  # noqa: F401
         elif name == "mlflow":
-            import mlflow  # noqa: F401  # pyright: ignore[reportMissingImports]
+            from mlflow import MlflowClient  # pyright: ignore[reportMissingImports]
+
+            with _explain_mlflow():
+                MlflowClient().search_experiments(max_results=1)
     except ImportError as error:
         raise ValueError(
             f"train.log = {name!r} needs the package {name} ({error}); install it: pip install {name}"
@@ -143,10 +148,9 @@ def _open_tensorboard(run: "RunConfig", out: Path, step: int) -> tuple[Send, Cal
 
 def _open_mlflow(run: "RunConfig", out: Path, step: int) -> tuple[Send, Callable[[], object]]:
     from mlflow import MlflowClient  # pyright: ignore[reportMissingImports]
-    from mlflow.exceptions import MlflowException  # pyright: ignore[reportMissingImports]
 
     remembered = out / MLFLOW_FILE
-    try:
+    with _explain_mlflow():
         client, sent = MlflowClient(), 0
         if step and remembered.is_file():
             number = remembered.read_text(encoding="utf-8").strip()
@@ -161,11 +165,20 @@ def _open_mlflow(run: "RunConfig", out: Path, step: int) -> tuple[Send, Callable
             for section, table in tomllib.loads(to_toml(run)).items():
                 for key, value in (table if isinstance(table, dict) else {section: table}).items():
                     client.log_param(number, key if key == section else f"{section}.{key}", value)
-    except MlflowException as error:
-        raise ValueError(f"train.log = 'mlflow': MLflow refused the run: {error}") from None
 
     def send(name: str, value: float, at_step: int) -> None:
         if at_step > sent:
             client.log_metric(number, name, value, step=at_step)
 
     return send, lambda: client.set_terminated(number)
+
+
+@contextmanager
+def _explain_mlflow() -> Iterator[None]:
+    """Make an error of MLflow's server a ValueError."""
+    from mlflow.exceptions import MlflowException  # pyright: ignore[reportMissingImports]
+
+    try:
+        yield
+    except MlflowException as error:
+        raise ValueError(f"train.log = 'mlflow': MLflow refused the run: {error}") from None

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, read_file_pair, read_parallel_lines, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, read_parallel_lines, show_progress, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL, file_option
 from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
-    from pellucid.evaluate.alignment import AlignmentRates, GoldLinks
+    from pellucid.evaluate.alignment import AlignmentRates
     from pellucid.inspect.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
     from pellucid.store.directory import Bundle
 
@@ -54,7 +54,7 @@ def run(
     """
     from pellucid.decode.translate import inference_only
     from pellucid.evaluate.alignment import read_links, require_inside
-    from pellucid.inspect.alignment import choose_readings, default_links
+    from pellucid.inspect.alignment import choose_readings, default_links, encode_alignment_pairs, measure_readings
     from pellucid.store.directory import load_bundle
 
     require_figure(plot)
@@ -72,7 +72,18 @@ def run(
                 gold_links, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
     bundle = load_bundle(model)
-    pairs, results = _read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
+    pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)
+    bar = show_progress(range(len(pairs)), len(pairs))
+    with name_file_in_errors(f"{source} and {target}"):
+        results = measure_readings(
+            bundle.model,
+            pairs,
+            gold_links.sure if gold_links else None,
+            gold_links.possible if gold_links else None,
+            # show_progress counts items that are taken from it: take as many as were read.
+            lambda number: [next(bar, None) for _ in range(number)],
+        )
+    next(bar, None)  # one more than there are, which closes the bar
     chosen_readings = tuple(result.reading for result in choose_readings(results))
     if links is not None:
         # The links are those of `translate --alignments`, whatever reading was chosen above.
@@ -98,33 +109,6 @@ def _separate_punctuation(text: str) -> str:
     from pellucid.phrasebook.chunk import split_into_words
 
     return " ".join(split_into_words(text))
-
-
-def _read_with_progress(
-    bundle: "Bundle",
-    sources: Sequence[str],
-    targets: Sequence[str],
-    spaced: Sequence[Sequence[str]],
-    gold: "GoldLinks | None",
-    files: str,
-) -> "tuple[list[EncodedPair], list[ReadingResult]]":
-    """Return the pairs and the results of every reading, with a bar for whoever watches."""
-    from pellucid.cli.files import show_progress
-    from pellucid.inspect.alignment import encode_alignment_pairs, measure_readings
-
-    pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)
-    bar = show_progress(range(len(pairs)), len(pairs))
-    with name_file_in_errors(files):
-        results = measure_readings(
-            bundle.model,
-            pairs,
-            gold.sure if gold else None,
-            gold.possible if gold else None,
-            # show_progress counts items that are taken from it: take as many as were read.
-            lambda number: [next(bar, None) for _ in range(number)],
-        )
-    next(bar, None)  # one more than there are, which closes the bar
-    return pairs, results
 
 
 def _rates_of_links(counts: "LinkCounts") -> "AlignmentRates":

@@ -45,7 +45,7 @@ class HeadReport:
         return [pattern.head for pattern in self.patterns.heads]
 
     def figure(self) -> dict[str, Any]:
-        """Return the arguments of `plots.heads.draw_head_study`."""
+        """Return the arguments of `plots.charts.draw_head_study`."""
         attentions = list(dict.fromkeys(head.attention for head in self.heads))
         rows = {name: [n for n, head in enumerate(self.heads) if head.attention == name] for name in attentions}
         marks = [",".join(badge.mark for badge in self.badges[head]) for head in self.heads]

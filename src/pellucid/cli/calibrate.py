@@ -1,0 +1,56 @@
+"""`pellucid calibrate`: learns from a dev set how sure a model's translations are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pellucid.cli.files import read_file_pair, show_progress, write_lines
+from pellucid.cli.options import ENGINE, MODEL
+
+EXAMPLES = """\
+  pellucid calibrate runs/mine/best
+  pellucid calibrate runs/mine/best --source dev.en --reference dev.es
+  pellucid translate runs/mine/best book.en --only-above 0.9 > book.es"""
+
+
+def run(
+    model: Annotated[str, MODEL],
+    source: Annotated[
+        str | None, typer.Option(metavar="FILE", help="dev sentences; default: those of the run that trained the model")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(metavar="FILE", help="their translations by people")] = None,
+    good_chrf: Annotated[
+        float, typer.Option(help="chrF with the reference, of 0 to 100, from which a sentence needs no change")
+    ] = 80.0,
+    engine: Annotated[str, ENGINE] = "auto",
+) -> None:
+    """Learn how sure a model's translations are.
+
+    The dev set is translated, and each sentence counted as needing no change where it is the reference or nearly so,
+    by chrF. On one half of them is learned how likely that is, from the log-probability and the lengths; the other half
+    shows what it is worth. The curve is stored in the model directory. From then on `translate --json` and the server
+    give a confidence with each translation, and `translate --only-above 0.9` leaves the others to people.
+    """
+    from pellucid.api import load
+    from pellucid.calibrate import calibration_lines, features_of, find_unchanged, fit_calibration
+    from pellucid.decode.confidence import CALIBRATION
+    from pellucid.store.directory import add_file
+
+    if (source is None) != (reference is None):
+        raise ValueError("--source and --reference belong together: line n of each is a pair")
+    if source is not None and reference is not None:
+        sources, references = read_file_pair(source, reference)
+    else:
+        from pellucid.improve import dev_pairs_of, find_old_runs
+
+        dev = dev_pairs_of(find_old_runs(Path(model))[0])
+        sources, references = dev.sources, dev.targets
+    loaded = load(model, engine=engine)
+    translations = list(show_progress(loaded.translate_stream(sources), total=len(sources)))
+    searched = [i for i, found in enumerate(translations) if found.stop in ("eos", "length")]
+    translations, references = [translations[i] for i in searched], [references[i] for i in searched]
+    unchanged = find_unchanged([found.text for found in translations], references, good_chrf, loaded.lowercase)
+    calibration = fit_calibration(features_of(translations), unchanged, {"good_chrf": good_chrf})
+    add_file(model, CALIBRATION, calibration.to_json())
+    write_lines(calibration_lines(dict(calibration.about)))

@@ -1,0 +1,77 @@
+"""`pellucid calibrate`, and the confidence that `translate` and the server give from then on."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pellucid import load
+from pellucid.train.loop import train_run
+from tests.serve.servers import client, request_body
+from tests.train.corpora import small_run, write_corpus
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of seconds, beside a text to calibrate on."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    train_run(small_run(folder / "text"), folder / "run")
+    (folder / "more").mkdir()
+    write_corpus(folder / "more", pairs=230, seed=3)
+    return folder
+
+
+@pytest.fixture
+def model(calibrated: Path, tmp_path: Path, call) -> Path:
+    """Return a model that was calibrated; its translations are nonsense, so it is never sure."""
+    copy = Path(shutil.copytree(calibrated / "run" / "best", tmp_path / "best"))
+    text = calibrated / "more"
+    result = call("calibrate", copy, "--source", text / "source.txt", "--reference", text / "target.txt")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[-1].startswith("expected calibration error 0.")
+    return copy
+
+
+def test_the_dev_set_of_a_run_that_is_too_small_says_so(call, calibrated):
+    result = call("calibrate", calibrated / "run" / "best")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("pellucid: 23 sentences are too few to calibrate on")
+
+
+def test_a_calibrated_model_is_the_same_with_one_file_more(model, calibrated):
+    before, after = (json.loads((path / "manifest.json").read_text()) for path in (calibrated / "run/best", model))
+    assert after["files"].pop("calibration.json")
+    assert {name: after[name] for name in ("files", "data", "step")} == {
+        name: before[name] for name in ("files", "data", "step")
+    }
+
+
+def test_lines_below_the_bound_are_empty_named_and_not_lost(call, model, tmp_path):
+    (tmp_path / "in.txt").write_text("one two\n\nsix\n", encoding="utf-8")
+    rows = [json.loads(line) for line in call("translate", model, "in.txt", "--json").stdout.splitlines()]
+    confidences = [row.get("confidence") for row in rows]
+    assert confidences[1] is None
+    assert all(0 <= number <= 1 for number in (confidences[0], confidences[2]))
+    result = call("translate", model, "in.txt", "--only-above", 1)
+    assert result.stdout == "\n\n\n"
+    assert result.stderr == "pellucid: 2 of 3 lines are left to people, with a confidence below 1: 1, 3\n"
+    assert call("translate", model, "in.txt", "--only-above", 0).stdout.split("\n")[:3] == [r["text"] for r in rows]
+
+
+def test_what_has_no_confidence_is_refused_in_a_sentence(call, model, calibrated, tmp_path):
+    (tmp_path / "in.txt").write_text("one\n", encoding="utf-8")
+    result = call("translate", calibrated / "run" / "best", "in.txt", "--only-above", 0.9)
+    assert result.exit_code == 2
+    assert "has no calibration, so its confidence is not known: pellucid calibrate" in result.stderr
+    assert "leave out --only-above" in call("translate", model, "in.txt", "--only-above", 0.9, "--json").stderr
+
+
+def test_the_server_gives_the_confidence_of_each_text(model):
+    texts = ["one two", "six"]
+    expected = [found.confidence for found in load(model).translate(texts, beam=4)]
+    with client(load(model)) as server:
+        assert server.post("/translate", json=request_body(texts)).json()["confidence"] == expected
+        assert server.post("/translate", json=request_body("six")).json()["confidence"] == expected[1]
+    with client() as server:
+        assert "confidence" not in server.post("/translate", json=request_body("six")).json()

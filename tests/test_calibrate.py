@@ -1,0 +1,96 @@
+"""Calibration: a confidence means what it says on sentences that nothing was fitted on; damaged files are refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pellucid.calibrate import (
+    calibration_lines,
+    find_unchanged,
+    fit_calibration,
+    measure_calibration,
+    pool_adjacent_violators,
+)
+from pellucid.decode.confidence import CALIBRATION, Calibration, confidence_features, read_calibration
+
+RANDOM = np.random.default_rng(7)
+
+
+def draw_sentences(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw features of translations, and whether each needs no change: as likely as its log-probability says."""
+    pieces, sources = RANDOM.integers(3, 30, count), RANDOM.integers(3, 30, count)
+    log_probs = -RANDOM.exponential(1.0, count)
+    features = np.array([confidence_features(*row) for row in zip(log_probs, pieces, sources, strict=True)], float)
+    return features, (RANDOM.random(count) < np.exp(log_probs)).astype(np.float64)
+
+
+def test_of_those_marked_so_sure_so_many_need_no_change():
+    features, unchanged = draw_sentences(4000)
+    calibration = fit_calibration(features, unchanged, {})
+    assert calibration.about["sentences"] == 2000
+    assert calibration.about["error"] < 0.04
+    above, right = calibration.about["above"]["0.8"]
+    assert above > 300
+    assert right / above > 0.8
+
+
+def test_a_likelier_translation_of_equal_lengths_is_never_less_sure():
+    calibration = fit_calibration(*draw_sentences(1000), {})
+    sure = [calibration.confidence_of(log_prob, 8, 9) for log_prob in np.linspace(-9, -0.01, 97)]
+    assert sure == sorted(sure)
+    assert sure[-1] > sure[0] + 0.5
+
+
+def test_pooled_values_rise_and_keep_their_mean():
+    values, sizes = RANDOM.random(23).tolist(), RANDOM.integers(1, 9, 23).tolist()
+    pooled = pool_adjacent_violators(values, sizes)
+    assert pooled == sorted(pooled)
+    assert np.dot(pooled, sizes) == pytest.approx(np.dot(values, sizes))
+    # No other rising values are nearer: checked against those made by shifting any tail of them.
+    distance = np.dot(sizes, (np.array(pooled) - values) ** 2)
+    for start in range(23):
+        for step in (-0.01, 0.01):
+            other = np.array(pooled) + step * (np.arange(23) >= start)
+            assert (np.diff(other) < -1e-12).any() or np.dot(sizes, (other - values) ** 2) >= distance
+
+
+def test_the_calibration_error_is_that_of_the_definition():
+    confidences, unchanged = np.array([0.1, 0.15, 0.9, 0.9, 1.0]), np.array([0.0, 1.0, 1.0, 1.0, 0.0])
+    # Bin 1: |0.25 - 1|; bin 9: |2.8 - 2|; of five sentences.
+    assert measure_calibration(confidences, unchanged)["error"] == pytest.approx((0.75 + 0.8) / 5)
+    assert measure_calibration(confidences, unchanged)["above"]["0.9"] == [3, 2]
+
+
+def test_no_change_is_needed_where_the_reference_is_met_or_nearly():
+    texts = ["La bola es azul.", "La bola es azul", "Una pelota"]
+    assert find_unchanged(texts, ["La bola es azul."] * 3, 80.0, lowercase=False).tolist() == [1, 1, 0]
+
+
+def test_a_dev_set_that_is_too_small_says_so():
+    with pytest.raises(ValueError, match="199 sentences are too few to calibrate on; 200 are needed"):
+        fit_calibration(*draw_sentences(199), {})
+
+
+def test_a_model_that_is_never_sure_says_so():
+    about = {"good_chrf": 80.0, **measure_calibration(np.full(10, 0.2), np.zeros(10))}
+    assert "confidence 0.9 or more: 0 sentences, none: the model is never so sure" in list(calibration_lines(about))
+
+
+def test_a_damaged_calibration_is_refused_and_none_is_none(tmp_path):
+    calibration = fit_calibration(*draw_sentences(400), {"good_chrf": 80.0})
+    listed = {"files": {CALIBRATION: {}}}
+    assert read_calibration(tmp_path, {"files": {}}) is None
+    (tmp_path / CALIBRATION).write_text(calibration.to_json(), encoding="utf-8")
+    assert read_calibration(tmp_path, listed) == replace(calibration, about=json.loads(json.dumps(calibration.about)))
+    table = json.loads(calibration.to_json())
+    too_large = [2.0] * len(table["confidences"])
+    for name, value in (
+        ("weights", [1.0]), ("confidences", too_large), ("scores", None), ("weights", ["a"] * 5),
+    ):  # fmt: skip
+        (tmp_path / CALIBRATION).write_text(json.dumps({**table, name: value}), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"calibration\.json is no calibration .* make it again"):
+            read_calibration(tmp_path, listed)
+    with pytest.raises(ValueError, match="rising curve"):
+        Calibration(calibration.weights, (1.0, 1.0), (0.1, 0.2, 0.3), {})
