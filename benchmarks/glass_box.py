@@ -141,7 +141,7 @@ def open_page(address: str) -> Iterator[Any]:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(NOTE_DRAWN)
         page.goto(address)
-        page.wait_for_function("window.drawnAt")
+        page.wait_for_function("() => window.drawnAt")
         yield page
         browser.close()
 

@@ -3,6 +3,7 @@ import type { EngineQuestions } from "./engine/answers";
 import type { EngineReply, EngineRequest } from "./engine/worker";
 import type { ModelHeader, PackedModel } from "./engine/package";
 import { identifyTrace } from "./engine/identity";
+import { waitUntilIdle } from "./hooks";
 import { isAnswerTo } from "./permalink";
 import { fileSource, gatherRequests } from "./trace_source";
 import type { Acts, Manifest, Question, TraceSource } from "./types";
@@ -76,6 +77,7 @@ async function readRecording(document: Document): Promise<Recording> {
 /** Starts the engine and opens the model, once the browser has read the whole document; gives the function that asks. */
 async function openEngine(document: Document, header: ModelHeader, recording: Promise<Recording>): Promise<AskEngine> {
   if (document.readyState === "loading") await new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve, { once: true }));
+  await waitUntilIdle(); // the first sentence is drawn meanwhile
   const ask = startEngine(document.getElementById("pellucid-engine")?.textContent ?? "");
   await ask("open", { header, manifest: leaveOutAnswers((await recording).manifest), blocks: listBlocks(document) });
   return ask;

@@ -56,7 +56,7 @@ export function useChecks(manifest: Manifest): Loaded<Check[]> {
 }
 
 /** Waits until the page has nothing to do, for two seconds at most. */
-function waitUntilIdle(): Promise<unknown> {
+export function waitUntilIdle(): Promise<unknown> {
   const hasIdle = typeof requestIdleCallback === "function"; // not in every browser
   return new Promise((resolve) => (hasIdle ? requestIdleCallback(resolve, { timeout: 2000 }) : setTimeout(resolve, 500)));
 }
