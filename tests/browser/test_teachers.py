@@ -14,6 +14,7 @@ from pellucid.influence.word_influence import InfluentialPair
 from pellucid.serve.app import create_app
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Limits
+from pellucid.serve.training_text import TrainingText
 from pellucid.train.loop import train_run
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
@@ -42,7 +43,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 @contextmanager
 def open_debug(browser: Any, model: Model, corrections: Corrections | None = None) -> Iterator[Page]:
-    app = create_app(model, Limits(), languages=EN_ES, corrections=corrections)
+    app = create_app(model, Limits(), languages=EN_ES, corrections=corrections, training_text=TrainingText())
     with running_app(app, Limits()) as port, watch_tab(browser, f"http://127.0.0.1:{port}/") as tab:
         yield Page(tab).open(v="debug", s=SENTENCE)
 

@@ -281,13 +281,25 @@ def store_all(traces: TraceStore, *fakes: FakeTrace) -> None:
         ("analogy", {"side": "source", "question": "king - man + woman"}),
         ("masking", {}),
         ("heads", {}),
-        ("influence", {"word": "any"}),  # of a model whose training text is not remembered
     ],
 )
 def test_acts_on_the_model_are_answered_as_in_python(server, traced, trace, verb, arguments):
     response = server.post(f"/trace/{traced['id']}/{verb}", json=arguments)
     assert response.status_code == 200
     assert response.json() == perform_act(trace, verb, arguments)
+
+
+def test_training_text_is_not_shown_to_everybody(server, traced, trace):
+    """A server that is given no training text, because other machines reach it, answers no question about it."""
+    address, question = f"/trace/{traced['id']}/influence", {"word": "any"}
+    refused = server.post(address, json=question)
+    assert refused.status_code == 403
+    assert refused.json()["error"].startswith("other machines can reach this server, so it shows no training text;")
+    server.app.state.service.shows_training_text = True
+    try:  # of a model whose training text is not remembered
+        assert server.post(address, json=question).json() == perform_act(trace, "influence", question)
+    finally:
+        server.app.state.service.shows_training_text = False
 
 
 def test_impossible_acts_are_refused_with_a_reason(server, traced):

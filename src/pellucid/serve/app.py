@@ -59,7 +59,8 @@ def create_app(
     all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
     model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages,
     its settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
-    and marks words that are rare in it; anyone who reaches the server can then read these sentences.
+    and marks words that are rare in it, and shows the training pairs behind a word; anyone who reaches the server can
+    then read this text. Without it no training text is shown.
     A text that is in `translation_memory` gets the translation there. Suggestions are appended to `corrections`.
     `request_log` is told of each request, and never of its text, its address or its key.
     """
@@ -82,7 +83,7 @@ def create_app(
         limits,
         terms,
         keys or ApiKeys(),
-        training_text or TrainingText(),
+        training_text,
         translation_memory,
         corrections,
     )

@@ -49,12 +49,12 @@ class Service:
         limits: Limits,
         terms: Terms | None,
         keys: ApiKeys,
-        training_text: TrainingText,
+        training_text: TrainingText | None,
         translation_memory: TranslationMemory | None = None,
         corrections: Corrections | None = None,
     ):
         self.directions = directions
-        self.training_text = training_text
+        self.training_text, self.shows_training_text = training_text or TrainingText(), training_text is not None
         self.terms = terms
         self.translation_memory = translation_memory
         self.corrections = corrections
@@ -191,6 +191,12 @@ class Service:
         """Perform an act on a trace and return its result as JSON; a new trace is stored, its manifest returned."""
         if verb == "heads" and self.head_study is not None and not self._has_badges():
             return json.dumps(self.head_study.answer, ensure_ascii=False, allow_nan=False).encode()
+        if verb == "influence" and not self.shows_training_text:
+            raise Refusal(
+                403,
+                "other machines can reach this server, so it shows no training text; ask with `pellucid explain MODEL "
+                "SENTENCE --because WORD`, or start it for this machine alone (--host 127.0.0.1)",
+            )
         result = perform_act(trace, verb, arguments)
         if isinstance(result, dict):
             return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
