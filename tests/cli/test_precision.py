@@ -4,15 +4,15 @@ import pytest
 import torch
 
 import pellucid
+from pellucid import processor
 from pellucid.decode import packed_model
-from pellucid.model import bfloat16
 
 WARNING = "precision = bfloat16, which this processor does not have built in: torch emulates it, and float32 is faster"
 
 
 @pytest.fixture(autouse=True)
 def emulated_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bfloat16, packed_model):
+    for module in (processor, packed_model):
         monkeypatch.setattr(module, "has_native_bfloat16", lambda device: False)
 
 
