@@ -123,7 +123,7 @@ def ask_repeatedly(
     connection, answers = http.client.HTTPConnection("127.0.0.1", port), []
     while time.perf_counter() < end:
         number = next(numbers) % len(sentences)
-        body = json.dumps({"q": sentences[number], "source": "auto", "target": "auto"})
+        body = json.dumps({"q": sentences[number], "source": "auto", "target": "es"})
         start = time.perf_counter()
         connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
         answer = json.loads(connection.getresponse().read())

@@ -226,7 +226,7 @@ def post_request(
 
 def translate_request(q: str | list[str], **more: object) -> bytes:
     """Make a request to translate, in JSON."""
-    return post_request("/translate", json.dumps({"q": q, "source": "auto", "target": "auto", **more}).encode())
+    return post_request("/translate", json.dumps({"q": q, "source": "auto", "target": "es", **more}).encode())
 
 
 def make_questions(sentences: Sequence[str], draw: random.Random) -> list[Question]:
@@ -234,7 +234,7 @@ def make_questions(sentences: Sequence[str], draw: random.Random) -> list[Questi
     questions = [Question("a sentence", translate_request(sentence)) for sentence in sentences]
     # Most questions are plain sentences; costly kinds are rarer.
     for sentence in sentences[::4]:
-        form = {"q": sentence, "source": "auto", "target": "auto"}
+        form = {"q": sentence, "source": "auto", "target": "es"}
         encoded = urlencode(form).encode()
         questions.append(Question("a form", post_request("/translate", encoded, "application/x-www-form-urlencoded")))
         form_parts = "".join(
@@ -268,7 +268,7 @@ def make_trace_questions(sentences: Sequence[str]) -> list[Question]:
 
 def make_hostile_requests(sentence: str) -> list[Question]:
     """Make malformed and malicious requests, with the status that each must get."""
-    fields = {"q": sentence, "source": "auto", "target": "auto"}
+    fields = {"q": sentence, "source": "auto", "target": "es"}
     body = json.dumps(fields).encode()
     # A long header without an end of the parameters: a pattern that backtracks would take minutes.
     long_header = b'--x\r\nContent-Disposition: form-data; name="q"' + b"; a=" * 20_000 + b"\r\n\r\nYes.\r\n--x--\r\n"
@@ -277,7 +277,7 @@ def make_hostile_requests(sentence: str) -> list[Question]:
         (422, post_request("/translate", b"{")),
         (422, post_request("/translate", b"[" * 100_000)),
         (422, post_request("/translate", b"9" * 100_000)),
-        (422, post_request("/translate", b'{"q": "\\ud800", "source": "auto", "target": "auto"}')),
+        (422, post_request("/translate", b'{"q": "\\ud800", "source": "auto", "target": "es"}')),
         (422, post_request("/translate", json.dumps({**fields, "q": "a\0b"}).encode())),
         (422, post_request("/translate", json.dumps({**fields, "glossary": {}}).encode())),
         (422, post_request("/translate", json.dumps({**fields, "alternatives": 10**9}).encode())),
