@@ -48,15 +48,18 @@ def fit_calibration(features: Floats, unchanged: Floats, about: dict[str, Any]) 
         )
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
     weights = fit_logistic(features[fitted], unchanged[fitted])
-    order = np.argsort(features[fitted] @ weights, kind="stable")
-    groups = np.array_split(order, _GROUPS)
+    scores = features @ weights
+    groups = np.array_split(np.argsort(scores[fitted], kind="stable"), _GROUPS)
     means = pool_adjacent_violators([float(unchanged[fitted][g].mean()) for g in groups], [len(g) for g in groups])
-    scores = features[fitted] @ weights
     # Where two neighbours were pooled there is no edge between them.
-    edges = [(float(scores[g[0]]), m) for g, before, m in zip(groups[1:], means, means[1:], strict=False) if m > before]
+    edges = [
+        (float(scores[fitted][g[0]]), m)
+        for g, before, m in zip(groups[1:], means, means[1:], strict=False)
+        if m > before
+    ]
     curve = Calibration(tuple(weights.tolist()), tuple(e for e, _ in edges), (means[0], *(m for _, m in edges)), about)
-    confidences = np.array([curve.confidences[i] for i in np.searchsorted(curve.scores, features @ weights, "right")])
-    about |= measure_calibration(confidences[proved], unchanged[proved])
+    confidences = np.array([curve.confidences[i] for i in np.searchsorted(curve.scores, scores[proved], "right")])
+    about |= measure_calibration(confidences, unchanged[proved])
     return curve
 
 

@@ -60,7 +60,7 @@ def read_test_pairs(
 
     Raises ValueError for a file whose name does not tell a format of pairs, and for one that cannot be read.
     """
-    from pellucid.data.corpus import SkippedPairs, holds_pairs, read_valid_pairs
+    from pellucid.data.corpus import holds_pairs, read_pairs
     from pellucid.data.formats.units import Sides
 
     if not holds_pairs(path):
@@ -68,12 +68,10 @@ def read_test_pairs(
             f"--reference is missing: name the translations of {path}, line by line; or give, as --source alone, one "
             "file of pairs, which ends in .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet"
         )
-    skipped, sides = SkippedPairs(), Sides(source_language, target_language)
-    pairs = [pair for _, *pair in read_valid_pairs(path, None, sys.maxsize, skipped, sides)]
-    if skipped:
-        typer.echo(f"{path}: {skipped}", err=True)
-    sources, targets = zip(*pairs, strict=True)
-    return list(sources), list(targets)
+    pairs = read_pairs(path, max_characters=sys.maxsize, sides=Sides(source_language, target_language))
+    if pairs.skipped:
+        typer.echo(f"{path}: {pairs.skipped}", err=True)
+    return list(pairs.sources), list(pairs.targets)
 
 
 def read_parallel_lines(path: str, other: str) -> list[str]:
