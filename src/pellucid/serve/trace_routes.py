@@ -120,11 +120,13 @@ def page_routes(service: Service) -> APIRouter:
 
         `pending` is true while a sentence that the model gets wrong is still sought.
         """
+        # Read before the mistake: the search may end between the two, and an answer without it must not say that it ended.
+        pending = service.is_mistake_sought
         text, languages = service.training_text, service.directions.first.languages
         codes = (languages.source, languages.target) if languages.are_named else text.languages
         chosen = text.choose_examples(codes[0] if codes else None, service.mistake)
         answer = {"sentences": list(chosen), "notes": chosen, "languages": codes, "pairs": text.pairs}
-        return JSONResponse({**answer, "pending": service.is_mistake_sought})
+        return JSONResponse({**answer, "pending": pending})
 
     @router.post("/rare-words", **answers(JSON, 403, 415), **_takes_json(Text.model_json_schema()))
     async def rare_words(request: Request) -> Response:
