@@ -44,11 +44,12 @@ def train_model(device: str, precision: str = "float32", **options: Any) -> tupl
 
 
 def test_updates_give_the_losses_and_weights_of_a_processor():
-    losses, weights = train_model("cuda")
-    expected_losses, expected_weights = train_model("cpu")
+    # The gradient of a key's bias is zero but for rounding, which Adam would divide by itself: a larger epsilon.
+    losses, weights = train_model("cuda", epsilon=1e-4)
+    expected_losses, expected_weights = train_model("cpu", epsilon=1e-4)
     assert losses == pytest.approx(expected_losses, rel=1e-4)
     for weight, expected_weight in zip(weights, expected_weights, strict=True):
-        torch.testing.assert_close(weight, expected_weight, rtol=0, atol=2e-3)  # Adam divides by small numbers
+        torch.testing.assert_close(weight, expected_weight, rtol=0, atol=1e-4)
 
 
 def test_bfloat16_learns_as_float32_does():
@@ -81,7 +82,8 @@ def test_a_model_directory_translates_alike_on_both_devices(tmp_path):
     assert [translation.text for translation in on_cuda.translate(LINES)] == [
         translation.text for translation in on_cpu.translate(LINES)
     ]
-    assert on_cuda.score(LINES, LINES[::-1])[0].log_prob == pytest.approx(on_cpu.score(LINES, LINES[::-1])[0].log_prob)
+    scores, expected_scores = (model.score(LINES[:2], LINES[1::-1]) for model in (on_cuda, on_cpu))
+    assert [score.log_prob for score in scores] == pytest.approx([score.log_prob for score in expected_scores])
     assert on_cuda.trace(LINES[0]).target.text == on_cpu.trace(LINES[0]).target.text
 
 

@@ -1,14 +1,21 @@
 """Multi-head attention, written out for watching and fused for speed (paper, 3.2)."""
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pellucid.model.cache import LayerCache
 from pellucid.model.dropout import Dropout
 from pellucid.model.positions import Positions
 from pellucid.model.watch import Watch, unseen
+
+_GPU_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""The kernels that a GPU may use: all but cuDNN's, which is built anew for every shape of batch, and which gives other
+numbers than zeros where a query may read no key."""
 
 
 def attend(
@@ -29,7 +36,8 @@ def attend(
     dropping = dropout is not None and not isinstance(dropout, nn.Identity) and dropout.active
     if not watch.seeing and bias is None and not dropping and fused_is_faster(q):
         # True means "may be read" here; the masks of nn.MultiheadAttention say True for what is forbidden.
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+        with sdpa_kernel(_GPU_KERNELS) if q.is_cuda else nullcontext():
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
     if allowed is None:
         allowed = torch.ones(1, 1, q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
     products = watch("products", q @ k.transpose(-1, -2))
