@@ -12,8 +12,8 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,13 @@ WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
 4.1); how far lengths spread, as the standard deviation of their logarithm, and pieces a word are assumed."""
 BASE_RUN = 100_000
 """Updates of 25,000 source and as many target pieces (paper, 5.1 and 5.2)."""
-UNTIMED = 8
+UNTIMED = 20
+"""First updates of a row, which compile, allocate and meet new shapes."""
+STRETCHES = 10
+"""Times that each row is measured, all rows in turn."""
+
+Step = Callable[[Batch], int]
+Make = Callable[[str, torch.device], Step]
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,12 @@ def main() -> None:
     peak = product_peak(device)
     text = [*head_lines(options, device, peak, encoded)]
     for size in options.sizes:
-        results: dict[str, Measured | str] = {}
-        for name in options.rows:
-            results[name] = try_row(ROWS[name], size, encoded, options, device)
-            print(f"{size}, {name}: {results[name]}", file=sys.stderr)
-        text += table_lines(size, results, peak, encoded)
-    text += [f"{(time.monotonic() - start) / 60:.1f} minutes in all.", ""]
-    print("\n".join(text))
-    if device.type == "cuda":
-        (Path(__file__).parent / "results" / "train_cuda.md").write_text("\n".join(text), encoding="utf-8")
+        text += table_lines(size, measure_rows(options.rows, size, encoded, options, device), peak, encoded)
+        page = "\n".join([*text, f"{(time.monotonic() - start) / 60:.1f} minutes in all.", ""])
+        print(page)
+        # After each size: what is measured is kept, whatever happens to the next.
+        if device.type == "cuda":
+            (Path(__file__).parent / "results" / "train_cuda.md").write_text(page, encoding="utf-8")
 
 
 def make_pairs(number: int) -> EncodedPairs:
@@ -120,45 +123,70 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-Step = Callable[[Batch], int]
-Make = Callable[[str, torch.device], Step]
+def measure_rows(
+    rows: Sequence[str], size: str, encoded: EncodedPairs, options: argparse.Namespace, device: torch.device
+) -> dict[str, Measured | str]:
+    """Measure the rows in turn, so that what the machine does beside them falls on all of them alike.
+
+    A row that fails says why, and leaves the others their time.
+    """
+    ready: dict[str, Row] = {}
+    results: dict[str, Measured | str] = {}
+    for name in rows:
+        try:
+            ready[name] = prepare_row(ROWS[name], size, Stream(encoded, options.batch_tokens, seed=1), device)
+        except Exception as error:  # whatever a peer or a compiler raises
+            results[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
+    for _ in range(STRETCHES):
+        for row in ready.values():
+            row.speeds.append(row.time_stretch(options.seconds / STRETCHES, device))
+    return results | {name: Measured(row.speeds, row.seconds, row.peak) for name, row in ready.items()}
 
 
-def try_row(
-    make: Make, size: str, encoded: EncodedPairs, options: argparse.Namespace, device: torch.device
-) -> Measured | str:
-    """Measure a row, or return why there is none: one that fails leaves the others their time."""
-    try:
-        return measure_row(make, size, Stream(encoded, options.batch_tokens, seed=1), options.seconds, device)
-    except Exception as error:  # whatever a peer or a compiler raises
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
+@dataclass
+class Row:
+    """A model that is ready to be timed: its step, its batches, seconds of its first updates, and their memory."""
+
+    step: Step
+    batches: Iterator[Batch]
+    seconds: float
+    peak: int
+    speeds: list[float] = field(default_factory=list)
+
+    def time_stretch(self, seconds: float, device: torch.device) -> float:
+        """Train for so many seconds; return the target pieces per second."""
+        tokens, start = 0, time.perf_counter()
+        # At least one update, however slow.
+        while not tokens or time.perf_counter() - start < seconds:
+            tokens += self.step(next(self.batches))
+        synchronize(device)
+        return tokens / (time.perf_counter() - start)
 
 
-def measure_row(make: Make, size: str, stream: Iterator[Batch], seconds: float, device: torch.device) -> Measured:
-    """Train for so many seconds; the first updates, which compile and allocate, are not timed."""
+def prepare_row(make: Make, size: str, batches: Iterator[Batch], device: torch.device) -> Row:
+    """Make the first updates, which compile and allocate and are not timed."""
     torch.manual_seed(1)
+    before = 0
     if device.type == "cuda":
         # The peak of this row alone, not of those before it.
         torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
     start = time.perf_counter()
     step = make(size, device)
     for _ in range(UNTIMED):
-        step(next(stream))
+        step(next(batches))
     synchronize(device)
-    ready, speeds = time.perf_counter() - start, []
-    for _ in range(10):
-        tokens, tenth_start = 0, time.perf_counter()
-        # At least one update, however slow.
-        while not tokens or time.perf_counter() - tenth_start < seconds / 10:
-            tokens += step(next(stream))
-        synchronize(device)
-        speeds.append(tokens / (time.perf_counter() - tenth_start))
-    return Measured(speeds, ready, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
+    peak = torch.cuda.max_memory_allocated(device) - before if device.type == "cuda" else 0
+    return Row(step, batches, time.perf_counter() - start, peak)
 
 
-def make_pellucid_step(size: str, device: torch.device) -> Step:
+def make_pellucid_step(size: str, device: torch.device, fused: bool = False) -> Step:
     """Make a step with the updates of `pellucid train`."""
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train().to(device)
+    if fused:
+        for layer in (*model.encoder, *model.decoder):
+            # Dynamic shapes: batches differ in length, and each new shape would be compiled again.
+            layer.compile(dynamic=True)
     c = OptimConfig()
     optimizer = make_optimizer(model, c)
     return lambda batch: update_weights(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
@@ -167,7 +195,6 @@ def make_pellucid_step(size: str, device: torch.device) -> Step:
 def make_plain_step(size: str, device: torch.device, fused: bool = False) -> Step:
     """Make a step of `torch.nn.Transformer` in the loop of tutorials: autocast, all logits, fused Adam."""
     model = Plain(size).to(device).train()
-    # Dynamic shapes: batches differ in length, and each new shape would be compiled again.
     run = torch.compile(model, dynamic=True) if fused else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
@@ -222,6 +249,7 @@ class Plain(nn.Module):
 
 ROWS: dict[str, Make] = {
     "Pellucid": make_pellucid_step,
+    "Pellucid, layers compiled": lambda size, device: make_pellucid_step(size, device, fused=True),
     "torch.nn.Transformer": make_plain_step,
     "torch.nn.Transformer, torch.compile": lambda size, device: make_plain_step(size, device, fused=True),
 }
@@ -242,8 +270,8 @@ def head_lines(options: argparse.Namespace, device: torch.device, peak: float, e
         f"{options.batch_tokens:,} target pieces a batch, dropout and label smoothing 0.1, Adam, bfloat16 products. A",
         f"large product reached {peak / 1e12:.2f} TFLOP/s. *of the peak*: the operations of useful pieces",
         "(`pellucid.plan.estimate.training_flops`) as a share of that. Target pieces without padding a second: median",
-        f"of ten stretches (least-most), after {UNTIMED} updates. *base run*: the paper's {BASE_RUN:,} updates of",
-        f"{BATCH:,} pieces.",
+        f"of {STRETCHES} stretches (least-most), all rows in turn, after {UNTIMED} updates. *base run*: the paper's",
+        f"{BASE_RUN:,} updates of {BATCH:,} pieces.",
         "",
     ]
 
