@@ -47,7 +47,7 @@ def fit_calibration(features: Floats, unchanged: Floats, about: dict[str, Any]) 
             "prove it (--source FILE --reference FILE)"
         )
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
-    weights = fit_logistic(features[fitted], unchanged[fitted])
+    weights = _fit_logistic(features[fitted], unchanged[fitted])
     scores = features @ weights
     groups = np.array_split(np.argsort(scores[fitted], kind="stable"), _GROUPS)
     means = pool_adjacent_violators([float(unchanged[fitted][g].mean()) for g in groups], [len(g) for g in groups])
@@ -63,7 +63,7 @@ def fit_calibration(features: Floats, unchanged: Floats, about: dict[str, Any]) 
     return curve
 
 
-def fit_logistic(features: Floats, labels: Floats) -> Floats:
+def _fit_logistic(features: Floats, labels: Floats) -> Floats:
     """Return the weights of a logistic regression, by Newton's method with a small ridge."""
     scale = np.maximum(np.abs(features).mean(axis=0), 1e-12)
     x, weights = features / scale, np.zeros(features.shape[1])
