@@ -109,7 +109,7 @@ def fit_calibration(
         for half in (fitted, proved)
     )
     word_curve = None
-    if min(len(log_probs), len(other_log_probs)) >= _FEWEST_SENTENCES:
+    if min(len(log_probs), len(other_log_probs)) >= _FEWEST_SENTENCES // 2:
         word_curve = fit_curve(log_probs, kept)
         about["words"] = measure_calibration(_confidences_at(word_curve, other_log_probs), other_kept)
     return Calibration(tuple(weights.tolist()), curve, word_curve, about)
