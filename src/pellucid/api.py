@@ -253,9 +253,7 @@ class Model:
             model.translate_document(["The ball is red.", "It is big."])[1].text
         """
         return list(
-            self.translate_stream(
-                lines, terms=terms, translation_memory=translation_memory, document=True, **search
-            )
+            self.translate_stream(lines, terms=terms, translation_memory=translation_memory, document=True, **search)
         )
 
     @overload

@@ -143,11 +143,11 @@ class Translator:
         A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
         notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
         depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
-        where), and begins with its text of `prefixes`. `contexts` has the sentences before each line, which are read with
-        it. A line without prefix that is in `translation_memory` is not
-        searched for: it gets that translation, and stop = "memory". Raises ValueError, naming the lines, for lines that
-        the model cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and again while
-        it translates, and stops it by an exception, which is passed on.
+        where), and begins with its text of `prefixes`. Each line is read with its text of `contexts`, the sentences
+        before it. A line without prefix that is in `translation_memory` is not searched for: it gets that translation,
+        and stop = "memory". Raises ValueError, naming the lines, for lines that the model cannot take, and for weights
+        that are infinite or NaN. `check_wanted` is called again and again while it translates, and stops it by an
+        exception, which is passed on.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(

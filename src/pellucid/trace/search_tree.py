@@ -64,7 +64,9 @@ def search_translation(
     # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
-    translation, ids, search = _translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids, context)
+    translation, ids, search = _translate_observed(
+        translator, engine, sentence, config, "".join(prefixes), prefix_ids, context
+    )
     return _TracedTranslation(
         ids,
         translation.text,
@@ -150,7 +152,10 @@ def only_segment(translator: Translator, sentence: str, config: SearchConfig, co
             f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
         )
     if context and not count_context(segment.request.source):
-        raise ValueError(f"the context: {'; '.join(line.notes)}; shorten it")
+        raise ValueError(
+            f"the sentence and its context have more than {translator.lengths.longest_trained} pieces, which the "
+            "longest source of training had; shorten the context"
+        )
     return segment
 
 

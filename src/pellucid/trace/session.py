@@ -273,7 +273,9 @@ def trace_sentence(
     if target is not None:  # which is neither searched for nor drawn
         config = SearchConfig(beam=origin.beam)
     # A pair that is given is read as it is; only a search would split a line longer than those of training.
-    segment = only_segment(translator, sentence, config if target is None else replace(config, too_long="refuse"), origin.context)
+    segment = only_segment(
+        translator, sentence, config if target is None else replace(config, too_long="refuse"), origin.context
+    )
     if prefix_ids and segment.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"

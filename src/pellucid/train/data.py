@@ -153,9 +153,7 @@ def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | 
     if source is None:
         return None
     sides = Sides(data.source_language, data.target_language)
-    dev = read_pairs(
-        source, data.dev_target, max_characters=data.max_characters, sides=sides, context=data.context
-    )
+    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters, sides=sides, context=data.context)
     return dev, (f"left out of the dev data: {dev.skipped}",) if dev.skipped else ()
 
 
