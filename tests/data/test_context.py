@@ -110,7 +110,7 @@ def test_a_model_without_context_refuses_a_document_in_one_sentence():
         model.trace("Yes.", context="Yes.")
 
 
-def test_a_trace_marks_the_pieces_of_the_context(tmp_path: Path):
+def test_a_trace_marks_the_pieces_of_the_context():
     model = context_model()
     trace = model.trace("The ball is blue.", context="Where is the house?")
     source = trace.source
@@ -126,8 +126,6 @@ def test_a_trace_marks_the_pieces_of_the_context(tmp_path: Path):
     # What is not translated cannot be left out of a translation.
     omissions = [finding.word for finding in trace.verdict().findings if finding.kind == "omission"]
     assert all(word is None or word > 4 for word in omissions)
-    trace.save(tmp_path / "trace")
-    assert type(trace).load(tmp_path / "trace").source == source
     assert trace.again("The ball is blue.", beam=1).source == source
     assert trace.again("Yes.").source.context == 0
     assert trace.facts.id != model.trace("The ball is blue.").facts.id

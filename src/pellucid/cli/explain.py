@@ -111,7 +111,6 @@ def _align_trace(trace: "Trace") -> "Links":
     from pellucid.decode.alignment import link_words, piece_alignments, strip_eos
     from pellucid.text.word_pieces import words_without_punctuation
 
-    assert trace.model is not None
     # A second pass over the sentence, so that the links are those of `translate --alignments`.
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])
     sides = trace.source, trace.target

@@ -121,7 +121,7 @@ def page_routes(service: Service) -> APIRouter:
 
         `pending` is true while a sentence that the model gets wrong is still sought.
         """
-        # Read before the mistake: the search may end between the two, and an answer without it must not say that it ended.
+        # Read before the mistake: if the search ends between the two, an answer without it must not say that it ended.
         pending = service.is_mistake_sought
         text, languages = service.training_text, service.directions.first.languages
         codes = (languages.source, languages.target) if languages.are_named else text.languages

@@ -95,11 +95,10 @@ class TranslationCase:
 
     @classmethod
     def from_trace(cls, trace: TraceData) -> "TranslationCase":
-        """Return the case of a trace; ValueError for a trace from disk, which has no model."""
-        model, settings = trace.require_model(), trace.facts.run.search
-        assert trace.tokenizer is not None
+        """Return the case of a trace."""
+        settings = trace.facts.run.search
         return cls(
-            model=model,
+            model=trace.model,
             tokenizer=trace.tokenizer,
             text=trace.source.text,
             source=trace.source.ids,
@@ -147,7 +146,7 @@ class TranslationCase:
 def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
     """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
 
-    Raises ValueError for a trace that cannot be judged: one from disk, which has no model, or one of an edited run.
+    Raises ValueError for a trace of an edited run, which cannot be judged.
     """
     if any(edit.kind != "prefix" for edit in trace.edits):
         raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")

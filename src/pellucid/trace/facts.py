@@ -1,6 +1,6 @@
 """Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from.
 
-The field names are those of the page's manifest and of the saved file.
+The field names are those of the page's manifest.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from pellucid.store.directory import WEIGHTS, Bundle
 from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.edits import EditSpec
 
-# Every class here is written out as JSON: renaming a field breaks saved traces and the page.
+# Every class here is written out as JSON: renaming a field breaks the page.
 
 SettingValue = bool | int | float | str
 """A value in a table of settings."""

@@ -1,4 +1,4 @@
-"""Traces that can be run again, edited, saved, drawn and questioned by a page; and how one is made."""
+"""Traces that can be run again, edited, drawn and questioned by a page; and how one is made."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,6 @@ from pellucid.trace.facts import (
 from pellucid.trace.manifest import build_manifest
 from pellucid.trace.number_checks import CapturedRun, Check
 from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
-from pellucid.trace.storage import load_trace, save_trace
 from pellucid.trace.trace import TraceData
 from pellucid.trace.untrusted import NoArguments, read_strictly
 
@@ -92,8 +91,7 @@ class TraceOrigin:
 class Trace(TraceData):
     """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
 
-    The names are those of the glossary. A trace that was loaded from disk has None as `model` and `tokenizer`: it
-    shows what it holds, and cannot be run again. Its arrays cannot be written to.
+    The names are those of the glossary. The arrays cannot be written to.
     """
 
     def __init__(
@@ -101,9 +99,9 @@ class Trace(TraceData):
         facts: TraceFacts,
         config: ModelConfig,
         tensors: Mapping[str, np.ndarray],
-        origin: TraceOrigin | None = None,
+        origin: TraceOrigin,
     ):
-        super().__init__(facts, config, tensors, None if origin is None else origin.bundle)
+        super().__init__(facts, config, tensors, origin.bundle)
         self.origin = origin
 
     def manifest(self, checked: bool = True) -> dict[str, Any]:
@@ -147,8 +145,7 @@ class Trace(TraceData):
     @property
     def model_queries(self) -> ModelQueries | None:
         """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
-        make_queries = self.origin.model_queries if self.origin is not None else None
-        return make_queries() if make_queries is not None else None
+        return self.origin.model_queries() if self.origin.model_queries is not None else None
 
     def again(
         self,
@@ -161,11 +158,10 @@ class Trace(TraceData):
         drawing: Drawing | None = None,
     ) -> "Trace":
         """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
-        origin = self.require_origin()
-        width = origin.beam if beam is None else beam
+        width = self.origin.beam if beam is None else beam
         # Another sentence does not stand behind the same one.
-        context = origin.context if sentence == self.sentence else ""
-        origin = replace(origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
+        context = self.origin.context if sentence == self.sentence else ""
+        origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
         return trace_sentence(origin, sentence, target, edits)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
@@ -175,7 +171,7 @@ class Trace(TraceData):
         `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
         searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
         """
-        origin, edit_specs = self.require_origin(), check_edits(edits)
+        origin, edit_specs = self.origin, check_edits(edits)
         prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
         if keep_target and prefix:
             raise ValueError("a prefix begins another translation; keep_target must be false with it")
@@ -184,24 +180,6 @@ class Trace(TraceData):
             # A kept target has its beginning already, and a `Prefix` among the edits takes the place of these ids.
             origin = replace(origin, prefix_ids=())
         return trace_sentence(origin, self.sentence, self.target.ids if keeping else None, edit_specs)
-
-    def require_origin(self) -> TraceOrigin:
-        """Return what the trace was made with; ValueError for a trace from disk."""
-        self.require_model()
-        assert self.origin is not None
-        return self.origin
-
-    def save(self, path: str | Path) -> None:
-        """Write the trace into its own directory, whole or not at all; a trace already there is replaced."""
-        save_trace(self, path)
-
-    @staticmethod
-    def load(path: str | Path) -> "Trace":
-        """Load a trace that `save` wrote, trusting nothing in it.
-
-        Raises ValueError, saying what is wrong, for anything else.
-        """
-        return Trace(*load_trace(path))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
