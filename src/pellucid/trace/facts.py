@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 import torch
@@ -43,7 +43,7 @@ class TraceSide:
     ids: list[int]
     words: list[int | None]
     unknown: list[bool]
-    context: int = 0
+    context: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
     ):
         word_of_piece[piece] = word
     unknown = [i == UNK or bool(_BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
-    return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown, count_context(ids))
+    return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown, context=count_context(ids))
 
 
 def model_facts(bundle: Bundle) -> _ModelFacts:
