@@ -135,12 +135,15 @@ def measure_rows(
     for name in rows:
         try:
             ready[name] = prepare_row(ROWS[name], size, Stream(encoded, options.batch_tokens, seed=1), device)
+            print(f"{size}, {name}: ready after {ready[name].seconds:.1f} s", file=sys.stderr)
         except Exception as error:  # whatever a peer or a compiler raises
             results[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
+            print(f"{size}, {name}: {results[name]}", file=sys.stderr)
     for _ in range(STRETCHES):
         for row in ready.values():
             row.speeds.append(row.time_stretch(options.seconds / STRETCHES, device))
-    return results | {name: Measured(row.speeds, row.seconds, row.peak) for name, row in ready.items()}
+    results |= {name: Measured(row.speeds, row.seconds, row.peak) for name, row in ready.items()}
+    return {name: results[name] for name in rows}
 
 
 @dataclass

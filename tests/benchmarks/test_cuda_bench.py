@@ -1,5 +1,7 @@
 """Benchmark of training on CUDA devices: it also runs on a CPU, and its pairs have the lengths that it states."""
 
+import argparse
+
 import numpy as np
 import pytest
 import torch
@@ -24,6 +26,23 @@ def test_every_way_to_train_takes_the_batches_of_the_stream(make):
     batch = next(Stream(cuda.make_pairs(200), 128, seed=1))
     step = make("tiny", torch.device("cpu"))
     assert step(batch) == batch.target_tokens
+
+
+def test_all_rows_are_measured_in_turn_and_one_that_fails_leaves_the_others_their_time(monkeypatch):
+    calls = []
+
+    def make(name):
+        return lambda size, device: lambda batch: calls.append(name) or batch.target_tokens
+
+    def fail(size, device):
+        raise RuntimeError("no such compiler")
+
+    monkeypatch.setattr(cuda, "ROWS", {"first": make("first"), "broken": fail, "second": make("second")})
+    options = argparse.Namespace(batch_tokens=128, seconds=0)
+    results = cuda.measure_rows(list(cuda.ROWS), "tiny", cuda.make_pairs(200), options, torch.device("cpu"))
+    assert list(results) == ["first", "broken", "second"]
+    assert results["broken"] == "RuntimeError: no such compiler"
+    assert calls[2 * cuda.UNTIMED :] == ["first", "second"] * cuda.STRETCHES
 
 
 def test_a_failed_row_stands_in_the_table_with_its_error():

@@ -147,15 +147,3 @@ def test_a_file_lists_the_neighbours_of_the_sentence():
         assert {neighbour["id"] for neighbours in table_map["near"].values() for neighbour in neighbours} <= listed_ids
         assert len(table_map["pieces"]) <= MOST_PIECES_IN_FILE
     assert [similar["words"] for similar in (maps[0]["similar"],)] == [["The", "ball", "is", "blue"]]
-
-
-def test_a_trace_without_its_model_has_no_answers(tmp_path):
-    from pellucid.trace.session import Trace
-
-    TRACE.save(tmp_path / "ball.trace")
-    assert answers_for_file(Trace.load(tmp_path / "ball.trace")) == {
-        "heads": {
-            "study": None,
-            "says": "this trace was loaded from disk and has no model to run; trace the sentence again",
-        }
-    }

@@ -19,7 +19,6 @@ from pellucid.config import to_toml
 from pellucid.interop import marian_weights
 from pellucid.store import atomic, weights
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.trace import storage as traces
 from pellucid.train import checkpoint, prepare
 from pellucid.train.checkpoint import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
@@ -44,7 +43,7 @@ class FailingDisk:
             patch.setattr(owner, name, self.wrap_call(getattr(os, name)))
         for owner in (io, builtins):
             patch.setattr(owner, "open", self.wrap_open(io.open))
-        for module in (weights, checkpoint, marian_weights, traces):
+        for module in (weights, checkpoint, marian_weights):
             patch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def count_call(self) -> None:

@@ -393,7 +393,7 @@ def test_a_tokenizer_that_the_page_cannot_follow_is_refused_in_a_sentence(tmp_pa
     )
     odd = SentencePieceProcessor(model_proto=file.getvalue())
     odd_tokenizer = Tokenizer(odd, odd, TokenizerConfig(vocabulary=307))
-    trace.require_origin().bundle.tokenizer = odd_tokenizer
+    trace.origin.bundle.tokenizer = odd_tokenizer
     with pytest.raises(ValueError, match="it has symbols that a user defined"):
         save_model_page(trace, tmp_path / "model.html")
 

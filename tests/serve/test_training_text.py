@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -108,6 +109,24 @@ def test_the_server_finds_a_mistake_of_its_model_in_the_background(tmp_path):
         while (answer := server.get("/examples").json())["pending"] and time.monotonic() < deadline:
             time.sleep(0.05)
     assert answer["notes"]["The ball is blue."].startswith("a likely mistake: ")
+
+
+def test_an_answer_that_began_before_the_search_ended_says_that_it_goes_on(tmp_path, monkeypatch):
+    (tmp_path / "dev.en").write_text("The ball is blue.\n", encoding="utf-8")
+    (tmp_path / "dev.es").write_text("La bola es azul.\n", encoding="utf-8")
+    text = TrainingText(dev_file=tmp_path / "dev.en", dev_target=tmp_path / "dev.es")
+    chosen = Event()
+    monkeypatch.setattr("pellucid.serve.service.find_mistake", lambda *_: chosen.wait())
+
+    def choose_slowly(*_: object) -> dict[str, str]:
+        chosen.set()
+        time.sleep(0.2)  # the search ends here
+        return {"The ball is blue.": ""}
+
+    monkeypatch.setattr(TrainingText, "choose_examples", choose_slowly)
+    with client(training_text=text) as server:
+        assert server.get("/examples").json()["pending"]
+        assert not server.get("/examples").json()["pending"]
 
 
 def test_a_word_is_rare_below_the_limit_whatever_its_capitals_and_unseen_at_zero(run):

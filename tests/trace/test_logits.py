@@ -17,7 +17,6 @@ from pellucid.trace.attribution import (
 )
 from pellucid.trace.edits import Silence
 from pellucid.trace.record import Chain
-from pellucid.trace.session import Trace
 from tests.model.models import EVERY_PAIR, every_option, sentences, small_model
 from tests.trace.traced import ball, small_traced
 
@@ -288,9 +287,3 @@ def test_unknown_steps_and_pieces_are_refused():
         trace.account(0, 4, -1)
     with pytest.raises(ValueError, match="the piece is 4000, "):
         trace.account(0, 4000)
-
-
-def test_a_trace_from_disk_has_no_weights(tmp_path):
-    ball().save(tmp_path / "ball")
-    with pytest.raises(ValueError, match="trace the sentence again"):
-        Trace.load(tmp_path / "ball").account(0)

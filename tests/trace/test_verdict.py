@@ -31,7 +31,6 @@ from pellucid.trace.diagnosis import (
 )
 from pellucid.trace.edits import Hide, Prefix
 from pellucid.trace.facts import SearchTree, TreeNode
-from pellucid.trace.session import Trace
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_PAIR
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
@@ -82,7 +81,7 @@ def make_case(text: str, translation: str, tokenizer: Tokenizer | None = None, *
     unknown = [piece.startswith("<0x") for piece in tokenizer.source_pieces(source)]
     settings = {"unknown": unknown, "searched": True, "length_penalty": 0.6, **options}
     return TranslationCase(
-        ball().require_origin().bundle.model,
+        ball().origin.bundle.model,
         tokenizer,
         text,
         source,
@@ -359,7 +358,7 @@ def test_repeated_runs_are_those_found_by_hand(text, expected):
 
 def test_the_matrices_are_those_of_erasing_word_by_word():
     trace = ball()
-    verdict, model = trace.verdict(), trace.require_origin().bundle.model
+    verdict, model = trace.verdict(), trace.origin.bundle.model
     source, target = trace.source.ids, trace.target.ids
     words = [[n for n, word in enumerate(trace.source.words) if word == number] for number in range(4)]
     np.testing.assert_allclose(verdict.erasure_source, erase_source(model, source, target, words), atol=1e-5)
@@ -378,12 +377,9 @@ def test_a_verdict_is_ready_for_the_page():
         assert all(isinstance(value, int | float) for value in finding["numbers"].values())
 
 
-def test_edited_and_loaded_traces_get_no_verdict(tmp_path):
+def test_an_edited_trace_gets_no_verdict():
     with pytest.raises(ValueError, match="ask the trace without edits"):
         ball().edited(Hide(1)).verdict()
-    ball().save(tmp_path / "ball")
-    with pytest.raises(ValueError, match="trace the sentence again"):
-        Trace.load(tmp_path / "ball").verdict()
 
 
 def make_effects(attention) -> ErasureEffects:

@@ -26,7 +26,7 @@ def _answer_influence(trace: Trace, arguments: _WordArguments) -> dict[str, Any]
     from pellucid.influence.state_store import open_state_store
     from pellucid.influence.word_influence import find_word_influence  # it reads runs: no other question needs that
 
-    bundle = trace.require_origin().bundle
+    bundle = trace.origin.bundle
     try:
         open_state_store(bundle.directory, bundle.manifest)
     # not an error of the request: the training text of this model was simply never remembered

@@ -72,11 +72,11 @@ def residual_tensors(config: ModelConfig) -> dict[str, str]:
 def logit_lens(trace: Trace, count: int = 3) -> _Lens:
     """Read every layer at each step of a trace that captured `residual_tensors`.
 
-    Raises ValueError for a trace without a model or these tensors, and for a count below 1.
+    Raises ValueError for a trace without these tensors, and for a count below 1.
     """
     if count < 1:
         raise ValueError(f"count is {count}, it must be 1 or more")
-    origin = trace.require_origin()
+    origin = trace.origin
     model, piece_texts = origin.bundle.model, origin.translator.tokenizer.target_pieces
     tensors = residual_tensors(model.config)
     logits = (early_logits(model, trace.values_of(tensor)) for tensor in tensors.values())

@@ -1,6 +1,7 @@
 """Queries of a page about the whole model, by verb: words, analogies, claims that need another run, badges of heads."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -94,20 +95,20 @@ def _answer_neighbours(trace: Trace, arguments: _NeighboursArguments) -> dict[st
 
 def _table_of(trace: Trace, arguments: _TableArguments) -> Embeddings:
     """Return the table that is asked about."""
-    return distinct_table(trace.require_origin().bundle, arguments.side)
+    return distinct_table(trace.origin.bundle, arguments.side)
 
 
 def _answer_badges(trace: Trace) -> dict[str, Any]:
     """Return the roles and the importance of the heads, or say why there are none."""
     try:
-        return {"study": read_badges(trace.require_origin().bundle), "says": None}
+        return {"study": read_badges(trace.origin.bundle), "says": None}
     # not an error of the request: the heads of this model were simply never studied
     except ValueError as error:
         return {"study": None, "says": str(error)}
 
 
 VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
-    "words": (_TableArguments, lambda trace, a: word_map(trace.require_origin().bundle, a.side)),
+    "words": (_TableArguments, lambda trace, a: word_map(trace.origin.bundle, a.side)),
     "neighbours": (_NeighboursArguments, _answer_neighbours),
     "similar": (_SimilarArguments, lambda trace, a: cosine_table(_table_of(trace, a), a.words)),
     "analogy": (_AnalogyArguments, lambda trace, a: _analogy_answer(_table_of(trace, a), a.question, a.expected)),
@@ -123,25 +124,17 @@ VERBS: dict[str, tuple[type, Callable[[Trace, Any], dict[str, Any]]]] = {
 def answers_for_file(trace: Trace) -> dict[str, Any]:
     """Return the answers that are stored with a page in a file, which has no server to ask.
 
-    Answers that this model or trace cannot give are left out.
+    There is no map of words where the table is too small for one, or where no word of the sentence has a piece.
     """
-    queries: dict[str, Callable[[], Any]] = {
-        "words": lambda: _words_in_file(trace),
-        "masking": lambda: compare_masking(trace),
-        "heads": lambda: _answer_badges(trace),
-    }
-    answers = {}
-    for name, query in queries.items():
-        try:
-            answers[name] = query()
-        except ValueError:  # a trace without its model, or heads that were never studied
-            continue
+    answers: dict[str, Any] = {"masking": compare_masking(trace), "heads": _answer_badges(trace)}
+    with suppress(ValueError):
+        answers["words"] = _words_in_file(trace)
     return answers
 
 
 def _words_in_file(trace: Trace) -> list[dict[str, Any]]:
     """Return the maps of what is read, with the neighbours and cosines of the sentence's own pieces."""
-    bundle = trace.require_origin().bundle
+    bundle = trace.origin.bundle
     maps = []
     for side in distinct_tables(bundle):
         if side == "output":
@@ -306,10 +299,8 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
     are each compared with the masked ones. "kept" and "unmasked" are the largest difference of a logit in each row,
     "size" the largest logit of the masked run, "parted" the rows where another piece is likeliest without the mask.
     "products" are those of the first head of the decoder's self-attention, unscaled and unmasked.
-
-    Raises ValueError without a model.
     """
-    model = trace.require_origin().bundle.model
+    model = trace.origin.bundle.model
     device = model.output_embedding.weight.device
     record = Record("decoder.0.self.products")
     with inference_only(model):

@@ -14,8 +14,8 @@ from pellucid.model.positions import Positions
 from pellucid.model.watch import Watch, unseen
 
 _GPU_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""The kernels that a GPU may use: all but cuDNN's, which is built anew for every shape of batch, and which gives other
-numbers than zeros where a query may read no key."""
+"""The kernels that a GPU may use: all but cuDNN's, which takes half a second for every new shape of batch, and gives
+other numbers than zeros where a query may read no key (benchmarks/results/gpu.md)."""
 
 
 def attend(

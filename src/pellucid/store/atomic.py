@@ -304,7 +304,7 @@ def _explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
     if manifest.get("kind") == "pellucid shards":
         return f"{directory} holds text prepared for training, not a model; a run reads it with data.shards"
     if "trace.json" in files:
-        return f"{directory} is a saved trace, not a model; pellucid.trace.load reads it"
+        return f"{directory} is a saved trace, not a model, and only Pellucid 0.2 reads it; trace the sentence again"
     return f"{directory} is not a model directory: {MANIFEST} does not list model.safetensors and config.json"
 
 

@@ -130,9 +130,7 @@ def account_for_every_step(trace: TraceData) -> dict[str, list[Any]]:
 
 
 def _account_for_trace(trace: TraceData, questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
-    """Return one account for each question, in one pass; ValueError for a trace without a model, and so no weights."""
-    trace.require_model()
-    assert trace.tokenizer is not None
+    """Return one account for each question, in one pass."""
     pieces = trace.tokenizer.target_pieces
     return account_for_logits(trace.config, trace.values_of, trace.parameter, pieces, questions)
 

@@ -45,10 +45,9 @@ def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
         "a run that nobody watches gives the same logits",
         "that run finds the same pieces most likely",
     )
-    if reason := run.why_not_checked("logits", edits=True, model=True):
+    if reason := run.why_not_checked("logits", edits=True):
         yield from (check_not_made(logits_name, reason), check_not_made(same_name, reason))
         return
-    assert run.model is not None
     captured = run.tensors["logits"]
     with torch.inference_mode():
         unwatched = run.model(run.as_batch(run.source), run.as_batch(run.inputs))[0].cpu().numpy()
@@ -72,9 +71,8 @@ def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
 def _check_cached_decoding(run: CapturedRun) -> Check:
     """Check the logits against decoding as a search does it: one position at a time, with a cache."""
     name = "decoding step by step gives the same logits"
-    if reason := run.why_not_checked("logits", edits=True, model=True):
+    if reason := run.why_not_checked("logits", edits=True):
         return check_not_made(name, reason)
-    assert run.model is not None
     captured = run.tensors["logits"]
     with torch.inference_mode():
         state = ModelState(run.model.encode(run.as_batch(run.source)))
@@ -117,7 +115,7 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
         "1 if the best score belongs to other pieces, among the hypotheses that ended or reached the limit.",
     )
     name = "the model gives the log-probabilities of the beam"
-    if reason := run.why_not_checked(edits=True, model=True):
+    if reason := run.why_not_checked(edits=True):
         yield check_not_made(name, reason)
         return
     values = _rescore_nodes(run, tree, nodes)
@@ -162,7 +160,6 @@ def _tree_leads_to(translation: Sequence[int], tree: SearchTree) -> bool:
 
 def _rescore_nodes(run: CapturedRun, tree: SearchTree, nodes: Mapping[int, TreeNode]) -> dict[int, float]:
     """Return the model's log-probability of each node whose parent is on the path of a finished or last hypothesis."""
-    assert run.model is not None
     children: dict[int | None, list[TreeNode]] = {}
     for node in tree.nodes:
         children.setdefault(node.parent, []).append(node)
@@ -189,22 +186,16 @@ def _check_model_state(run: CapturedRun) -> Iterator[Check]:
         "the model is in evaluation mode, without dropout",
         "all numbers have the precision of the model",
     )
-    if run.model is None:
-        yield from (
-            check_not_made(name, "the model is not loaded, only what was captured of it")
-            for name in (mode_name, dtype_name)
-        )
-    else:
-        training = sum(module.training for module in run.model.modules())
-        yield check_at_most(
-            0, mode_name, float(training), "Number of the model's parts in training mode, in which dropout is on."
-        )
-        model_dtype = str(run.model.output_embedding.weight.dtype).removeprefix("torch.")
-        # Masks are booleans whatever the model computes in.
-        differing = sum(str(tensor.dtype) not in (model_dtype, "bool") for tensor in run.tensors.values())
-        yield check_at_most(
-            0, dtype_name, float(differing), f"Number of captured tensors that are not {model_dtype} like the weights."
-        )
+    training = sum(module.training for module in run.model.modules())
+    yield check_at_most(
+        0, mode_name, float(training), "Number of the model's parts in training mode, in which dropout is on."
+    )
+    model_dtype = str(run.model.output_embedding.weight.dtype).removeprefix("torch.")
+    # Masks are booleans whatever the model computes in.
+    differing = sum(str(tensor.dtype) not in (model_dtype, "bool") for tensor in run.tensors.values())
+    yield check_at_most(
+        0, dtype_name, float(differing), f"Number of captured tensors that are not {model_dtype} like the weights."
+    )
     yield _check_hashes(run.hashes)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from pellucid.data.context import count_context
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.alignment import piece_alignments, strip_eos
 from pellucid.decode.request import length_divisor
@@ -94,11 +95,10 @@ class TranslationCase:
 
     @classmethod
     def from_trace(cls, trace: TraceData) -> "TranslationCase":
-        """Return the case of a trace; ValueError for a trace from disk, which has no model."""
-        model, settings = trace.require_model(), trace.facts.run.search
-        assert trace.tokenizer is not None
+        """Return the case of a trace."""
+        settings = trace.facts.run.search
         return cls(
-            model=model,
+            model=trace.model,
             tokenizer=trace.tokenizer,
             text=trace.source.text,
             source=trace.source.ids,
@@ -146,7 +146,7 @@ class TranslationCase:
 def judge_translation(trace: TraceData, reference: str | None = None) -> TranslationVerdict:
     """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
 
-    Raises ValueError for a trace that cannot be judged: one from disk, which has no model, or one of an edited run.
+    Raises ValueError for a trace of an edited run, which cannot be judged.
     """
     if any(edit.kind != "prefix" for edit in trace.edits):
         raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")
@@ -334,7 +334,13 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Find
     # How much cross-attention each source word gets; an average word gets 1.
     rows, words = effects.attention.shape
     shares = effects.attention.sum(axis=0) * words / max(1, rows)
-    for number, (word, changes) in enumerate(zip(case.text.split(), effects.source, strict=True)):
+    # Words of the sentence before are read, not translated.
+    context = count_context(case.source)
+    for number, (word, span, changes) in enumerate(
+        zip(case.text.split(), case.source_words, effects.source, strict=True)
+    ):
+        if span.stop <= context:
+            continue
         change, least, share = float(changes.sum()), float(changes.min()), float(shares[number])
         if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
             continue

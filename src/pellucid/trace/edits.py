@@ -81,7 +81,7 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
     It serves any number of rows and target positions: a row that does not exist yet is left alone. Raises ValueError,
     naming every problem, for edits that do not fit this model or this sentence.
     """
-    problems = [problem for edit in edits for problem in edit_problems(edit, config, words)]
+    problems = [problem for edit in edits for problem in _edit_problems(edit, config, words)]
     if problems:
         raise ValueError("; ".join(problems))
     # Several edits may change one tensor; they are applied in the order in which they were given.
@@ -208,7 +208,7 @@ def _chain_changes(changes: Sequence[_TensorChange]) -> _TensorChange:
     return change
 
 
-def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> list[str]:
+def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> list[str]:
     """Return the reasons why an edit does not fit this model and sentence; none if it does."""
     if isinstance(edit, Prefix):
         return [] if edit.text.strip() else ["the prefix is blank; say how the translation begins"]

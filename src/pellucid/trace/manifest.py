@@ -45,7 +45,7 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
         ],
         # The weights, each once, as `named_parameters` has them.
         "parameters": [
-            {"name": name, "shape": list(shape), "captured": trace.model is not None}
+            {"name": name, "shape": list(shape), "captured": True}
             for name, shape in parameter_shapes(trace.config).items()
         ],
         "checks": None,

@@ -37,7 +37,7 @@ def save_model_page(
 
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
-    origin = trace.require_origin()
+    origin = trace.origin
     model, tokenizer, lengths = origin.bundle.model, origin.bundle.tokenizer, origin.translator.lengths
     if problems := unknown_parts(model):
         raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")

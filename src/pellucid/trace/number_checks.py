@@ -54,7 +54,7 @@ class CapturedRun:
     """A run as the checks see it. Arrays have no batch axis; a tensor that was not captured is not in `tensors`.
 
     `source`, `inputs` and `target` are ids: what the encoder read, what the decoder read, what it wrote. `replaced`
-    names the tensors that an edit replaced. Without a `model`, nothing can be run again.
+    names the tensors that an edit replaced.
     """
 
     config: ModelConfig
@@ -62,7 +62,7 @@ class CapturedRun:
     source: Sequence[int]
     inputs: Sequence[int]
     target: Sequence[int]
-    model: Transformer | None = None
+    model: Transformer
     replaced: frozenset[str] = frozenset()
     steps: Sequence[DecodingStep] = ()
     tree: SearchTree | None = None
@@ -90,31 +90,25 @@ class CapturedRun:
         """Largest difference to expect between two ways of computing a number, relative to the largest of its kind."""
         return 1e-10 if all(x.dtype in (np.float64, np.bool_) for x in self.tensors.values()) else 1e-5
 
-    def why_not_checked(
-        self, *names: str, edits: bool = False, model: bool = False, formulas: bool = False
-    ) -> str | None:
+    def why_not_checked(self, *names: str, edits: bool = False, formulas: bool = False) -> str | None:
         """Return the reason why a check that needs these tensors cannot be made; None if it can.
 
-        With `edits`, replaced tensors prevent it; with `model`, it needs the model; with `formulas`, it also needs to
-        know every module of the model, because it computes them again.
+        With `edits`, replaced tensors prevent it; with `formulas`, it needs to know every module of the model, because
+        it computes them again.
         """
         if edits and self.replaced:
             return f"an edit replaced {_list_first_names(self.replaced)}"
-        if (model or formulas) and self.model is None:
-            return "the model is not loaded, only what was captured of it"
-        if formulas and self.model is not None and (foreign := unknown_parts(self.model)):
+        if formulas and (foreign := unknown_parts(self.model)):
             return f"the model has a part that this check cannot compute: {foreign[0]}"
         missing = [name for name in names if name not in self.tensors]
         return f"{_list_first_names(missing)} not captured" if missing else None
 
     def parameter(self, name: str) -> np.ndarray:
         """Return a weight by its name."""
-        assert self.model is not None
         return self.model.get_parameter(name).detach().cpu().numpy()
 
     def as_batch(self, ids: Iterable[int]) -> torch.Tensor:
         """Return ids as a batch of one sentence, on the model's device."""
-        assert self.model is not None
         return torch.tensor([list(ids)], device=self.model.output_embedding.weight.device)
 
 

@@ -1,4 +1,4 @@
-"""Traces that can be run again, edited, saved, drawn and questioned by a page; and how one is made."""
+"""Traces that can be run again, edited, drawn and questioned by a page; and how one is made."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
+from pellucid.data.context import count_context, join_context
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
@@ -32,7 +33,6 @@ from pellucid.trace.facts import (
 from pellucid.trace.manifest import build_manifest
 from pellucid.trace.number_checks import CapturedRun, Check
 from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
-from pellucid.trace.storage import load_trace, save_trace
 from pellucid.trace.trace import TraceData
 from pellucid.trace.untrusted import NoArguments, read_strictly
 
@@ -68,7 +68,7 @@ class TraceOrigin:
 
     The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
     holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
-    `markup` says what becomes of tags and addresses, as in `SearchConfig`.
+    `markup` says what becomes of tags and addresses, as in `SearchConfig`; `context` is the sentence before.
     """
 
     translator: Translator
@@ -79,6 +79,7 @@ class TraceOrigin:
     model_queries: Callable[[], ModelQueries] | None = None
     drawing: Drawing | None = None
     markup: Literal["keep", "text"] = "keep"
+    context: str = ""
 
     def make_search_config(self) -> SearchConfig:
         """Return the settings of the search; ValueError for settings of a drawing that make no sense."""
@@ -90,8 +91,7 @@ class TraceOrigin:
 class Trace(TraceData):
     """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
 
-    The names are those of the glossary. A trace that was loaded from disk has None as `model` and `tokenizer`: it
-    shows what it holds, and cannot be run again. Its arrays cannot be written to.
+    The names are those of the glossary. The arrays cannot be written to.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Trace(TraceData):
         facts: TraceFacts,
         config: ModelConfig,
         tensors: Mapping[str, np.ndarray],
-        origin: TraceOrigin | None = None,
+        origin: TraceOrigin,
     ):
-        super().__init__(facts, config, tensors, None if origin is None else origin.bundle)
+        super().__init__(facts, config, tensors, origin.bundle)
         self.origin = origin
 
     def manifest(self, checked: bool = True) -> dict[str, Any]:
@@ -145,8 +145,7 @@ class Trace(TraceData):
     @property
     def model_queries(self) -> ModelQueries | None:
         """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
-        make_queries = self.origin.model_queries if self.origin is not None else None
-        return make_queries() if make_queries is not None else None
+        return self.origin.model_queries() if self.origin.model_queries is not None else None
 
     def again(
         self,
@@ -159,9 +158,10 @@ class Trace(TraceData):
         drawing: Drawing | None = None,
     ) -> "Trace":
         """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
-        origin = self.require_origin()
-        width = origin.beam if beam is None else beam
-        origin = replace(origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing)
+        width = self.origin.beam if beam is None else beam
+        # Another sentence does not stand behind the same one.
+        context = self.origin.context if sentence == self.sentence else ""
+        origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
         return trace_sentence(origin, sentence, target, edits)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
@@ -171,7 +171,7 @@ class Trace(TraceData):
         `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
         searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
         """
-        origin, edit_specs = self.require_origin(), check_edits(edits)
+        origin, edit_specs = self.origin, check_edits(edits)
         prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
         if keep_target and prefix:
             raise ValueError("a prefix begins another translation; keep_target must be false with it")
@@ -180,24 +180,6 @@ class Trace(TraceData):
             # A kept target has its beginning already, and a `Prefix` among the edits takes the place of these ids.
             origin = replace(origin, prefix_ids=())
         return trace_sentence(origin, self.sentence, self.target.ids if keeping else None, edit_specs)
-
-    def require_origin(self) -> TraceOrigin:
-        """Return what the trace was made with; ValueError for a trace from disk."""
-        self.require_model()
-        assert self.origin is not None
-        return self.origin
-
-    def save(self, path: str | Path) -> None:
-        """Write the trace into its own directory, whole or not at all; a trace already there is replaced."""
-        save_trace(self, path)
-
-    @staticmethod
-    def load(path: str | Path) -> "Trace":
-        """Load a trace that `save` wrote, trusting nothing in it.
-
-        Raises ValueError, saying what is wrong, for anything else.
-        """
-        return Trace(*load_trace(path))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
@@ -269,13 +251,18 @@ def trace_sentence(
     if target is not None:  # which is neither searched for nor drawn
         config = SearchConfig(beam=origin.beam)
     # A pair that is given is read as it is; only a search would split a line longer than those of training.
-    segment = only_segment(translator, sentence, config if target is None else replace(config, too_long="refuse"))
+    segment = only_segment(
+        translator, sentence, config if target is None else replace(config, too_long="refuse"), origin.context
+    )
     if prefix_ids and segment.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
     ids = segment.request.source
-    source = make_side(tokenizer.source_pieces(ids), ids, segment.marked.text, tokenizer.decode_source(ids))
+    texts = segment.marked.text, tokenizer.decode_source(ids[count_context(ids) :])
+    if origin.context:
+        texts = (f"{origin.context} {tokenizer.source_names[BOS]} {text}" for text in texts)
+    source = make_side(tokenizer.source_pieces(ids), ids, *texts)
     itemsize = model.output_embedding.weight.element_size()
     # A source that is too long is refused here, before the search, which is the slow part.
     rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
@@ -286,7 +273,7 @@ def trace_sentence(
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
-        translation = search_translation(translator, sentence, config, edits, source, prefix_ids)
+        translation = search_translation(translator, sentence, config, edits, source, prefix_ids, origin.context)
     # The decoder reads its own output shifted right by one position.
     inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
@@ -306,7 +293,7 @@ def trace_sentence(
         id=trace_id(
             # A target that was searched for follows from the rest; one that was given is part of the question.
             [traced_model.sha256, run.dtype, list(tensors)],
-            sentence,
+            join_context(origin.context, sentence),
             run.search,
             translation.ids if target is not None else [],
             edits,
@@ -349,7 +336,7 @@ def _trace_notes(translator: Translator, sentence: str, source: TraceSide, whole
     if len(source.ids) > translator.lengths.longest_trained:
         longest = translator.lengths.longest_trained
         notes.append(f"the sentence has {len(source.ids)} pieces, the longest source of training had {longest}")
-    if source.text != sentence.strip():
+    if not source.text.endswith(sentence.strip()):
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
         notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")

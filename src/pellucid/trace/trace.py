@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.lines import Translation
-from pellucid.model import ModelConfig, Transformer
+from pellucid.model import ModelConfig
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.store.directory import Bundle
 from pellucid.trace.edits import replaced_tensors
@@ -19,8 +18,7 @@ from pellucid.trace.record import suggest_nearest
 class TraceData(Mapping[str, "Named"]):
     """One traced translation: its facts as attributes, its captured tensors by their names in the glossary.
 
-    Tensors have no batch axis, and cannot be written to. A trace that was loaded from disk has None as `model` and
-    `tokenizer`: it shows what it holds, and cannot be run again.
+    Tensors have no batch axis, and cannot be written to.
     """
 
     def __init__(
@@ -28,7 +26,7 @@ class TraceData(Mapping[str, "Named"]):
         facts: TraceFacts,
         config: ModelConfig,
         tensors: Mapping[str, np.ndarray],
-        bundle: Bundle | None = None,
+        bundle: Bundle,
     ):
         self.facts = facts
         self.config = config
@@ -38,10 +36,10 @@ class TraceData(Mapping[str, "Named"]):
         for values in self._tensors.values():
             values.setflags(write=False)
 
-        self.model: Transformer | None = None if bundle is None else bundle.model
-        """The model that ran; None for a trace from disk."""
-        self.tokenizer: Tokenizer | None = None if bundle is None else bundle.tokenizer
-        """The tokenizer that cut the text into pieces; None for a trace from disk."""
+        self.model = bundle.model
+        """The model that ran."""
+        self.tokenizer = bundle.tokenizer
+        """The tokenizer that cut the text into pieces."""
         self.id = facts.id
         """A short hash of model, sentence, settings and edits; equal for equal traces."""
         self.sentence = facts.sentence
@@ -72,12 +70,6 @@ class TraceData(Mapping[str, "Named"]):
         """SHA-256 of the file of weights; empty for a model that was never saved."""
         self.tokenizer_sha256 = facts.model.tokenizer_sha256
         """SHA-256 of each file of the tokenizer, separated by spaces."""
-
-    def require_model(self) -> Transformer:
-        """Return the model; ValueError for a trace from disk."""
-        if self.model is None:
-            raise ValueError("this trace was loaded from disk and has no model to run; trace the sentence again")
-        return self.model
 
     def __getitem__(self, name: str) -> "Named":
         """Return a tensor with named axes.
@@ -111,12 +103,7 @@ class TraceData(Mapping[str, "Named"]):
         return np.ascontiguousarray(self.values_of(name), dtype=np.float32)
 
     def parameter(self, name: str) -> np.ndarray:
-        """Return a weight of the model as it is now.
-
-        Raises ValueError where there is no model, KeyError for a name the model does not have.
-        """
-        if self.model is None:
-            raise ValueError(f"the parameter {name!r:.60} was not captured: a trace from disk has no weights")
+        """Return a weight of the model as it is now; KeyError for a name the model does not have."""
         try:
             return self.model.get_parameter(name).detach().cpu().numpy()
         except AttributeError:  # which get_parameter raises for an unknown name
