@@ -53,7 +53,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
-        ours="trace decode store model data.tokenizer text",
+        ours="trace decode store model data.context data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),
@@ -72,7 +72,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),
-    "calibrate": Floor(ours="decode evaluate", others="numpy"),
+    "calibrate": Floor(ours="decode evaluate text", others="numpy"),
     "improve": Floor(ours="check data evaluate influence store train"),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours

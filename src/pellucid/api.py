@@ -210,13 +210,19 @@ class Model:
         terms: TermsLike = None,
         prefixes: Iterable[str] | None = None,
         translation_memory: "TranslationMemory | None" = None,
+        document: bool = False,
         **search: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
-        """Translate any number of lines in bounded memory, `block` of them at a time; arguments as of `translate`."""
+        """Translate any number of lines in bounded memory, `block` of them at a time; arguments as of `translate`.
+
+        With `document` the lines belong together: see `translate_document`.
+        """
         # Not a generator itself: wrong arguments raise here, and not when the first translation is asked for.
         config = SearchConfig.from_options(search)
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
+        if document:
+            self.translator.require_context("document (--document)")
         prefix_texts = None if prefixes is None else _check_texts(prefixes, "prefixes")
         checked_terms = _as_terms(terms)
         return _warn_of_failures(
@@ -227,7 +233,27 @@ class Model:
                 terms=checked_terms,
                 prefixes=prefix_texts,
                 translation_memory=translation_memory,
+                document=document,
             )
+        )
+
+    def translate_document(
+        self,
+        lines: Iterable[str],
+        *,
+        terms: TermsLike = None,
+        translation_memory: "TranslationMemory | None" = None,
+        **search: Unpack[SearchOptions],
+    ) -> list[Translation]:
+        """Translate the sentences of a document in their order, each read together with the one before it.
+
+        A blank line begins another document. A sentence that is too long with the one before it is translated alone,
+        and its notes say so. Raises ValueError for a model that was trained without context (`data.context`).
+
+            model.translate_document(["The ball is red.", "It is big."])[1].text
+        """
+        return list(
+            self.translate_stream(lines, terms=terms, translation_memory=translation_memory, document=True, **search)
         )
 
     @overload
@@ -257,6 +283,7 @@ class Model:
         sentence: str,
         *,
         target: str | Sequence[int] | None = None,
+        context: str = "",
         beam: int = 4,
         prefix_ids: Sequence[int] = (),
         edits: "Iterable[EditSpec | Mapping[str, Any]]" = (),
@@ -266,7 +293,8 @@ class Model:
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
         The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. With a `target`
-        there is no search: the model reads that translation, a text or token ids with or without EOS. `prefix_ids` are
+        there is no search: the model reads that translation, a text or token ids with or without EOS. `context` is the
+        sentence before, for a model that was trained with it: the source has its pieces, too. `prefix_ids` are
         the tokens that the translation must begin with, `edits` are changes made during the run (see `Trace.edited`),
         and with a `drawing` the translation is drawn by chance instead of searched for. `keep` says which tensors are
         captured, by patterns of their names ("decoder.*.cross.pattern"); by default all of them up to 64 pieces a side,
@@ -284,7 +312,14 @@ class Model:
 
         patterns = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
         origin = TraceOrigin(
-            self.translator, self.bundle, beam, tuple(prefix_ids), patterns, _import_model_queries, drawing
+            self.translator,
+            self.bundle,
+            beam,
+            tuple(prefix_ids),
+            patterns,
+            _import_model_queries,
+            drawing,
+            context=context,
         )
         return trace_sentence(origin, sentence, target, edits)
 
@@ -325,7 +360,8 @@ class Model:
                 "train.keep_reference = false, or by another program"
             )
         lines = read_reference(self.directory / REFERENCE_FILE)
-        translations = self.translate([line.source for line in lines], beam=about.get("beam", SearchConfig.beam))
+        config = SearchConfig(beam=about.get("beam", SearchConfig.beam))
+        translations = self.translator.translate_sources([line.source for line in lines], config)
         texts, scores = [found.text for found in translations], [found.score for found in translations]
         return compare_reference(lines, texts, scores, TOLERANCE if tolerance is None else tolerance)
 
@@ -413,6 +449,8 @@ def load(
         translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
     if not others:  # the probabilities of several are others than those it was calibrated on
         translator.calibration = read_calibration(first.directory, first.manifest)
+    # All of an ensemble read the same source.
+    translator.context = min(_trained_context(bundle.manifest) for bundle in bundles)
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,
@@ -461,6 +499,12 @@ def _longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
     """Return the length in pieces of the longest source in training, or None if the manifest does not say."""
     longest = manifest.get("longest_source")
     return longest if isinstance(longest, int) and longest > 1 else None
+
+
+def _trained_context(manifest: Mapping[str, Any]) -> int:
+    """Return how many sentences before another the sources of training had."""
+    context = manifest.get("context")
+    return context if isinstance(context, int) and context > 0 else 0
 
 
 def _as_terms(terms: TermsLike) -> "Terms | None":

@@ -111,6 +111,8 @@ def test_resume_refuses_other_data_and_other_settings(tmp_path):
     other = small_run(tmp_path / "data", model={"dropout": 0.5}, train={"batch_tokens": 64})
     with pytest.raises(ValueError, match=r"batch_tokens is 64, it began with 257; model\.dropout is 0\.5"):
         train_run(other, out, resume=True)
+    with pytest.raises(ValueError, match=r"data\.context is 1, it began with 0"):
+        train_run(small_run(tmp_path / "data", data={"context": 1}), out, resume=True)
     source = tmp_path / "data" / "source.txt"
     source.write_text(source.read_text(encoding="utf-8").replace("six", "five", 1), encoding="utf-8")
     with pytest.raises(ValueError, match="training data is not what"):

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 
 import pytest
 
-from pellucid.phrasebook import HELD_OUT, generate_phrases, is_held_back, split_phrases, write_split
+from pellucid.phrasebook import HELD_OUT, generate_documents, generate_phrases, is_held_back, split_phrases, write_split
 from pellucid.phrasebook.chunk import (
     Chunk,
     PatternFrame,
@@ -370,3 +370,17 @@ def test_splitting_text_into_words_loses_nothing():
         assert "".join(split_into_words(first.target + second.target)) == (first.target + second.target).replace(
             " ", ""
         )
+
+
+def test_only_the_first_sentence_of_a_document_tells_the_gender_in_the_second():
+    documents = list(islice(generate_documents(seed=3), 4000))
+    assert len(set(documents)) == len(documents)
+    seconds: dict[str, set[str]] = {}
+    for _, second in documents:
+        assert {"it", "they", "them"} & set(re.findall(r"\w+", second.source.lower()))
+        seconds.setdefault(second.source, set()).add(second.target)
+    # Sentences that were drawn with nouns of both genders have two translations, and no sentence has more.
+    assert max(map(len, seconds.values())) == 2
+    common = [targets for source, targets in seconds.items() if sum(d[1].source == source for d in documents) >= 12]
+    assert common
+    assert all(len(targets) == 2 for targets in common)

@@ -44,6 +44,8 @@ RUNS = {
     "several": mixed_run,
     "held out": lambda folder: without_dev(quick_run(folder)),
     "held out of several": lambda folder: without_dev(mixed_run(folder)),
+    "context": lambda folder: quick_run(folder, data={"context": 1}),
+    "held out with context": lambda folder: without_dev(quick_run(folder, data={"context": 1})),
 }
 
 

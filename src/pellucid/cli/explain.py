@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, write_lines
-from pellucid.cli.options import MODEL, file_option, search_default, search_option
+from pellucid.cli.options import CONTEXT, MODEL, file_option, search_default, search_option
 from pellucid.cli.terminal import Terminal, escape_controls
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def run(
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="explain this translation instead of searching for one")
     ] = None,
+    context: Annotated[str, CONTEXT] = "",
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
     keep: Annotated[
@@ -81,10 +82,12 @@ def run(
     if because is not None:
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
+        if context:
+            raise ValueError("--because asks about a sentence alone; leave out --context")
         found = load(model).find_influence(line, because, target=target, beam=beam, pairs=pairs)
         write_lines([json_line(found.as_json())] if json else _influence_lines(line, found, Terminal.of_stdout()))
         return
-    trace = load(model).trace(line, target=target, beam=beam)
+    trace = load(model).trace(line, target=target, beam=beam, context=context)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only

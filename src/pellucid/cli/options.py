@@ -60,6 +60,7 @@ DEVICE = typer.Option(
     metavar="cpu|cuda",
     help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
 )
+CONTEXT = typer.Option(metavar="TEXT", help="the sentence before it, for a model that was trained with data.context")
 TERMS = file_option("terminology: on each line a source term, a tab and its target term")
 MEMORY = typer.Option(
     metavar="FILE",

@@ -45,6 +45,7 @@ EXAMPLES = """\
   pellucid translate runs/demo/best book.en --n-best 4 --json
   pellucid translate runs/demo/best book.en --terms glossary.tsv --alignments book.align > book.es
   pellucid translate runs/demo/best book.docx --out libro.docx
+  pellucid translate runs/book/best book.en --document
   pellucid translate runs/demo/best book.en --with runs/other/best
   pellucid translate runs/demo/best book.en --method sample --temperature 0.7"""
 
@@ -96,6 +97,14 @@ def run(
         typer.Option("--from", metavar="CODE", help="source language of a document and in a memory, where needed"),
     ] = None,
     target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it is translated to")] = None,
+    document: Annotated[
+        bool,
+        typer.Option(
+            "--document",
+            help="the lines are a text: read each with the one before it (a model trained with data.context); an empty "
+            "line ends the text",
+        ),
+    ] = False,
     block: Annotated[
         int | None,
         typer.Option(min=1, help="lines read and translated together; default: 2048, or 1 at a keyboard"),
@@ -129,6 +138,10 @@ def run(
     translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
     "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
     error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
+
+    With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
+    like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
+    long for that.
 
     With --memory, a line that is in the memory is not searched for: it gets the translation there, and "stop" is
     "memory". "memory" then shows the entry; for a line that is only similar, three quarters of the words and more, it
@@ -169,7 +182,7 @@ def run(
 
         remembered = TranslationMemory.read(memory, *(_choose_languages(loaded.manifest, source, target) or ()))
     if is_document:
-        _translate_document(loaded, file, out, (source, target), terminology, remembered, search)
+        _translate_document(loaded, file, out, (source, target), terminology, remembered, document, search)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         translations = loaded.translate_stream(
@@ -178,6 +191,7 @@ def run(
             terms=terminology,
             prefixes=prefixes,
             translation_memory=remembered,
+            document=document,
             **search,
         )
         stream = _write_alignments(show_progress(translations, to_file=out is not None), align)
@@ -215,6 +229,7 @@ def _translate_document(
     named_languages: tuple[str | None, str | None],
     terms: "TermsLike",
     memory: "TranslationMemory | None",
+    with_context: bool,
     search: dict[str, Any],
 ) -> None:
     """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
@@ -225,7 +240,9 @@ def _translate_document(
     failed: list[Translation] = []
 
     def translate() -> Iterator[str]:
-        translations = model.translate_stream(document.texts, terms=terms, translation_memory=memory, **search)
+        translations = model.translate_stream(
+            document.texts, terms=terms, translation_memory=memory, document=with_context, **search
+        )
         for translation in show_progress(translations, len(document.texts), "texts", to_file=out is not None):
             if translation.stop == "failed":
                 failed.append(translation)
@@ -321,5 +338,6 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
         "notes": list(translation.notes),
         **({} if translation.alignment is None else {"alignment": translation.alignment}),
         **({} if translation.confidence is None else {"confidence": translation.confidence}),
+        **({} if translation.word_confidences is None else {"word_confidences": translation.word_confidences}),
         **({} if translation.remembered is None else {"memory": asdict(translation.remembered)}),
     }

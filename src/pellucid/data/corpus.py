@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.context import DocumentReader, join_context
 from pellucid.data.formats import PAIR_FORMATS, find_pair_format
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
@@ -120,17 +121,22 @@ class SentencePairs:
 
 
 def read_pairs(
-    source: str | Path, target: str | Path | None = None, *, max_characters: int, sides: Sides | None = None
+    source: str | Path,
+    target: str | Path | None = None,
+    *,
+    max_characters: int,
+    sides: Sides | None = None,
+    context: int = 0,
 ) -> SentencePairs:
     """Read pairs from two plain files, or from one file in any format of pairs, which its name tells.
 
     "-", standard input, is TSV. `sides` names the languages or columns of a file that has several. A pair is skipped
     when its unit holds no translation, when a side is empty (white space only) or has more than `max_characters`.
     Raises ValueError for unequal line counts, for whatever `read_lines` refuses, for a file that is not of its format,
-    and when no pair is left.
+    and when no pair is left. With `context`, each source has so many sentences before its own (`join_context`).
     """
     sources, targets, lines, skipped = [], [], array("q"), SkippedPairs()  # an array: eight bytes a line
-    for line, left, right in read_valid_pairs(source, target, max_characters, skipped, sides):
+    for line, left, right in read_valid_pairs(source, target, max_characters, skipped, sides, context):
         sources.append(left)
         targets.append(right)
         lines.append(line)
@@ -143,12 +149,13 @@ def read_valid_pairs(
     max_characters: int,
     skipped: SkippedPairs,
     sides: Sides | None = None,
+    context: int = 0,
 ) -> Iterator[tuple[int, str, str]]:
     """Yield line (or unit) number, source and target of each pair that is not skipped; `skipped` counts the others.
 
     Line feeds inside a sentence become spaces, and `skipped` counts these sentences, too.
     """
-    for unit in read_valid_units(source, target, max_characters, skipped, sides):
+    for unit in read_valid_units(source, target, max_characters, skipped, sides, context):
         yield unit.number, unit.source, unit.target
 
 
@@ -158,9 +165,14 @@ def read_valid_units(
     max_characters: int,
     skipped: SkippedPairs,
     sides: Sides | None = None,
+    context: int = 0,
 ) -> Iterator[Unit]:
-    """Yield the units whose pairs `read_valid_pairs` yields."""
-    files, count = side_files(source, target), 0
+    """Yield the units whose pairs `read_valid_pairs` yields, each source with so many sentences before it as context.
+
+    A file is a document, or several with an empty source between them; a line that is empty on both sides is then no
+    pair that is skipped. A sentence whose pair is skipped is context all the same.
+    """
+    files, count, document = side_files(source, target), 0, DocumentReader(context)
     for unit in _read_units(source, target, sides):
         if (reason := unit.problem) is None:
             # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
@@ -168,10 +180,11 @@ def read_valid_units(
                 skipped.joined += 1
                 unit = unit._replace(source=_join_sentence_lines(unit.source), target=_join_sentence_lines(unit.target))
             reason = _find_fault(unit, max_characters)
+        before = document.take(unit.source)
         if reason is None:
             count += 1
-            yield unit
-        else:
+            yield unit._replace(source=join_context(before, unit.source)) if before else unit
+        elif not context or unit.source.strip() or unit.target.strip() or unit.problem:
             skipped.add(reason, describe_place(files["target" in reason], unit.number, unit.line))
     if not count:
         names = " and ".join(dict.fromkeys(files))

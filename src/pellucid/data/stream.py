@@ -17,6 +17,7 @@ from pellucid.data.batching import (
     epoch_batches,
     epoch_pairs,
 )
+from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.tokenizer import Tokenizer
 
@@ -34,7 +35,10 @@ def encode_pairs(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tupl
 
 def encode_pairs_or_none(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, SkippedPairs]:
     """Encode pairs as `encode_pairs` does, but return no pairs instead of raising ValueError if none is left."""
-    rows, skipped = (tokenizer.encode_source(pairs.sources), tokenizer.encode_target(pairs.targets)), SkippedPairs()
+    rows, skipped = (
+        (encode_with_context(tokenizer, pairs.sources), tokenizer.encode_target(pairs.targets)),
+        SkippedPairs(),
+    )
     lengths = np.array([np.fromiter(map(len, side), dtype=np.int64) for side in rows])
     long = np.flatnonzero(lengths.max(axis=0) > limit).tolist()
     for i in long:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pellucid.data.context import count_context
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer
 from pellucid.decode.request import Links
 from pellucid.decode.torch_engine import pad_sentences
@@ -31,7 +32,12 @@ def align_sentences(
     `source_texts` and `target_texts` say what the words are. A sentence's links do not depend on the other sentences.
     """
     links = []
-    all_norms = piece_alignments(model, sources, targets)
+    # What stands before a sentence is read, but has no words in its translation.
+    starts = [count_context(source) for source in sources]
+    all_norms = [
+        norms[:, :, start:] for norms, start in zip(piece_alignments(model, sources, targets), starts, strict=True)
+    ]
+    sources = [source[start:] for source, start in zip(sources, starts, strict=True)]
     for norms, source, target, *texts in zip(all_norms, sources, targets, source_texts, target_texts, strict=True):
         source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(source)), texts[0])
         target_words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), texts[1])

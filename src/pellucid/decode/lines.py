@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
+from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
@@ -58,9 +59,14 @@ def prepare_lines(
     config: SearchConfig,
     terms: "Terms | None",
     prefixes: Sequence[str] | None,
+    contexts: Sequence[str] | None = None,
     check_wanted: Callable[[], None] = continue_always,
 ) -> list[PreparedLine]:
-    """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked."""
+    """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked.
+
+    The source of a line (of its first segment) begins with its text of `contexts`, where that leaves it no longer than
+    sources of training were; elsewhere a note says that it does not.
+    """
     with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
     split_lines, tagged, sources = _segment_lines(
         lines, with_markup, tokenizer, lengths, split=config.too_long == "split"
@@ -85,6 +91,7 @@ def prepare_lines(
             prefix_pieces(tokenizer, prefix) if line_texts else ()
             for prefix, line_texts in zip(prefixes, tagged, strict=True)
         ]
+    context_ids = encode_contexts(tokenizer, contexts or [""] * len(lines))
     prepared = []
     for i, (line, line_split, line_texts, line_sources, prefix) in enumerate(
         zip(lines, split_lines, tagged, sources, line_prefixes, strict=True)
@@ -94,6 +101,11 @@ def prepare_lines(
         for tagged_text, source in zip(line_texts, line_sources, strict=True):
             terms_by_span, problems = required.find_in(tagged_text.text) if required is not None else ({}, [])
             notes += problems
+            context = [] if segments else context_ids[i]
+            if len(context) + len(source) > lengths.longest_trained:
+                notes += ["translated without the sentence before it: both together are too long"] if context else []
+            else:
+                source = [*context, *source]
             # The prefix is that of the line, so only its first segment begins with it.
             request = SearchRequest(
                 source,
@@ -189,6 +201,8 @@ class Translation:
     that stopped as "memory" was taken from a translation memory, which `remembered` shows; for any other line that is
     the translation of a similar sentence, which was not used. `confidence` is how likely it is that the translation
     needs no change; None where the model was not calibrated, and where there was no search or no score.
+    `word_confidences` says for each word of `text` how likely it is that a person would keep it; None also where there
+    are no `piece_log_probs`, or the pieces do not spell the text.
     """
 
     text: str
@@ -203,6 +217,7 @@ class Translation:
     notes: tuple[str, ...] = ()
     remembered: "MemoryMatch | None" = None
     confidence: float | None = None
+    word_confidences: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from math import fsum, isfinite
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pellucid.data.context import DocumentReader, split_context
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
-from pellucid.decode.confidence import Calibration
+from pellucid.decode.confidence import Calibration, word_log_probs
 from pellucid.decode.lines import (
     LengthLimits,
     PreparedLine,
@@ -83,6 +84,8 @@ class Translator:
         """Threads for torch beside an engine whose workers keep the processors busy; None leaves torch's own number."""
         self.tokenizer = tokenizer
         self.calibration: Calibration | None = None
+        self.context = 0
+        """Sentences before a line that the model was trained to read with it."""
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         self.bounds = SearchBounds(min(model.config.max_positions for model in self.models_or_bundles), forbidden)
@@ -109,6 +112,14 @@ class Translator:
         """Engine that searches: torch, unless another one was put in its place."""
         return self.torch
 
+    def require_context(self, option: str) -> None:
+        """Raise ValueError, which names the option, for a model that was trained without context."""
+        if not self.context:
+            raise ValueError(
+                f"this model was trained on single sentences and reads none before another; leave out {option}, or "
+                "train a model with data.context = 1"
+            )
+
     def inference(self) -> AbstractContextManager[None]:
         """Return a context for inference: no dropout and no gradients."""
         # `self.models` would read the weights; a model whose weights are not read is not in training either.
@@ -123,6 +134,7 @@ class Translator:
         *,
         terms: "Terms | None" = None,
         prefixes: Sequence[str] | None = None,
+        contexts: Sequence[str] | None = None,
         translation_memory: "TranslationMemory | None" = None,
         check_wanted: Callable[[], None] = continue_always,
     ) -> list[Translation]:
@@ -131,16 +143,19 @@ class Translator:
         A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
         notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
         depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
-        where), and begins with its text of `prefixes`. A line without prefix that is in `translation_memory` is not
-        searched for: it gets that translation, and stop = "memory". Raises ValueError, naming the lines, for lines that
-        the model cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and again while
-        it translates, and stops it by an exception, which is passed on.
+        where), and begins with its text of `prefixes`. Each line is read with its text of `contexts`, the sentences
+        before it. A line without prefix that is in `translation_memory` is not searched for: it gets that translation,
+        and stop = "memory". Raises ValueError, naming the lines, for lines that the model cannot take, and for weights
+        that are infinite or NaN. `check_wanted` is called again and again while it translates, and stops it by an
+        exception, which is passed on.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
-        prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, check_wanted)
+        prepared = prepare_lines(
+            lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, contexts, check_wanted
+        )
         if translation_memory is not None:
             prepared = [
                 line if prefixes and prefixes[i] else _remember_line(line, translation_memory)
@@ -159,12 +174,22 @@ class Translator:
             for line in prepared
         ]
 
+    def translate_sources(self, sources: Sequence[str], config: SearchConfig) -> list[Translation]:
+        """Translate the sources of a corpus, each with its context (`join_context`)."""
+        contexts, lines = zip(*map(split_context, sources), strict=True) if sources else ((), ())
+        return self.translate(lines, config, contexts=contexts)
+
     def add_confidence(self, translation: Translation) -> Translation:
-        """Return the translation with its confidence, if the model was calibrated and it has a score."""
+        """Return the translation with its confidences, if the model was calibrated and it has a score."""
         if self.calibration is None or not translation.pieces or not isfinite(translation.log_prob):
             return translation
         numbers = translation.log_prob, len(translation.pieces), len(translation.source_pieces)
-        return replace(translation, confidence=self.calibration.confidence_of(*numbers))
+        words = word_log_probs(translation.text, translation.pieces, translation.piece_log_probs)
+        return replace(
+            translation,
+            confidence=self.calibration.confidence_of(*numbers),
+            word_confidences=None if words is None else self.calibration.confidences_of_words(words),
+        )
 
     def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:
         """Return what was found for each segment, or why nothing was; translations that repeat are searched again."""
@@ -319,13 +344,16 @@ class Translator:
         terms: "Terms | None" = None,
         prefixes: Iterable[str] | None = None,
         translation_memory: "TranslationMemory | None" = None,
+        document: bool = False,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `block` of them at a time; otherwise like `translate`.
 
+        The lines of a `document` are read with those before them; a blank line begins another document.
         Beside an engine with workers of its own, the next two of large blocks are read and translated meanwhile.
         """
         line_iterator = iter(lines)
         prefix_iterator = None if prefixes is None else iter(prefixes)
+        reader = DocumentReader(self.context if document else 0)
         stopped = Event()
 
         def refuse_stopped() -> None:
@@ -339,6 +367,7 @@ class Translator:
                 options = {
                     "terms": terms,
                     "prefixes": block_prefixes,
+                    "contexts": list(map(reader.take, block_lines)) if document else None,
                     "translation_memory": translation_memory,
                     "check_wanted": refuse_stopped,
                 }

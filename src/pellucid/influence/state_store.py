@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, collate, epoch_batches
+from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs, side_files
 from pellucid.data.shards import map_numbers, map_shards
 from pellucid.data.stream import id_type, pack_sentences
@@ -283,7 +284,7 @@ def _id_bytes(tokenizer: Tokenizer, side: str) -> int:
 
 def _encode_block(block: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, list[int]]:
     """Encode the pairs that training took, those of at most `limit` pieces, and return their lines, too."""
-    sides = tokenizer.encode_source(block.sources), tokenizer.encode_target(block.targets)
+    sides = encode_with_context(tokenizer, block.sources), tokenizer.encode_target(block.targets)
     kept = [i for i, pair in enumerate(zip(*sides, strict=True)) if max(map(len, pair)) <= limit]
     types = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
     sources, targets = (

@@ -91,6 +91,20 @@ def generate_phrases(seed: int) -> Iterator[Phrase]:
             yield phrase
 
 
+def generate_documents(seed: int) -> Iterator[tuple[Phrase, Phrase]]:
+    """Generate distinct documents of two sentences without end: the second has a pronoun for a noun of the first.
+
+    The Spanish of the second shows the gender of that noun (The ball was red. It is small. Es pequeña.), and its
+    English does not, so that only the first sentence can tell. Half of the nouns are feminine.
+    """
+    grammar, used = Patterns(random.Random(seed)), set[tuple[str, str]]()
+    while True:
+        first, second = map(finish_phrase, grammar.two_sentences())
+        if (first.source, second.source) not in used:
+            used.add((first.source, second.source))
+            yield first, second
+
+
 def is_held_back(source: str) -> bool:
     """Whether a sentence has a combination of words that training never shows.
 

@@ -88,6 +88,8 @@ _THEN = {
     group: [verb for verb in _SECOND_VERBS if any(noun.group == group for noun in verb.objects)] for group in nouns_of
 }
 _GIVEABLE = frozenset(("small", "clothes", "fruit", "food", "texts", "dishes", "instruments"))
+_FOLLOWED = ("instruments", "texts", "furniture", "openings", "containers", "dishes", "small", "vehicles", "clothes")
+_FOUND, *_FOLLOWING_VERBS = find_verbs("encontrar comprar vender buscar ver")
 _GIFTS = find_nouns("fruit food staples texts small clothes drinks")
 _LIKED = ("fruit", "food", "staples", "drinks", "animals", "texts", "songs", "clothes", "vehicles", "places", "small")
 _COLOURED = ("small", "small", "ball", "clothes", "vehicles", "furniture", "animals", "fruit", "heavens", "openings")
@@ -368,6 +370,29 @@ class Patterns(Grammar):
             verb = self.pick([verb for verb in _THEN[target.group] if verb is not first])
             then = self.clause(_without_words(subject), verb, "past", clitic=clitic)
         return _STOP(a=self.add_time(AND(a=act, b=then), "past", 0.2))
+
+    def two_sentences(self) -> tuple[Chunk, Chunk]:
+        """Draw two lines like: Mary found the key. Paul sold it. Or: The door was red. It is small."""
+        # As many masculine as feminine nouns, so that half of the pronouns are right by chance.
+        feminine = self.chance(0.5)
+        nouns = [n for group in _FOLLOWED for n in nouns_of[group] if n.feminine == feminine and not n.plural_only]
+        thing = self.noun_phrase(self.pick(nouns), ("the", "the", "this", "that", "a", "my", "her"), adjective=0.15)
+        pronoun = "they" if thing.english == THEM else "it"
+        gendered = [a for a in fitting[thing.group] if a.forms[0] != a.forms[1]]
+        first = (
+            self.clause(self.name(), _FOUND, "past", thing.chunk)
+            if self.chance(0.5)
+            else self.quality_clause(thing, "past")
+        )
+        if self.chance(0.5):
+            stand_in = thing._replace(chunk=Chunk([pronoun], [], []))
+            quality, copula = self.quality(thing, gendered, plain=True)
+            second = self.copula_clause(stand_in, copula, quality, "present", negative=self.chance(0.3))
+        else:
+            clitic = "them" if pronoun == "they" else "it", _LO[thing.form]
+            verb = self.pick(_FOLLOWING_VERBS)
+            second = self.clause(self.name(), verb, "past", clitic=clitic, negative=self.chance(0.3))
+        return _STOP(a=first), _STOP(a=second)
 
     def and_them(self) -> Chunk:
         """Draw a line like: The boy saw Mary and called her."""

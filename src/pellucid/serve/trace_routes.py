@@ -64,6 +64,7 @@ class TraceRequest(BaseModel):
     """A sentence to trace, and how."""
 
     sentence: Annotated[str, Field(description="the sentence to translate and trace")]
+    context: Annotated[str, Field(description="the sentence before, for a model that was trained with context")] = ""
     target: Annotated[str | None, Field(description="a translation to look at instead of the search's own")] = None
     beam: Annotated[int, Field(ge=1, description="hypotheses kept at each step")] = 4
     # Only the first invalid id is reported: each of 500,000 errors would take a kilobyte.
@@ -151,7 +152,7 @@ def trace_routes(service: Service) -> APIRouter:
     async def trace(request: Request) -> Response:
         """Translate a sentence, keep every number, and return the manifest for the page."""
         form = await read_form(request, TraceRequest)
-        _refuse_long_text(len(form.sentence) + len(form.target or ""), limits.characters)
+        _refuse_long_text(len(form.sentence) + len(form.context) + len(form.target or ""), limits.characters)
         if form.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         _refuse_other_model(service, form.model)
@@ -164,7 +165,14 @@ def trace_routes(service: Service) -> APIRouter:
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         prefix_ids = tuple(form.prefix_ids or ())
-        options = {"target": target, "beam": form.beam, "prefix_ids": prefix_ids, "edits": edits, "drawing": drawing}
+        options = {
+            "context": form.context,
+            "target": target,
+            "beam": form.beam,
+            "prefix_ids": prefix_ids,
+            "edits": edits,
+            "drawing": drawing,
+        }
 
         def trace_and_store() -> bytes:
             model = service.directions.model(service.directions.first)

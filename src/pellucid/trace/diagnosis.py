@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from pellucid.data.context import count_context
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.alignment import piece_alignments, strip_eos
 from pellucid.decode.request import length_divisor
@@ -333,7 +334,13 @@ def find_omissions(case: TranslationCase, effects: ErasureEffects) -> list[_Find
     # How much cross-attention each source word gets; an average word gets 1.
     rows, words = effects.attention.shape
     shares = effects.attention.sum(axis=0) * words / max(1, rows)
-    for number, (word, changes) in enumerate(zip(case.text.split(), effects.source, strict=True)):
+    # Words of the sentence before are read, not translated.
+    context = count_context(case.source)
+    for number, (word, span, changes) in enumerate(
+        zip(case.text.split(), case.source_words, effects.source, strict=True)
+    ):
+        if span.stop <= context:
+            continue
         change, least, share = float(changes.sum()), float(changes.min()), float(shares[number])
         if change < _OMISSION_LIMIT or not any(map(str.isalnum, word)):  # punctuation may well be left out
             continue

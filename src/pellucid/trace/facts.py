@@ -7,12 +7,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import FailFast
 
+from pellucid.data.context import count_context
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.request import SearchConfig
 from pellucid.model import Transformer
@@ -32,7 +33,8 @@ class TraceSide:
     """One language of a trace.
 
     `words` has for each piece the index of its word in `text` (words are separated by white space), None for special
-    tokens. `unknown` marks the pieces that are UNK, or bytes of a character that no piece covers.
+    tokens. `unknown` marks the pieces that are UNK, or bytes of a character that no piece covers. The first `context`
+    pieces of a source are those of the sentence before it and of BOS, which stands between both in `text`, too.
     """
 
     text: str
@@ -41,6 +43,7 @@ class TraceSide:
     ids: list[int]
     words: list[int | None]
     unknown: list[bool]
+    context: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
     ):
         word_of_piece[piece] = word
     unknown = [i == UNK or bool(_BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
-    return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown)
+    return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown, context=count_context(ids))
 
 
 def model_facts(bundle: Bundle) -> _ModelFacts:

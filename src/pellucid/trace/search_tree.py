@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pellucid.data.context import count_context
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.lines import Segment, Translation, prepare_lines, refuse_long_lines
 from pellucid.decode.request import SearchConfig, length_divisor, require_finite
@@ -49,6 +50,7 @@ def search_translation(
     edits: Sequence[EditSpec],
     source: TraceSide,
     prefix_ids: Sequence[int],
+    context: str = "",
 ) -> _TracedTranslation:
     """Search for the translation, under the edits if there are any."""
     prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
@@ -62,7 +64,9 @@ def search_translation(
     # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
-    translation, ids, search = _translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
+    translation, ids, search = _translate_observed(
+        translator, engine, sentence, config, "".join(prefixes), prefix_ids, context
+    )
     return _TracedTranslation(
         ids,
         translation.text,
@@ -135,15 +139,22 @@ def _with_log_probs(
     return replace(translation, log_probs=log_probs, log_prob=total, score=score)
 
 
-def only_segment(translator: Translator, sentence: str, config: SearchConfig) -> Segment:
+def only_segment(translator: Translator, sentence: str, config: SearchConfig, context: str = "") -> Segment:
     """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
-    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None)
+    if context:
+        translator.require_context("context")
+    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None, [context])
     if not line.segments:
         raise ValueError("there is nothing to trace: no part of the line is translated")
     [segment, *more] = line.segments
     if more:
         raise ValueError(
             f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
+        )
+    if context and not count_context(segment.request.source):
+        raise ValueError(
+            f"the sentence and its context have more than {translator.lengths.longest_trained} pieces, which the "
+            "longest source of training had; shorten the context"
         )
     return segment
 
@@ -164,12 +175,13 @@ def _translate_observed(
     config: SearchConfig,
     prefix: str,
     prefix_ids: Sequence[int],
+    context: str,
 ) -> tuple[Translation, list[int], ObservedSearch]:
     """Translate as `Translator.translate` does with this engine; return its ids and the deciding search as well."""
     # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
     observed_translator = copy(translator)
     observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix])
+    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix], contexts=[context])
     if translation.stop == "failed":
         raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
     # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.

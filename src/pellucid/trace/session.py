@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
+from pellucid.data.context import count_context, join_context
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
@@ -67,7 +68,7 @@ class TraceOrigin:
 
     The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
     holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
-    `markup` says what becomes of tags and addresses, as in `SearchConfig`.
+    `markup` says what becomes of tags and addresses, as in `SearchConfig`; `context` is the sentence before.
     """
 
     translator: Translator
@@ -78,6 +79,7 @@ class TraceOrigin:
     model_queries: Callable[[], ModelQueries] | None = None
     drawing: Drawing | None = None
     markup: Literal["keep", "text"] = "keep"
+    context: str = ""
 
     def make_search_config(self) -> SearchConfig:
         """Return the settings of the search; ValueError for settings of a drawing that make no sense."""
@@ -157,7 +159,9 @@ class Trace(TraceData):
     ) -> "Trace":
         """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
         width = self.origin.beam if beam is None else beam
-        origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing)
+        # Another sentence does not stand behind the same one.
+        context = self.origin.context if sentence == self.sentence else ""
+        origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
         return trace_sentence(origin, sentence, target, edits)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
@@ -220,7 +224,9 @@ class Trace(TraceData):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return build_manifest(self)
+        calibration = self.origin.translator.calibration if self.origin is not None else None
+        curve = None if calibration is None or calibration.words is None else asdict(calibration.words)
+        return {**build_manifest(self), **({"word_curve": curve} if curve else {})}
 
     @cached_property
     def _checks(self) -> list[Check]:
@@ -247,13 +253,18 @@ def trace_sentence(
     if target is not None:  # which is neither searched for nor drawn
         config = SearchConfig(beam=origin.beam)
     # A pair that is given is read as it is; only a search would split a line longer than those of training.
-    segment = only_segment(translator, sentence, config if target is None else replace(config, too_long="refuse"))
+    segment = only_segment(
+        translator, sentence, config if target is None else replace(config, too_long="refuse"), origin.context
+    )
     if prefix_ids and segment.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
     ids = segment.request.source
-    source = make_side(tokenizer.source_pieces(ids), ids, segment.marked.text, tokenizer.decode_source(ids))
+    texts = segment.marked.text, tokenizer.decode_source(ids[count_context(ids) :])
+    if origin.context:
+        texts = (f"{origin.context} {tokenizer.source_names[BOS]} {text}" for text in texts)
+    source = make_side(tokenizer.source_pieces(ids), ids, *texts)
     itemsize = model.output_embedding.weight.element_size()
     # A source that is too long is refused here, before the search, which is the slow part.
     rows_to_capture(model.config, len(ids), 1, itemsize, origin.keep)
@@ -264,7 +275,7 @@ def trace_sentence(
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
-        translation = search_translation(translator, sentence, config, edits, source, prefix_ids)
+        translation = search_translation(translator, sentence, config, edits, source, prefix_ids, origin.context)
     # The decoder reads its own output shifted right by one position.
     inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
@@ -284,7 +295,7 @@ def trace_sentence(
         id=trace_id(
             # A target that was searched for follows from the rest; one that was given is part of the question.
             [traced_model.sha256, run.dtype, list(tensors)],
-            sentence,
+            join_context(origin.context, sentence),
             run.search,
             translation.ids if target is not None else [],
             edits,
@@ -327,7 +338,7 @@ def _trace_notes(translator: Translator, sentence: str, source: TraceSide, whole
     if len(source.ids) > translator.lengths.longest_trained:
         longest = translator.lengths.longest_trained
         notes.append(f"the sentence has {len(source.ids)} pieces, the longest source of training had {longest}")
-    if source.text != sentence.strip():
+    if not source.text.endswith(sentence.strip()):
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
         notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")

@@ -87,6 +87,11 @@ class DataConfig:
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
+    context: Annotated[
+        int,
+        "sentences before each that the source has, too; lines in order are a document, which an empty line ends; "
+        "1 lets a pronoun have the gender of a noun in the sentence before",
+    ] = 0
     shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
     corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
 
@@ -113,6 +118,8 @@ class DataConfig:
         ]
         if self.held_out < 1 or self.max_characters < 1 or self.max_pieces < 2:
             problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
+        if self.context < 0:
+            problems.append(f"data.context is {self.context}, it must be 0 or more")
         if problems:
             raise ValueError("; ".join(problems))
 

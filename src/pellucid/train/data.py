@@ -1,6 +1,7 @@
 """Data of a run: pairs read and encoded, from text in memory or from shards, and some held out of training."""
 
 import hashlib
+import json
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -11,8 +12,10 @@ from typing import Any
 
 from pellucid.check.examine import glance_at_corpus
 from pellucid.data.batching import CorpusShare, EncodedPairs
+from pellucid.data.context import split_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs, read_valid_pairs
 from pellucid.data.formats.units import Sides, languages_of_files
+from pellucid.data.lines import read_lines
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -79,7 +82,11 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     if run.data.shards is not None:
         return _read_shards(run, tokenizer)
     corpus = read_corpus(run.data, run.seed)
-    looks = [glance_at_corpus(pairs.sources, pairs.targets, pairs.lines) for pairs in corpus.train if glance]
+    looks = [
+        glance_at_corpus([*sentences_alone(pairs.sources)], pairs.targets, pairs.lines)
+        for pairs in corpus.train
+        if glance
+    ]
     if tokenizer is None:
         sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
         targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
@@ -108,7 +115,8 @@ class _TextCorpus:
 def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
     """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
     train = [
-        read_pairs(*corpus.files, max_characters=data.max_characters, sides=corpus.sides) for corpus in data.corpora
+        read_pairs(*corpus.files, max_characters=data.max_characters, sides=corpus.sides, context=data.context)
+        for corpus in data.corpora
     ]
     named_dev = read_dev_pairs(data)
     if named_dev is None:
@@ -145,7 +153,7 @@ def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | 
     if source is None:
         return None
     sides = Sides(data.source_language, data.target_language)
-    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters, sides=sides)
+    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters, sides=sides, context=data.context)
     return dev, (f"left out of the dev data: {dev.skipped}",) if dev.skipped else ()
 
 
@@ -178,7 +186,7 @@ class HeldOutSentences:
     @classmethod
     def from_pairs(cls, pairs: SentencePairs) -> "HeldOutSentences":
         """Collect both sides of the pairs."""
-        return cls(frozenset(pairs.sources), frozenset(pairs.targets))
+        return cls(frozenset(sentences_alone(pairs.sources)), frozenset(pairs.targets))
 
     def filter_rows(
         self, rows: Iterable[tuple[int, str, str]], file: str, skipped: SkippedPairs, held_out: Container[int] = ()
@@ -191,7 +199,7 @@ class HeldOutSentences:
         remaining = 0
         for line, source, target in rows:
             # Either side: a sentence that was seen with another translation is known, too.
-            if source not in self.sources and target not in self.targets:
+            if split_context(source)[1] not in self.sources and target not in self.targets:
                 remaining += 1
                 yield line, source, target
             elif line not in held_out:
@@ -234,9 +242,14 @@ def _remove_shared_pairs(
     return SentencePairs(sources, targets, lines, pairs.files, skipped)
 
 
+def sentences_alone(sources: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of sources without their contexts."""
+    return (split_context(source)[1] for source in sources)
+
+
 def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], c: TokenizerConfig, seed: int) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
-    return Tokenizer.train(sources, targets, c, seed=seed, max_sentences=TOKENIZER_SENTENCES)
+    return Tokenizer.train(sentences_alone(sources), targets, c, seed=seed, max_sentences=TOKENIZER_SENTENCES)
 
 
 def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
@@ -302,8 +315,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
     counts = [entry["pairs"] for entry in manifest["corpora"]]
     encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
     named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
-    max_characters = manifest["settings"]["data.max_characters"]
-    dev, notes = named_dev or (read_held_out(folder, manifest["dev"], max_characters), ())
+    dev, notes = named_dev or (read_held_out(folder, manifest["dev"]), ())
     fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
     accounts = tuple(
         # Only the first corpus has held-out pairs.
@@ -352,6 +364,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
         **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
         "tokenizer sentences": TOKENIZER_SENTENCES,
         "files of each corpus": [len(_corpus_files(corpus)) for corpus in run.data.corpora],
+        **({"data.context": run.data.context} if run.data.context else {}),
         **({"languages of each corpus": languages} if any(map(any, languages)) else {}),
         **initial_tokenizer,
     }
@@ -391,10 +404,12 @@ def has_changed(path: Path, recorded: dict[str, Any]) -> bool:
     return status.st_mtime_ns != recorded["mtime_ns"] and file_sha256(path) != recorded["sha256"]
 
 
-def read_held_out(folder: Path, dev: dict[str, Any], max_characters: int) -> SentencePairs:
+def read_held_out(folder: Path, dev: dict[str, Any]) -> SentencePairs:
     """Read the pairs that were held out of training, with the lines they stood on."""
-    pairs_read = read_pairs(folder / DEV_FILE, max_characters=max_characters)
-    return replace(pairs_read, lines=dev["lines"], files=tuple(dev["files"]))
+    # Not by `read_pairs`, which would join a source and its context.
+    rows = [json.loads(line) for line in read_lines(folder / DEV_FILE)]
+    sources, targets = ([row[side] for row in rows] for side in ("source", "target"))
+    return SentencePairs(sources, targets, dev["lines"], tuple(dev["files"]), SkippedPairs())
 
 
 def _tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.batching import Batch, collate, epoch_batches
+from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.request import SearchConfig
@@ -90,7 +91,7 @@ class DevSet:
         order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, batch_tokens, seed=0, epoch=0)
         # A step that is rounded up: never more sentences than asked for.
         sampled = range(0, len(pairs), -(-len(pairs) // sentences))
-        fitting = [i for i in sampled if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= limit]
+        fitting = [i for i in sampled if len(encode_with_context(tokenizer, [pairs.sources[i]])[0]) <= limit]
         return cls(
             [collate(encoded, batch) for batch in order],
             [pairs.sources[i] for i in fitting],
@@ -128,7 +129,7 @@ def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, beam: 
     device = model.output_embedding.weight.device
     with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
-    translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=beam))
+    translations = Translator(model, tokenizer).translate_sources(dev.sources, SearchConfig(beam=beam))
     references = zip(dev.sources, translations, strict=True)
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
     # A lowercase model cannot know the case of the references.

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pellucid.config import to_toml
+from pellucid.data.context import encode_with_context
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, choose_reference, write_reference
@@ -399,6 +400,8 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
     # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
     if languages := setup.languages or (setup.initial_model or {}).get("languages"):
         manifest["languages"] = dict(languages)
+    if setup.run.data.context:
+        manifest["context"] = setup.run.data.context
     reference = _choose_reference_lines(setup, evaluation, manifest["longest_source"])
     if reference:
         manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}
@@ -416,7 +419,7 @@ def _choose_reference_lines(setup: _RunSetup, evaluation: Evaluation, longest: i
     """Choose the dev lines whose translations are kept in a model, none that translation would split into sentences."""
     if not setup.run.train.keep_reference:
         return []
-    sources = setup.tokenizer.encode_source([line.source for line in evaluation.translations])
+    sources = encode_with_context(setup.tokenizer, [line.source for line in evaluation.translations])
     return choose_reference(evaluation.translations, (longest is None or len(ids) <= longest for ids in sources))
 
 

@@ -131,7 +131,7 @@ def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
     indices = draw_held_out(total, data.held_out, seed)
     drawn_indices = set(indices)
-    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
+    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides, data.context))
     drawn = {i: row for i, row in rows if i in drawn_indices}
     # In the order in which they were drawn, as `split_held_out` has them.
     lines, sources, targets = (list(column) for column in zip(*(drawn[i] for i in indices), strict=True))
@@ -145,7 +145,7 @@ def training_pairs(
 
     Pairs of the first corpus that are themselves in `dev` are not counted there.
     """
-    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides)
+    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides, data.context)
     if dev is None:
         return rows
     lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
@@ -285,7 +285,7 @@ def write_parts(
     run: RunConfig, tokenizer: Tokenizer, facts: dict[str, Any], folder: Path, workers: int, say: Say
 ) -> list[tuple[int, Path]]:
     """Write every part that does not exist yet; return all parts in order, each with the number of its corpus."""
-    dev = read_held_out(folder.parent / "learned", facts["dev"], run.data.max_characters) if facts["dev"] else None
+    dev = read_held_out(folder.parent / "learned", facts["dev"]) if facts["dev"] else None
     say(f"cutting {sum(entry['pairs'] for entry in facts['corpora']):,} pairs into pieces, {workers} threads")
     parts: list[tuple[int, Path]] = []
     pending: deque[Future[None]] = deque()

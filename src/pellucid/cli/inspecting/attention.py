@@ -16,7 +16,7 @@ from pellucid.cli.inspecting.output import (
     write_objects,
     write_table,
 )
-from pellucid.cli.options import MODEL
+from pellucid.cli.options import CONTEXT, MODEL
 from pellucid.cli.terminal import Terminal, escape_controls, format_table, text_width, wrap_items
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def show_attention(
         typer.Option(metavar="WORD", help="show only this word's row, as a sum of vectors; was:2 is the second was"),
     ] = None,
     target: Annotated[str | None, TARGET] = None,
+    context: Annotated[str, CONTEXT] = "",
     side: Annotated[str, ROW_SIDE] = "output",
     pieces: Annotated[bool, typer.Option("--pieces", help="show pieces, not words")] = False,
     rollout: Annotated[
@@ -100,7 +101,7 @@ def show_attention(
     names = [f"{where}.{tensor}" for tensor in tensors]
     if rollout or distances:  # both need the self-attention of every layer of the stack
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
-    trace = _trace_tensors(loaded, sentence, target, where, names)
+    trace = _trace_tensors(loaded, sentence, target, where, names, context)
     if distances:
         _write_distances(trace, stack, json)
         return
@@ -267,11 +268,13 @@ CELLS_SHOWN = 6
 """Largest numbers of a row that are shown where the table does not fit."""
 
 
-def _trace_tensors(loaded: "Model", sentence: str, target: str | None, where: str, names: Sequence[str]) -> "Trace":
+def _trace_tensors(
+    loaded: "Model", sentence: str, target: str | None, where: str, names: Sequence[str], context: str = ""
+) -> "Trace":
     """Return a trace that keeps these tensors."""
     # The encoder does not depend on the translation: an empty one saves the search.
     forced_target = "" if target is None and where.startswith("encoder") else target
-    return loaded.trace(sentence, target=forced_target, keep=names)
+    return loaded.trace(sentence, target=forced_target, keep=names, context=context)
 
 
 def _trace_heading_lines(trace: "Trace", where: str) -> list[str]:

@@ -1,0 +1,66 @@
+"""Context: the sentences before a sentence, which the source of a model trained with `data.context` begins with."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from pellucid.data.tokenizer import BOS, Tokenizer
+
+
+class DocumentReader:
+    """Reads the sentences of documents in order, and knows the last `count` before each; a blank one ends a document.
+
+    >>> reader = DocumentReader(1)
+    >>> [reader.take(line) for line in ["The ball is red.", "It is big.", "", "It is cold."]]
+    ['', 'The ball is red.', 'It is big.', '']
+    """
+
+    def __init__(self, count: int):
+        self.sentences = deque[str](maxlen=count)
+
+    def take(self, sentence: str) -> str:
+        """Return the context of the next sentence: those before it in its document, joined by spaces."""
+        context = " ".join(self.sentences)
+        if sentence.strip():
+            self.sentences.append(sentence)
+        else:
+            self.sentences.clear()
+        return context
+
+
+# A sentence has no line feed, so that one can stand between it and its context wherever pairs are text.
+def join_context(context: str, sentence: str) -> str:
+    """Return the text of a source with its context."""
+    return f"{context}\n{sentence}" if context else sentence
+
+
+def split_context(source: str) -> tuple[str, str]:
+    """Return the context of a source, empty where there is none, and its sentence."""
+    context, _, sentence = source.rpartition("\n")
+    return context, sentence
+
+
+def encode_with_context(tokenizer: Tokenizer, sources: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of each source: those of its context, if it has one, BOS, and those of its sentence, EOS.
+
+    BOS stands in no source otherwise, so it marks the sentence to translate without a piece of its own.
+    """
+    contexts, sentences = zip(*map(split_context, sources), strict=True) if sources else ((), ())
+    ids = tokenizer.encode_source(sentences)
+    if not any(contexts):
+        return ids
+    return [[*before, *sentence] for before, sentence in zip(encode_contexts(tokenizer, contexts), ids, strict=True)]
+
+
+def encode_contexts(tokenizer: Tokenizer, contexts: Sequence[str]) -> list[list[int]]:
+    """Return what each source begins with: the token ids of its context and BOS, or nothing where that is empty."""
+    if not any(contexts):
+        return [[] for _ in contexts]
+    return [
+        [*ids[:-1], BOS] if context else []
+        for context, ids in zip(contexts, tokenizer.encode_source(contexts), strict=True)
+    ]
+
+
+def count_context(source: Sequence[int]) -> int:
+    """Return how many of the token ids of a source are context, the BOS after it among them."""
+    return source.index(BOS) + 1 if BOS in source else 0
