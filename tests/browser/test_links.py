@@ -22,7 +22,7 @@ HIDDEN = {"kind": "hide", "word": 2}
 @pytest.fixture(scope="module")
 def other_server(directory: Path) -> Iterator[str]:
     """A server of the same model that has seen no trace."""
-    with running(load(directory)) as port:
+    with running(load(directory, engine="auto")) as port:  # as the command loads it
         yield f"http://127.0.0.1:{port}/"
 
 
