@@ -1,6 +1,8 @@
 """Calibration: a confidence means what it says on sentences that nothing was fitted on; damaged files are refused."""
 
+import itertools
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +10,19 @@ import pytest
 
 from pellucid.calibrate import (
     calibration_lines,
+    find_kept_words,
     find_unchanged,
     fit_calibration,
     measure_calibration,
     pool_adjacent_violators,
 )
-from pellucid.decode.confidence import CALIBRATION, Calibration, confidence_features, read_calibration
+from pellucid.decode.confidence import (
+    CALIBRATION,
+    ConfidenceCurve,
+    confidence_features,
+    read_calibration,
+    word_log_probs,
+)
 
 RANDOM = np.random.default_rng(7)
 
@@ -28,7 +37,7 @@ def draw_sentences(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_of_those_marked_so_sure_so_many_need_no_change():
     features, unchanged = draw_sentences(4000)
-    calibration = fit_calibration(features, unchanged, {})
+    calibration = fit_calibration(features, unchanged, [], {})
     assert calibration.about["sentences"] == 2000
     assert calibration.about["error"] < 0.04
     above, right = calibration.about["above"]["0.8"]
@@ -37,7 +46,7 @@ def test_of_those_marked_so_sure_so_many_need_no_change():
 
 
 def test_a_likelier_translation_of_equal_lengths_is_never_less_sure():
-    calibration = fit_calibration(*draw_sentences(1000), {})
+    calibration = fit_calibration(*draw_sentences(1000), [], {})
     sure = [calibration.confidence_of(log_prob, 8, 9) for log_prob in np.linspace(-9, -0.01, 97)]
     assert sure == sorted(sure)
     assert sure[-1] > sure[0] + 0.5
@@ -70,7 +79,7 @@ def test_no_change_is_needed_where_the_reference_is_met_or_nearly():
 
 def test_a_dev_set_that_is_too_small_says_so():
     with pytest.raises(ValueError, match="199 sentences are too few to calibrate on; 200 are needed"):
-        fit_calibration(*draw_sentences(199), {})
+        fit_calibration(*draw_sentences(199), [], {})
 
 
 def test_a_model_that_is_never_sure_says_so():
@@ -79,18 +88,66 @@ def test_a_model_that_is_never_sure_says_so():
 
 
 def test_a_damaged_calibration_is_refused_and_none_is_none(tmp_path):
-    calibration = fit_calibration(*draw_sentences(400), {"good_chrf": 80.0})
+    calibration = fit_calibration(*draw_sentences(400), draw_words(400), {"good_chrf": 80.0})
     listed = {"files": {CALIBRATION: {}}}
     assert read_calibration(tmp_path, {"files": {}}) is None
     (tmp_path / CALIBRATION).write_text(calibration.to_json(), encoding="utf-8")
     assert read_calibration(tmp_path, listed) == replace(calibration, about=json.loads(json.dumps(calibration.about)))
     table = json.loads(calibration.to_json())
-    too_large = [2.0] * len(table["confidences"])
+    too_large = {**table["curve"], "confidences": [2.0] * len(table["curve"]["confidences"])}
+    falling = {"scores": [1.0], "confidences": [0.9, 0.1]}
     for name, value in (
-        ("weights", [1.0]), ("confidences", too_large), ("scores", None), ("weights", ["a"] * 5),
+        ("weights", [1.0]), ("weights", ["a"] * 5), ("curve", too_large), ("curve", None), ("words", falling),
     ):  # fmt: skip
         (tmp_path / CALIBRATION).write_text(json.dumps({**table, name: value}), encoding="utf-8")
         with pytest.raises(ValueError, match=r"calibration\.json is no calibration .* make it again"):
             read_calibration(tmp_path, listed)
     with pytest.raises(ValueError, match="rising curve"):
-        Calibration(calibration.weights, (1.0, 1.0), (0.1, 0.2, 0.3), {})
+        ConfidenceCurve((1.0, 1.0), (0.1, 0.2, 0.3))
+
+
+def draw_words(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Draw the words of so many sentences: log-probabilities, and whether each is kept, as likely as it says."""
+    log_probs = [-RANDOM.exponential(0.7, RANDOM.integers(0, 12)) for _ in range(count)]
+    return [(values, (RANDOM.random(len(values)) < np.exp(values)).astype(np.float64)) for values in log_probs]
+
+
+def test_of_the_words_marked_so_sure_so_many_are_kept():
+    calibration = fit_calibration(*draw_sentences(1000), draw_words(1000), {"good_chrf": 80.0})
+    assert calibration.words
+    assert calibration.about["words"]["error"] < 0.04
+    assert calibration.words.confidence_at(-0.01) > 0.9
+    assert calibration.words.confidence_at(-5.0) < 0.1
+    assert any("words of theirs, the reference has" in line for line in calibration_lines(dict(calibration.about)))
+
+
+def test_too_few_words_give_no_curve_of_words():
+    calibration = fit_calibration(*draw_sentences(200), draw_words(20) + [(np.empty(0), np.empty(0))] * 180, {})
+    assert calibration.words is None
+    assert calibration.confidences_of_words([-0.1]) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_words_kept_are_the_longest_common_subsequence(seed):
+    at = random.Random(seed)
+    text, reference = ([at.choice("abc") for _ in range(at.randrange(7))] for _ in range(2))
+    kept = find_kept_words(" ".join(text), " ".join(reference))
+    chosen = [word for word, is_kept in zip(text, kept, strict=True) if is_kept]
+    subsequences = {
+        words
+        for size in range(len(text) + 1)
+        for words in itertools.combinations(text, size)
+        if words in set(itertools.combinations(reference, size))
+    }
+    assert tuple(chosen) in subsequences
+    assert len(chosen) == max(map(len, subsequences))
+
+
+def test_a_word_is_as_likely_as_its_pieces_together():
+    pieces = ["▁La", "▁bo", "la", "▁es", "▁azul", ".", "</s>"]
+    log_probs = [-0.1, -0.2, -0.4, -0.8, -1.6, -3.2, -6.4]
+    assert word_log_probs("La bola es azul.", pieces, log_probs) == pytest.approx([-0.1, -0.6, -0.8, -4.8])
+    assert word_log_probs("La bola es azul.", pieces[:-1], log_probs[:-1]) == pytest.approx([-0.1, -0.6, -0.8, -4.8])
+    assert word_log_probs("La <b>bola</b> es azul.", pieces, log_probs) is None
+    assert word_log_probs("é a", ["▁", "<0xC3>", "<0xA9>", "▁a", "</s>"], [-0.1] * 5) == pytest.approx([-0.3, -0.1])
+    assert word_log_probs("La bola es azul.", pieces, []) is None  # an engine that gives the sum alone

@@ -54,20 +54,27 @@ def setup(app: "Sphinx") -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (visit_inline_formula, None), (visit_display_formula, None))
     app.add_role("cited", cited_role)
     app.connect("doctree-read", check_numbers)
-    # A cell of start/web-page writes the page with the demo inside into the book, which links to it.
+    # Cells of some pages write files with a model inside into the book, which links to them.
     os.environ["PELLUCID_BOOK"] = str(app.outdir)
-    app.connect("build-finished", require_model_page)
+    app.connect("build-finished", require_model_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-MODEL_PAGE = "try-it-here.html"
+MODEL_PAGES = {
+    "start/web-page": "try-it-here.html",
+    "start/own-text": "gallery-one-layer.html",
+    "start/gallery": "gallery-dates.html",
+}
+"""Files with a model inside, to which the book links, by the page whose cells write them."""
 
 
-def require_model_page(app: "Sphinx", exception: Exception | None) -> None:
-    """Refuse a book without the page with a model inside, to which its first page links."""
-    is_whole = exception is None and app.builder.format == "html" and "start/web-page" in app.env.found_docs
-    if is_whole and not (Path(app.outdir) / MODEL_PAGE).is_file():
-        raise ExtensionError(f"start/web-page did not write {MODEL_PAGE}, to which the book links")
+def require_model_pages(app: "Sphinx", exception: Exception | None) -> None:
+    """Refuse a book without the files with models inside, to which its pages link."""
+    if exception or app.builder.format != "html":
+        return
+    for page, file in MODEL_PAGES.items():
+        if page in app.env.found_docs and not (Path(app.outdir) / file).is_file():
+            raise ExtensionError(f"{page} did not write {file}, to which the book links")
 
 
 MAP = "reference/articles"

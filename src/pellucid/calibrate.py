@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.decode.confidence import Calibration, confidence_features
+from pellucid.decode.confidence import Calibration, ConfidenceCurve, confidence_features, word_log_probs
 from pellucid.decode.lines import Translation
+from pellucid.decode.translate import Translator
 from pellucid.evaluate.compare import score_sums, sentence_counts
+from pellucid.text.word_pieces import strip_word
 
 GOOD_CHRF = 80.0
 """chrF of a sentence, in per cent, from which it counts as needing no change."""
@@ -30,16 +32,67 @@ def find_unchanged(texts: Sequence[str], references: Sequence[str], good_chrf: f
     return (score_sums("chrf", sentence_counts("chrf", texts, references, lowercase)) >= good_chrf).astype(np.float64)
 
 
+def find_kept_words(text: str, reference: str, lowercase: bool = False) -> list[bool]:
+    """Return for each word of a translation whether the reference has it too, in the same order (most words win).
+
+    Words are separated by white space, and punctuation around them does not count.
+
+    >>> find_kept_words("la bola es azul.", "La pelota es muy azul", lowercase=True)
+    [True, False, True, True]
+    """
+    words, expected = (
+        [strip_word(word) for word in (line.lower() if lowercase else line).split()] for line in (text, reference)
+    )
+    # lengths[i][j]: that of the longest common subsequence of words[i:] and expected[j:].
+    lengths = [[0] * (len(expected) + 1) for _ in range(len(words) + 1)]
+    for i in reversed(range(len(words))):
+        for j in reversed(range(len(expected))):
+            lengths[i][j] = (
+                1 + lengths[i + 1][j + 1] if words[i] == expected[j] else max(lengths[i + 1][j], lengths[i][j + 1])
+            )
+    kept, j = [], 0
+    for i, word in enumerate(words):
+        # A word that the subsequence can do without is left out, so that the next ones have all of the reference.
+        found = next((k for k in range(j, len(expected)) if expected[k] == word), None)
+        is_kept = found is not None and 1 + lengths[i + 1][found + 1] >= lengths[i + 1][j]
+        kept.append(is_kept)
+        j = found + 1 if is_kept and found is not None else j
+    return kept
+
+
+def judge_words(
+    translator: Translator, sources: Sequence[str], texts: Sequence[str], references: Sequence[str], lowercase: bool
+) -> list[tuple[Floats, Floats]]:
+    """Return for each translation the log-probabilities of its words, and 1 for each word that the reference keeps.
+
+    They are scored anew, since an engine may give the log-probability of a whole translation alone. Both are empty for
+    a pair that is too long for the model, and where the pieces do not spell the translation.
+    """
+    tokenizer, longest = translator.tokenizer, translator.lengths.longest
+    pairs = zip(tokenizer.encode_source(sources), tokenizer.encode_target(texts), strict=True)
+    fitting = [i for i, sides in enumerate(pairs) if max(map(len, sides)) <= longest]
+    scores = translator.score([sources[i] for i in fitting], [texts[i] for i in fitting], batch=0)
+    judged = [(np.empty(0), np.empty(0)) for _ in texts]
+    for i, score in zip(fitting, scores, strict=True):
+        if log_probs := word_log_probs(texts[i], score.pieces, score.per_piece):
+            kept = find_kept_words(texts[i], references[i], lowercase)
+            judged[i] = np.array(log_probs), np.array(kept, np.float64)
+    return judged
+
+
 def features_of(translations: Sequence[Translation]) -> Floats:
     """Return the features of translations, a row for each."""
     return np.array([confidence_features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
 
 
-def fit_calibration(features: Floats, unchanged: Floats, about: dict[str, Any]) -> Calibration:
-    """Fit weights and curve on one half of the sentences and add to `about` what they are worth on the other half.
+def fit_calibration(
+    features: Floats, unchanged: Floats, words: Sequence[tuple[Floats, Floats]], about: dict[str, Any]
+) -> Calibration:
+    """Fit weights and curves on one half of the sentences and add to `about` what they are worth on the other half.
 
-    The weights are those of a logistic regression, and the curve is the isotonic regression of `unchanged` on their
-    score. Raises ValueError for too few sentences.
+    The weights are those of a logistic regression, and the curves are isotonic regressions: of `unchanged` on the score
+    of a sentence, and of kept words on their log-probability; `words` has both for each sentence. Raises ValueError for
+    too few sentences.
     """
     if len(features) < _FEWEST_SENTENCES:
         raise ValueError(
@@ -49,18 +102,34 @@ def fit_calibration(features: Floats, unchanged: Floats, about: dict[str, Any]) 
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
     weights = fit_logistic(features[fitted], unchanged[fitted])
     scores = features @ weights
-    groups = np.array_split(np.argsort(scores[fitted], kind="stable"), _GROUPS)
-    means = pool_adjacent_violators([float(unchanged[fitted][g].mean()) for g in groups], [len(g) for g in groups])
-    # Where two neighbours were pooled there is no edge between them.
-    edges = [
-        (float(scores[fitted][g[0]]), m)
-        for g, before, m in zip(groups[1:], means, means[1:], strict=False)
-        if m > before
-    ]
-    curve = Calibration(tuple(weights.tolist()), tuple(e for e, _ in edges), (means[0], *(m for _, m in edges)), about)
-    confidences = np.array([curve.confidences[i] for i in np.searchsorted(curve.scores, scores[proved], "right")])
-    about |= measure_calibration(confidences, unchanged[proved])
-    return curve
+    curve = fit_curve(scores[fitted], unchanged[fitted])
+    about |= measure_calibration(_confidences_at(curve, scores[proved]), unchanged[proved])
+    (log_probs, kept), (other_log_probs, other_kept) = (
+        [np.concatenate([side[i] for side in words[half]] or [np.empty(0)]) for i in (0, 1)]
+        for half in (fitted, proved)
+    )
+    word_curve = None
+    if min(len(log_probs), len(other_log_probs)) >= _FEWEST_SENTENCES // 2:
+        word_curve = fit_curve(log_probs, kept)
+        about["words"] = measure_calibration(_confidences_at(word_curve, other_log_probs), other_kept)
+    return Calibration(tuple(weights.tolist()), curve, word_curve, about)
+
+
+def fit_curve(scores: Floats, labels: Floats) -> ConfidenceCurve:
+    """Return the isotonic regression of the labels, 0 or 1, on the scores."""
+    groups = np.array_split(np.argsort(scores, kind="stable"), _GROUPS)
+    means = pool_adjacent_violators([float(labels[g].mean()) for g in groups], [len(g) for g in groups])
+    # Where two neighbours were pooled there is no edge between them, and none between equal scores.
+    edges: dict[float, float] = {}
+    for group, before, mean in zip(groups[1:], means, means[1:], strict=False):
+        if mean > before:
+            edges[float(scores[group[0]])] = mean
+    return ConfidenceCurve(tuple(edges), (means[0], *edges.values()))
+
+
+def _confidences_at(curve: ConfidenceCurve, scores: Floats) -> Floats:
+    """Return the confidence at each score."""
+    return np.array([curve.confidence_at(score) for score in scores.tolist()])
 
 
 def fit_logistic(features: Floats, labels: Floats) -> Floats:
@@ -114,3 +183,8 @@ def calibration_lines(about: dict[str, Any]) -> Iterator[str]:
         share = f"{unchanged / above:.0%} of them need no change" if above else "none: the model is never so sure"
         yield f"confidence {bound} or more: {above:,} sentences, {share}"
     yield f"expected calibration error {about['error']:.3f}"
+    if words := about.get("words"):
+        yield (
+            f"Of {words['sentences']:,} words of theirs, the reference has {words['unchanged']:,}, in the same order; "
+            f"expected calibration error {words['error']:.3f}"
+        )

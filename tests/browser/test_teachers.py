@@ -1,6 +1,7 @@
 """The training pairs that taught the model a word, and a correction: in the page as in Python, and in the file."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 import pytest
 
 from pellucid.api import Model, load
+from pellucid.decode.confidence import CALIBRATION, Calibration, ConfidenceCurve
 from pellucid.influence.state_store import remember_states
 from pellucid.influence.word_influence import InfluentialPair
 from pellucid.serve.app import create_app
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import TrainingText
+from pellucid.store.directory import add_file
 from pellucid.train.loop import train_run
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
@@ -106,3 +109,23 @@ def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: 
         page.tab.get_by_label("A better translation").fill("seis dos uno")
         assert page.tab.locator(".correction").text_content() == f"{SENTENCE}\tseis dos uno"
         assert page.tab.get_by_role("button", name="Store the correction").count() == 0
+
+
+def test_each_word_is_as_sure_as_python_says(browser: Any, learned: Model, tmp_path: Path):
+    copy = Path(shutil.copytree(learned.directory, tmp_path / "sure"))
+    curve = ConfidenceCurve((-2.0, -1.0), (0.12, 0.5, 0.88))
+    add_file(copy, CALIBRATION, Calibration((0.0, 1.0, 0.0, 0.0, 0.0), curve, curve, {}).to_json())
+    calibrated = load(copy, engine="torch")
+    expected = calibrated.translate(SENTENCE).word_confidences
+    assert expected
+    with open_debug(browser, calibrated) as page:
+        page.go(v="output", t=0)
+        words = page.tab.locator(".sure-word")
+        words.first.wait_for()
+        assert [float(text.split()[-1]) for text in words.all_inner_texts()] == pytest.approx(expected)
+        words.last.click()
+        assert int(page.tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('t') ?? 0")) > 0
+    with open_debug(browser, learned) as page:
+        page.go(v="output", t=0)
+        page.tab.get_by_label("Who taught it?").wait_for()
+        assert page.tab.locator(".sure-word").count() == 0

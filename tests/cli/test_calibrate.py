@@ -1,12 +1,14 @@
 """`pellucid calibrate`, and the confidence that `translate` and the server give from then on."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from pellucid import load
+from pellucid.decode.confidence import ConfidenceCurve
 from pellucid.train.loop import train_run
 from tests.serve.servers import client, request_body
 from tests.train.corpora import small_run, write_corpus
@@ -29,7 +31,9 @@ def model(calibrated: Path, tmp_path: Path, call) -> Path:
     text = calibrated / "more"
     result = call("calibrate", copy, "--source", text / "source.txt", "--reference", text / "target.txt")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines()[-1].startswith("expected calibration error 0.")
+    *_, sentences, words = result.stdout.splitlines()
+    assert sentences.startswith("expected calibration error 0.")
+    assert re.match(r"Of [\d,]+ words of theirs, the reference has [\d,]+, in the same order; ", words)
     return copy
 
 
@@ -57,6 +61,20 @@ def test_lines_below_the_bound_are_empty_named_and_not_lost(call, model, tmp_pat
     assert result.stdout == "\n\n\n"
     assert result.stderr == "pellucid: 2 of 3 lines are left to people, with a confidence below 1: 1, 3\n"
     assert call("translate", model, "in.txt", "--only-above", 0).stdout.split("\n")[:3] == [r["text"] for r in rows]
+
+
+def test_an_engine_that_gives_each_piece_gives_the_confidence_of_each_word(call, model, tmp_path):
+    (tmp_path / "in.txt").write_text("one two\n\nsix\n", encoding="utf-8")
+    first, blank, _ = map(
+        json.loads, call("translate", model, "in.txt", "--json", "--engine", "torch").stdout.splitlines()
+    )
+    assert len(first["word_confidences"]) == len(first["text"].split())
+    assert all(0 <= number <= 1 for number in first["word_confidences"])
+    assert "word_confidences" not in blank
+    loaded = load(model)
+    manifest = loaded.trace("one two").manifest(checked=False)
+    assert loaded.translator.calibration
+    assert loaded.translator.calibration.words == ConfidenceCurve(**manifest["word_curve"])
 
 
 def test_what_has_no_confidence_is_refused_in_a_sentence(call, model, calibrated, tmp_path):

@@ -52,8 +52,8 @@ export function engineSource(document: Document): { source: TraceSource; api: Pe
       if (verb === "trace" && isAnswerTo(recorded, args as Question)) return (await showRecording()) as Acts[V]["gives"];
       const answer = await askModel(verb as "trace", args as Acts["trace"]["args"]);
       if (verb !== "trace" && verb !== "edit") return answer as Acts[V]["gives"];
-      const { words, heads } = recorded;
-      shown = { ...answer, ...(words && { words }), ...(heads && { heads }) };
+      const { words, heads, word_curve } = recorded; // what belongs to the model, not to a sentence
+      shown = { ...answer, ...(words && { words }), ...(heads && { heads }), ...(word_curve && { word_curve }) };
       return shown as Acts[V]["gives"];
     },
     fetchExamples: async () => ({ sentences: header.examples, notes: {}, pending: false, languages: header.languages, pairs: null }),

@@ -254,3 +254,11 @@ export function computeDrawingChances(logits: ArrayLike<number>, { temperature, 
   });
   return chances.map((chance) => chance / total);
 }
+
+/** How likely it is that a person keeps each word of the translation; null where the model was not calibrated. */
+export function measureWordConfidences({ word_curve, target, steps }: Manifest): number[] | null {
+  if (!word_curve) return null;
+  const logProbs: number[] = [];
+  target.words.forEach((word, i) => word !== null && (logProbs[word] = (logProbs[word] ?? 0) + (steps[i]?.chosen.log_prob ?? 0)));
+  return logProbs.map((logProb) => word_curve.confidences[word_curve.scores.filter((score) => score <= logProb).length] ?? NaN);
+}

@@ -252,6 +252,8 @@ export interface Manifest {
   masking?: Masking;
   heads?: HeadStudyAnswer;
   languages?: { source?: string; target?: string };
+  /** How likely it is that a person keeps a word, from each of some rising log-probabilities of it on; one more confidence than scores. */
+  word_curve?: { scores: number[]; confidences: number[] };
 }
 
 /** A piece near another, with the cosine of their vectors. */

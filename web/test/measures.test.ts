@@ -20,6 +20,7 @@ import {
   measureOverlap,
   measureOverlaps,
   measureSharpness,
+  measureWordConfidences,
   parseNumbers,
   sinusoid,
   softmax,
@@ -48,6 +49,14 @@ test("chances of a draw are sharpened by the temperature, cut to k pieces and th
   assertAll(chances(1, 2, 1), [0, 0.625, 0.375]);
   assertAll(chances(1, 0, 0.7), [0, 0.625, 0.375]); // 0.5 is less than 0.7, 0.8 is not
   assertAll(chances(1, 2, 0.6), [0, 1, 0]); // of the two, renormalised, the first reaches 0.625
+});
+
+test("a word is as sure as the curve says of the log-probability of all its pieces", () => {
+  const write = (log_prob: number) => ({ chosen: { log_prob } }) as Manifest["steps"][number];
+  const manifest = makeManifest({ word_curve: { scores: [-2, -1], confidences: [0.1, 0.5, 0.9] }, steps: [-0.5, -1.5, -0.5, -0.25, -3].map(write) });
+  manifest.target = { ...manifest.target, words: [0, 1, 1, 2, null] }; // log-probabilities -0.5, -2 and -0.25
+  assert.deepEqual(measureWordConfidences(manifest), [0.9, 0.5, 0.9]);
+  assert.equal(measureWordConfidences(makeManifest()), null);
 });
 
 test("a search scores every piece after each beginning that was kept at the step before", () => {

@@ -29,11 +29,12 @@ def run(
 
     The dev set is translated, and each sentence counted as needing no change where it is the reference or nearly so,
     by chrF. On one half of them is learned how likely that is, from the log-probability and the lengths; the other half
-    shows what it is worth. The curve is stored in the model directory. From then on `translate --json` and the server
-    give a confidence with each translation, and `translate --only-above 0.9` leaves the others to people.
+    shows what it is worth. The same is learned for single words: how likely it is that the reference has them, too.
+    The curves are stored in the model directory. From then on `translate --json` and the server give a confidence with
+    each translation, `translate --only-above 0.9` leaves the others to people, and the page shades unsure words.
     """
     from pellucid.api import load
-    from pellucid.calibrate import calibration_lines, features_of, find_unchanged, fit_calibration
+    from pellucid.calibrate import calibration_lines, features_of, find_unchanged, fit_calibration, judge_words
     from pellucid.decode.confidence import CALIBRATION
     from pellucid.store.directory import add_file
 
@@ -50,7 +51,9 @@ def run(
     translations = list(show_progress(loaded.translate_stream(sources), total=len(sources)))
     searched = [i for i, found in enumerate(translations) if found.stop in ("eos", "length")]
     translations, references = [translations[i] for i in searched], [references[i] for i in searched]
-    unchanged = find_unchanged([found.text for found in translations], references, good_chrf, loaded.lowercase)
-    calibration = fit_calibration(features_of(translations), unchanged, {"good_chrf": good_chrf})
+    texts = [found.text for found in translations]
+    unchanged = find_unchanged(texts, references, good_chrf, loaded.lowercase)
+    words = judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
+    calibration = fit_calibration(features_of(translations), unchanged, words, {"good_chrf": good_chrf})
     add_file(model, CALIBRATION, calibration.to_json())
     write_lines(calibration_lines(dict(calibration.about)))

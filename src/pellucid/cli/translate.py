@@ -338,5 +338,6 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
         "notes": list(translation.notes),
         **({} if translation.alignment is None else {"alignment": translation.alignment}),
         **({} if translation.confidence is None else {"confidence": translation.confidence}),
+        **({} if translation.word_confidences is None else {"word_confidences": translation.word_confidences}),
         **({} if translation.remembered is None else {"memory": asdict(translation.remembered)}),
     }

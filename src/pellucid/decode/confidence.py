@@ -2,12 +2,14 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import isfinite, log
 from pathlib import Path
 from typing import Any
+
+from pellucid.text.word_pieces import piece_bytes, word_piece_ranges
 
 CALIBRATION = "calibration.json"
 """File of a model directory that holds its calibration."""
@@ -23,36 +25,77 @@ def confidence_features(log_prob: float, pieces: int, source_pieces: int) -> tup
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Weights of the features, whose sum is a score, and the confidence from each of some rising scores on."""
+class ConfidenceCurve:
+    """The confidence from each of some rising scores on, which rises with them.
 
-    weights: tuple[float, ...]
+    It has one confidence more than scores: the first is that below all of them.
+    """
+
     scores: tuple[float, ...]
     confidences: tuple[float, ...]
-    """One more than scores: the first is that below all of them."""
-    about: Mapping[str, Any]
-    """Definition of "needs no change", and what was measured on the half of dev that nothing was fitted on."""
 
     def __post_init__(self) -> None:
-        numbers = (*self.weights, *self.scores, *self.confidences)
+        numbers = (*self.scores, *self.confidences)
         if not (
-            len(self.weights) == len(confidence_features(-1.0, 1, 1))
-            and len(self.confidences) == len(self.scores) + 1
+            len(self.confidences) == len(self.scores) + 1
             and all(isinstance(number, float) and isfinite(number) for number in numbers)
             and all(a < b for a, b in pairwise(self.scores))
             and all(a <= b for a, b in pairwise((0.0, *self.confidences, 1.0)))
         ):
-            raise ValueError("weights, scores and confidences do not make a rising curve from 0 to 1")
+            raise ValueError("scores and confidences do not make a rising curve from 0 to 1")
+
+    def confidence_at(self, score: float) -> float:
+        """Return the confidence at a score."""
+        return self.confidences[bisect_right(self.scores, score)]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Weights of the features, whose sum is the score of a sentence, its curve, and the curve of single words.
+
+    The score of a word is the log-probability of its pieces, in nats. There is no curve of words where too few
+    translations are spelled by their pieces.
+    """
+
+    weights: tuple[float, ...]
+    curve: ConfidenceCurve
+    words: ConfidenceCurve | None
+    about: Mapping[str, Any]
+    """Definition of "needs no change", and what was measured on the half of dev that nothing was fitted on."""
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(confidence_features(-1.0, 1, 1)) or not all(map(isfinite, self.weights)):
+            raise ValueError("the weights are not one finite number for each feature")
 
     def confidence_of(self, log_prob: float, pieces: int, source_pieces: int) -> float:
         """Return the confidence of a translation of this log-probability and these numbers of pieces, EOS included."""
         features = confidence_features(log_prob, pieces, source_pieces)
-        score = sum(weight * feature for weight, feature in zip(self.weights, features, strict=True))
-        return self.confidences[bisect_right(self.scores, score)]
+        return self.curve.confidence_at(
+            sum(weight * feature for weight, feature in zip(self.weights, features, strict=True))
+        )
+
+    def confidences_of_words(self, log_probs: Sequence[float]) -> tuple[float, ...] | None:
+        """Return the confidence of each word from its log-probability; None without a curve of words."""
+        return None if self.words is None else tuple(map(self.words.confidence_at, log_probs))
 
     def to_json(self) -> str:
         """Return the calibration as the text of its file."""
         return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def word_log_probs(text: str, pieces: Sequence[str], piece_log_probs: Sequence[float]) -> list[float] | None:
+    """Return the log-probability of each word of a translation, split at white space, as the sum over its pieces.
+
+    None where the pieces do not spell the text, as where tags were put back.
+
+    >>> word_log_probs("la bola", ["▁la", "▁bo", "la", "</s>"], [-0.5, -1.0, -0.25, -0.125])
+    [-0.5, -1.25]
+    """
+    written = pieces[:-1] if pieces and pieces[-1] == "</s>" else pieces
+    spelled = b"".join(map(piece_bytes, written)).decode("utf-8", "replace")
+    if spelled.split() != text.split() or len(pieces) != len(piece_log_probs):
+        return None
+    return [sum(piece_log_probs[span.start : span.stop]) for span in word_piece_ranges(written, text)]
 
 
 def read_calibration(directory: Path, manifest: Mapping[str, Any]) -> Calibration | None:
@@ -65,7 +108,12 @@ def read_calibration(directory: Path, manifest: Mapping[str, Any]) -> Calibratio
     path = directory / CALIBRATION
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
-        curve = {name: tuple(table[name]) for name in ("weights", "scores", "confidences")}
-        return Calibration(**curve, about=dict(table["about"]))
+        words = None if table["words"] is None else _read_curve(table["words"])
+        return Calibration(tuple(table["weights"]), _read_curve(table["curve"]), words, about=dict(table["about"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is no calibration ({error!s:.200}); make it again: pellucid calibrate") from None
+
+
+def _read_curve(table: Mapping[str, Any]) -> ConfidenceCurve:
+    """Return a curve as it was written."""
+    return ConfidenceCurve(tuple(table["scores"]), tuple(table["confidences"]))

@@ -201,6 +201,8 @@ class Translation:
     that stopped as "memory" was taken from a translation memory, which `remembered` shows; for any other line that is
     the translation of a similar sentence, which was not used. `confidence` is how likely it is that the translation
     needs no change; None where the model was not calibrated, and where there was no search or no score.
+    `word_confidences` says for each word of `text` how likely it is that a person would keep it; None also where there
+    are no `piece_log_probs`, or the pieces do not spell the text.
     """
 
     text: str
@@ -215,6 +217,7 @@ class Translation:
     notes: tuple[str, ...] = ()
     remembered: "MemoryMatch | None" = None
     confidence: float | None = None
+    word_confidences: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def _trace_rounded(origin: TraceOrigin, sentence: str, precision: str) -> Trace:
     bundle = origin.bundle
     model = with_rounded_weights(bundle.model, precision)
     translator = Translator(model, bundle.tokenizer, trained=origin.translator.lengths.longest_trained)
+    translator.calibration = origin.translator.calibration
     rounded = Bundle(model, bundle.tokenizer, bundle.manifest, bundle.directory)
     return trace_sentence(TraceOrigin(translator, rounded, markup="text"), sentence)
 

@@ -224,7 +224,9 @@ class Trace(TraceData):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return build_manifest(self)
+        calibration = self.origin.translator.calibration if self.origin is not None else None
+        curve = None if calibration is None or calibration.words is None else asdict(calibration.words)
+        return {**build_manifest(self), **({"word_curve": curve} if curve else {})}
 
     @cached_property
     def _checks(self) -> list[Check]:

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { sumOf } from "../measures";
+import { measureWordConfidences, sumOf } from "../measures";
 import { describeSection, listLabels, listWords } from "../network";
 import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
@@ -21,8 +21,39 @@ export function OutputView() {
     <div class="output-body">
       <Candidates manifest={manifest} step={step} />
       <LogitOrigin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
+      <WordConfidences app={app} manifest={manifest} />
       <WhoTaughtIt manifest={manifest} key={`teachers ${manifest.id}`} />
     </div>
+  );
+}
+
+/** Shades the words of the translation that a person would likely change; nothing where the model was not calibrated. */
+function WordConfidences({ app, manifest }: { app: App; manifest: Manifest }) {
+  const confidences = measureWordConfidences(manifest);
+  if (!confidences) return null;
+  return (
+    <section class="panel stack" aria-label="How sure is it of each word?">
+      <h2>How sure is it of each word?</h2>
+      <p class="sure-words" lang={manifest.languages?.target}>
+        {listWords(manifest.target).map((word, number) => (
+          <button
+            type="button"
+            class="sure-word"
+            style={app.hidden.value ? {} : { "--unsure": `${Math.round(60 * (1 - confidences[number]!))}%` }}
+            onClick={() => (app.step.value = manifest.target.words.indexOf(number))}
+          >
+            {word}
+            <span class="quiet">
+              <Value shown={formatProbability(confidences[number]!)} exact={String(confidences[number])} />
+            </span>
+          </button>
+        ))}
+      </p>
+      <p class="quiet">
+        How often a word as likely as this one stood in the reference as well, on a dev set (“pellucid calibrate”). The darker a word, the likelier a person would
+        change it.
+      </p>
+    </section>
   );
 }
 
