@@ -16,12 +16,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pellucid import Model, train
+from pellucid import Model, load, train
 from pellucid.phrasebook import generate_documents
 from pellucid.phrasebook.chunk import Phrase
 
 ROOT = Path(__file__).resolve().parent.parent
 HELD_OUT = 500
+TRACED = 100
+"""Test documents whose second sentence is traced."""
+
 Document = tuple[Phrase, Phrase]
 
 
@@ -41,7 +44,8 @@ def main() -> None:
         write_documents(folder / "train", training)
         write_documents(folder / "dev", dev)
         rows = [measure_model(folder, context, options.steps, test) for context in (1, 0)]
-    options.page.write_text("\n".join(page_lines(options, rows)) + "\n", encoding="utf-8")
+        nouns = count_nouns_read(load(folder / "context-1" / "best"), test[:TRACED])
+    options.page.write_text("\n".join(page_lines(options, rows, nouns)) + "\n", encoding="utf-8")
 
 
 def write_documents(path: Path, documents: list[Document]) -> None:
@@ -99,6 +103,21 @@ def find_gendered_word(second: Phrase) -> str:
     return next((word for word in words if word in ("lo", "la", "los", "las")), words[-1])
 
 
+def count_nouns_read(model: Model, documents: list[Document]) -> tuple[int, int]:
+    """Count the feminine nouns without which the second translation loses most, of all words before it; and all."""
+    named = feminine = 0
+    for first, second in documents:
+        if not find_gendered_word(second).endswith(("a", "as")):
+            continue
+        words = first.source.rstrip(".").split()
+        noun = next((i for i, word in enumerate(words) if word in ("was", "were")), len(words)) - 1
+        trace = model.trace(second.source, context=first.source, keep="decoder.*.cross.pattern")
+        losses = [sum(row) for row in trace.verdict().as_json()["erasure_source"][: len(words)]]
+        named += losses[noun] == min(losses)
+        feminine += 1
+    return named, feminine
+
+
 def swap_gender(word: str) -> str:
     """Return the other gender of a word that `find_gendered_word` found.
 
@@ -109,7 +128,7 @@ def swap_gender(word: str) -> str:
     return stem[:-1] + {"o": "a", "a": "o"}[stem[-1]] + plural
 
 
-def page_lines(options: argparse.Namespace, rows: list[str]) -> list[str]:
+def page_lines(options: argparse.Namespace, rows: list[str], nouns: tuple[int, int]) -> list[str]:
     """Return the lines of the results page."""
     return [
         "# Pronouns across sentences",
@@ -127,6 +146,11 @@ def page_lines(options: argparse.Namespace, rows: list[str]) -> list[str]:
         "| first sentences right | processor time of training |",
         "|---|---|---|---|---|---|",
         *rows,
+        "",
+        f"What the first model read, by the diagnosis of a trace (`explain --context`): in {nouns[0]} of {nouns[1]} "
+        f"documents with a feminine noun, among the first {TRACED} of the test, that noun is the word of the sentence "
+        "before without which the translation loses most. Without a masculine noun it loses next to nothing, for the "
+        "model then writes the masculine all the same.",
     ]
 
 

@@ -105,6 +105,8 @@ export interface Side {
   words: (number | null)[];
   /** Which pieces are UNK or bytes of a character that no piece covers. */
   unknown: boolean[];
+  /** How many pieces, the first, are those of the sentence before and of the start token after it. */
+  context?: number;
 }
 
 export interface Candidate {

@@ -52,6 +52,7 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
           </ol>
         </dd>
       </dl>
+      {!!side.context && <p class="quiet">The first {formatQuantity(side.context, "piece")} are the sentence before, up to {quotePiece(side.pieces[side.context - 1])}: read, but not translated.</p>}
       <ul class="token-warnings">
         {listWarnings(side).map((warning) => (
           <li>{warning}</li>
