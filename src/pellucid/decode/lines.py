@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
-from pellucid.data.context import encode_contexts
+from pellucid.data.context import count_context, encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
@@ -268,6 +268,7 @@ def _assemble_rank(
         for segment, text, pairs in zip(prepared.segments, plain, links, strict=True)
     ]
     text = join_line(prepared.split_line, tagged)
+    sources = [segment.request.source for segment in prepared.segments]
     return Translation(
         text,
         sum(hypothesis.score for hypothesis in hypotheses) if config.scores else nan,
@@ -279,7 +280,7 @@ def _assemble_rank(
             for piece in tokenizer.target_pieces(hypothesis.tokens + [EOS] * (hypothesis.stop == "eos"))
         ],
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
-        [piece for segment in prepared.segments for piece in tokenizer.source_pieces(segment.request.source)],
+        [piece for ids in sources for piece in tokenizer.source_pieces(ids[count_context(ids) :])],
         alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 
