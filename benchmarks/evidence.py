@@ -243,7 +243,8 @@ def ask_evidence(model: pellucid.Model, mistake: Mistake, text: Sequence[tuple[s
         for test, found in zip(mistake.tests, translations, strict=True)
         if mistake.wrong in split_words(found.text)
     )
-    weighed = weigh_pairs(model.bundle, find_choice(model.trace(test, keep="states"), mistake.wrong))
+    choice = find_choice(model.trace(test, keep="states"), mistake.wrong)
+    weighed = weigh_pairs(model.bundle, open_state_store(model.directory, model.manifest), choice)
     lines = [weighed.store.place_of(number)[1] for number in weighed.numbers]
 
     def count_planted(order: Sequence[int]) -> int:

@@ -22,9 +22,7 @@ torch.set_num_threads(1)
 # which make the same calls thousands of times, that took up to two thirds of the time.
 SHAPES_CHECKED = (
     "articles",
-    "inspect",
     "model",
-    "trace",
     "decode/test_beam.py",
     "decode/test_greedy.py",
     "decode/test_sample.py",
@@ -34,6 +32,11 @@ SHAPES_CHECKED = (
     "laws/test_one_model.py",
     "laws/test_update.py",
     "laws/test_watching.py",
+    "inspect/test_heads.py",
+    "inspect/test_importance.py",
+    "trace/test_erasure.py",
+    "trace/test_recompute.py",
+    "trace/test_record.py",
 )
 TESTS = Path(__file__).parent
 MODEL_FOLDER = TESTS.parent / "src" / "pellucid" / "model"

@@ -337,12 +337,14 @@ class Model:
             found.because[0].line, found.because[0].target        # the pair that taught it most
             found.agreement.rank_correlation                      # of the two ways by which pairs are found
         """
+        from pellucid.influence.state_store import open_state_store
         from pellucid.influence.word_influence import find_word_influence
 
         if pairs < 1:
             raise ValueError(f"pairs is {pairs}, it must be 1 or more")
+        store = open_state_store(self.directory, self.manifest)
         trace = self.trace(sentence, target=target, beam=beam, keep="states")
-        return find_word_influence(trace, self.bundle, word, pairs)
+        return find_word_influence(trace, store, word, pairs)
 
     def verify(self, tolerance: float | None = None) -> "Verification":
         """Translate the lines of the model's reference anew, and say whether the same texts and scores come out.

@@ -100,7 +100,7 @@ def fit_calibration(
             "prove it (--source FILE --reference FILE)"
         )
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
-    weights = fit_logistic(features[fitted], unchanged[fitted])
+    weights = _fit_logistic(features[fitted], unchanged[fitted])
     scores = features @ weights
     curve = fit_curve(scores[fitted], unchanged[fitted])
     about |= measure_calibration(_confidences_at(curve, scores[proved]), unchanged[proved])
@@ -132,7 +132,7 @@ def _confidences_at(curve: ConfidenceCurve, scores: Floats) -> Floats:
     return np.array([curve.confidence_at(score) for score in scores.tolist()])
 
 
-def fit_logistic(features: Floats, labels: Floats) -> Floats:
+def _fit_logistic(features: Floats, labels: Floats) -> Floats:
     """Return the weights of a logistic regression, by Newton's method with a small ridge."""
     scale = np.maximum(np.abs(features).mean(axis=0), 1e-12)
     x, weights = features / scale, np.zeros(features.shape[1])

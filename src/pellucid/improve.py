@@ -70,7 +70,7 @@ class Correction:
         The words are those in which the right translation differs from the wrong one, or from that of the model
         `before`; where only order, case or punctuation differ, the text must be the right one.
         """
-        put_in, taken_out = word_changes(self.wrong or before, self.right)
+        put_in, taken_out = _word_changes(self.wrong or before, self.right)
         if not put_in and not taken_out:
             return text == self.right
         written, right = Counter(plain_words(text)), Counter(plain_words(self.right))
@@ -79,7 +79,7 @@ class Correction:
         )
 
 
-def word_changes(before: str, after: str) -> tuple[Counter[str], Counter[str]]:
+def _word_changes(before: str, after: str) -> tuple[Counter[str], Counter[str]]:
     """Return the words that a change of a translation puts in, and those that it takes out."""
     old, new = Counter(plain_words(before)), Counter(plain_words(after))
     return new - old, old - new
@@ -253,9 +253,9 @@ class Changes:
 
         The references were written before anybody asked for it, and would call it worse.
         """
-        asked = [word_changes(c.wrong or self.before[c.source], c.right) for c in self.corrections]
+        asked = [_word_changes(c.wrong or self.before[c.source], c.right) for c in self.corrections]
         changed = {
-            source: word_changes(self.before[source], self.after[source])
+            source: _word_changes(self.before[source], self.after[source])
             for source in self.dev_sources
             if self.before[source] != self.after[source]
         }

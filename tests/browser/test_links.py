@@ -9,7 +9,6 @@ import pytest
 
 from pellucid.api import load
 from pellucid.store.directory import save_bundle
-from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, tokenizer
 from tests.browser.watched import watch_tab
@@ -21,10 +20,10 @@ HIDDEN = {"kind": "hide", "word": 2}
 
 
 @pytest.fixture(scope="module")
-def other_server(site: Path, directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def other_server(directory: Path) -> Iterator[str]:
     """A server of the same model that has seen no trace."""
-    with run_server(site, directory, tmp_path_factory.mktemp("another")) as address:
-        yield address
+    with running(load(directory, engine="auto")) as port:  # as the command loads it
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,7 @@ def import_again(model: Path, out: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("command", "existing"),
-    [(export_marian, False), (export_marian, True), (export_ctranslate2, True), (import_again, False)],
+    [(export_marian, True), (export_ctranslate2, True), (import_again, False)],
 )
 def test_whichever_write_a_disk_refuses_the_directory_is_the_old_or_the_new_one(models, tmp_path, command, existing):
     out = tmp_path / "deep" / "out"
@@ -202,21 +202,21 @@ def map_of_project(model: Path, file: Path) -> list[object]:
     return ["inspect", "project", model, "--html", file]
 
 
-def plot_of_positions(model: Path, file: Path) -> list[object]:
-    return ["inspect", "positions", model, "--plot", file.with_suffix(".png")]
+def plot_of_attention(model: Path, file: Path) -> list[object]:
+    return ["inspect", "attention", model, "ab ba", "--plot", file.with_suffix(".png")]
 
 
 @pytest.mark.usefixtures("built_script")
 @pytest.mark.parametrize(
     ("command", "existing"),
     [
-        *((html_of_explain, False), (html_of_explain, True), (html_of_compare, True)),
-        *((alignments, False), (map_of_project, False), (plot_of_positions, True)),
+        *((html_of_explain, False), (html_of_compare, True), (alignments, False)),
+        *((map_of_project, False), (plot_of_attention, True)),
     ],
 )
 def test_whichever_write_a_disk_refuses_a_file_is_the_old_or_the_new_one(models, tmp_path, command, existing):
     folder = tmp_path / "out"
-    file = folder / ("out.png" if command is plot_of_positions else "out.html")
+    file = folder / ("out.png" if command is plot_of_attention else "out.html")
     folder.mkdir()
     undisturbed = run_command(*command(models[0], file))
     assert undisturbed.exit_code == 0, undisturbed.output

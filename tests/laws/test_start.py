@@ -114,7 +114,7 @@ def test_a_run_with_a_learning_rate_of_nothing_ends_where_it_began(models, tmp_p
     assert len(set(scores)) == 1
 
 
-@pytest.mark.parametrize("step", [0, 1, 3, 5])
+@pytest.mark.parametrize("step", [0, 3])
 def test_a_run_resumes_to_the_bit_after_the_start_is_gone(step, models, undisturbed_run, tmp_path, monkeypatch):
     start, out = tmp_path / "start", tmp_path / "out"
     shutil.copytree(models / "one matrix", start)

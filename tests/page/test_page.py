@@ -137,27 +137,14 @@ def test_steps_modes_and_help_have_keys(tab: Any, trace: Any):
     assert tab.get_by_role("dialog").count() == 0
 
 
-def test_every_control_of_every_view_has_a_name_and_every_view_fits_its_width(tab: Any):
-    session = tab.context.new_cdp_session(tab)
+def test_every_view_fits_its_width(tab: Any):
     fragments = [f"v={view}" for view in VIEWS]
     fragments += [f"v=block&a={SECTION}", f"v=head&a={SECTION}&h=1", f"v=cell&x={SECTION}.scores&i=1.0.0", "v=map&n=7"]
     problems = []
     for fragment in fragments:
         go_to(tab, fragment)
-        nodes = session.send("Accessibility.getFullAXTree")["nodes"]
-        problems += [f"{fragment}: a {role} without a name" for role in map(unnamed_role, nodes) if role]
         for width in (900, 1440):
             tab.set_viewport_size({"width": width, "height": 900})
             page_width = tab.evaluate("document.documentElement.scrollWidth")
             problems += [f"{fragment}: {page_width} pixels across of {width}"] if page_width > width else []
     assert problems == []
-
-
-CONTROLS = ["button", "link", "textbox", "combobox", "slider", "checkbox", "radio", "gridcell", "grid", "spinbutton"]
-
-
-def unnamed_role(node: dict[str, Any]) -> str | None:
-    """The role of a node of the accessibility tree that is a control without a name."""
-    role = node.get("role", {}).get("value")
-    has_name = node.get("ignored") or node.get("name", {}).get("value")
-    return role if role in CONTROLS and not has_name else None

@@ -124,13 +124,15 @@ def export_page(
     """
     from pellucid.api import load
     from pellucid.page.html import require_writable
+    from pellucid.serve.settings import Languages
     from pellucid.serve.training_text import TrainingText
     from pellucid.trace.model_page import save_model_page
 
     require_writable(out, None)
     loaded = load(model)
     text = TrainingText.find_beside(loaded.bundle.directory, loaded.bundle.manifest)
-    examples = sentences or list(text.choose_examples(text.languages[0] if text.languages else None))
+    codes = Languages.from_manifest(loaded.bundle.manifest).codes or text.languages
+    examples = sentences or list(text.choose_examples(codes[0] if codes else None))
     if not examples:
         raise ValueError(f"no dev text stands beside {model}: say with --sentence what the page shall show first")
     report: list[str] = []
@@ -141,7 +143,7 @@ def export_page(
     elif precision == "int8":
         report.append("not measured: it is not known how much worse it translates than the model, if at all")
     trace = loaded.trace(examples[0])
-    size = save_model_page(trace, out, precision, examples[1:], text.languages)
+    size = save_model_page(trace, out, precision, examples[1:], codes)
     return [*report, f"{out}: {size:,} bytes; open it in a browser: it needs neither a network nor a server"]
 
 

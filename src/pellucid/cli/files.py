@@ -61,12 +61,13 @@ def read_test_pairs(
     Raises ValueError for a file whose name does not tell a format of pairs, and for one that cannot be read.
     """
     from pellucid.data.corpus import holds_pairs, read_pairs
+    from pellucid.data.formats import PAIR_ENDINGS
     from pellucid.data.formats.units import Sides
 
     if not holds_pairs(path):
         raise ValueError(
             f"--reference is missing: name the translations of {path}, line by line; or give, as --source alone, one "
-            "file of pairs, which ends in .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet"
+            f"file of pairs, which ends in {PAIR_ENDINGS}"
         )
     pairs = read_pairs(path, max_characters=sys.maxsize, sides=Sides(source_language, target_language))
     if pairs.skipped:

@@ -14,6 +14,7 @@ from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.api import Model
+    from pellucid.improve import Changes
 
 EXAMPLES = """\
   pellucid improve runs/mine/best corrections.tsv --out runs/better
@@ -73,8 +74,6 @@ def run(
     from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
     from pellucid.improve import (
-        ENOUGH_RIGHT,
-        WEIGHT_PARTS,
         Changes,
         dev_pairs_of,
         find_near_pairs,
@@ -83,7 +82,6 @@ def run(
         read_corrections,
         sample_old_text,
         save_improved,
-        save_mixed_weights,
         write_mixture,
     )
     from pellucid.train.defaults import run_settings
@@ -122,7 +120,7 @@ def run(
         sample_old_text(runs, {correction.source for correction in everything}, seed),
         dev,
     )
-    # The optimiser and the dropout that made the model disturb it least.
+    # With the optimiser and the dropout that made the model, a run disturbs it least.
     overrides = [*_QUICK, f"train.evaluate_every={steps}", f"data.max_pieces={runs[0].data.max_pieces}"]
     overrides += [f"optim.kind={runs[0].optim.kind}", f"model.dropout={runs[0].model.dropout}"]
     settings, reasons = run_settings(
@@ -134,19 +132,8 @@ def run(
     except typer.Exit:
         typer.echo(f"{directory / 'best'} is not judged yet: to go on, give the same command again", err=True)
         raise
-    tried: list[tuple[Path, Changes]] = []
-    for parts in WEIGHT_PARTS:
-        candidate = directory / f"candidate-{parts[0]}-{parts[1]}"
-        save_mixed_weights(old.directory, directory / "last", parts, candidate)
-        after = _translate(load(candidate), sources)
-        tried.append((candidate, Changes(chosen, before, after, dev.sources, dev.targets, listed, old.lowercase)))
-        right, count = tried[-1][1].count_met(after, held_out=True)
-        if right >= ENOUGH_RIGHT * count and not tried[-1][1].find_objections():
-            break
-    # Of the models with the fewest objections the one with the most held-out corrections right; of equals the first.
-    candidate, changes = min(
-        tried, key=lambda found: (len(found[1].find_objections()), -found[1].count_met(found[1].after, True)[0])
-    )
+    unchanged = Changes(chosen, before, before, dev.sources, dev.targets, listed, old.lowercase)
+    candidate, changes = _choose_weights(old.directory, directory, unchanged, sources)
     # What training called best is so by dev alone, and may be the old model.
     shutil.rmtree(directory / "best", ignore_errors=True)
     write_text_whole(changed, "".join(changes.changed_rows()))
@@ -162,6 +149,24 @@ def run(
     }
     save_improved(candidate, directory / "best", changes, places, about)
     write_lines([str(directory / "best")])
+
+
+def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: Sequence[str]) -> "tuple[Path, Changes]":
+    """Mix the old and the trained weights, and return the best of these models with what it changes."""
+    from pellucid.api import load
+    from pellucid.improve import ENOUGH_RIGHT, WEIGHT_PARTS, save_mixed_weights
+
+    tried: list[tuple[Path, Changes]] = []
+    for parts in WEIGHT_PARTS:
+        candidate = directory / f"candidate-{parts[0]}-{parts[1]}"
+        save_mixed_weights(old, directory / "last", parts, candidate)
+        changes = replace(unchanged, after=_translate(load(candidate), sources))
+        tried.append((candidate, changes))
+        right, count = changes.count_met(changes.after, held_out=True)
+        if right >= ENOUGH_RIGHT * count and not changes.find_objections():
+            break
+    # Of the models with the fewest objections the one with the most held-out corrections right; of equals the first.
+    return min(tried, key=lambda found: (len(found[1].find_objections()), -found[1].count_met(found[1].after, True)[0]))
 
 
 def _translate(model: "Model", lines: Sequence[str]) -> dict[str, str]:

@@ -132,8 +132,7 @@ def run(
         languages = Languages.from_manifest(loaded.manifest, source, target)
         remembered = None
         if memory is not None:
-            known = (languages.source, languages.target) if languages.are_named else ()
-            remembered = TranslationMemory.read(memory, *known)
+            remembered = TranslationMemory.read(memory, *(languages.codes or ()))
         is_local = _is_loopback(host)
         app = create_app(
             loaded,

@@ -203,10 +203,10 @@ def score_targets(model: Transformer, sources: list[list[int]], targets: list[li
     return [row[: len(ids)] for row, ids in zip(log_probs.tolist(), targets, strict=True)]
 
 
-def pad_sentences(sentences: list[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
-    """Return the sentences as one tensor, a row each, padded with PAD to the longest."""
+def pad_sentences(sentences: list[list[int]], device: torch.device, padding: int = PAD) -> Int[Tensor, "B S"]:
+    """Return the sentences as one tensor, a row each, with padding up to the longest."""
     longest = max(map(len, sentences))
-    return torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in sentences], device=device)
+    return torch.tensor([ids + [padding] * (longest - len(ids)) for ids in sentences], device=device)
 
 
 class EnsembleState:

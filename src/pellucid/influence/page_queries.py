@@ -28,11 +28,11 @@ def _answer_influence(trace: Trace, arguments: _WordArguments) -> dict[str, Any]
 
     bundle = trace.origin.bundle
     try:
-        open_state_store(bundle.directory, bundle.manifest)
+        store = open_state_store(bundle.directory, bundle.manifest)
     # not an error of the request: the training text of this model was simply never remembered
     except ValueError as error:
         return {"found": None, "says": str(error)}
-    found = find_word_influence(trace, bundle, arguments.word, PAIRS_SHOWN)
+    found = find_word_influence(trace, store, arguments.word, PAIRS_SHOWN)
     because, against = (
         tuple(replace(pair, file=Path(pair.file).name) for pair in pairs) for pairs in (found.because, found.against)
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pellucid.decode.alignment import align_sentences, strip_eos
 from pellucid.influence.gradients import PieceChoice, choice_state, select_pairs, sum_influences
-from pellucid.influence.state_store import StateStore, open_state_store
+from pellucid.influence.state_store import StateStore
 from pellucid.inspect.importance import mean_ranks, spearman_correlation
 from pellucid.store.directory import Bundle, load_bundle
 from pellucid.text.word_pieces import strip_word, words_without_punctuation
@@ -100,12 +100,13 @@ class _WeighedPairs:
         ]
 
 
-def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> WordInfluence:
+def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) -> WordInfluence:
     """Find the training pairs, up to `count` for and against, that taught a model a word of a traced translation.
 
-    Raises ValueError for a word that is not in the translation, and where the model has no store of states.
+    `store` is that of the traced model. Raises ValueError for a word that is not in the translation.
     """
-    weighed = weigh_pairs(bundle, find_choice(trace, word))
+    bundle = trace.origin.bundle
+    weighed = weigh_pairs(bundle, store, find_choice(trace, word))
     because, against = weighed.order(1)[:count], weighed.order(-1)[:count]
     described = _describe_pairs(bundle, weighed, [*because, *against])
     step = trace.steps[weighed.choice.index]
@@ -122,9 +123,9 @@ def find_word_influence(trace: Trace, bundle: Bundle, word: str, count: int) -> 
     )
 
 
-def weigh_pairs(bundle: Bundle, choice: PieceChoice) -> _WeighedPairs:
+def weigh_pairs(bundle: Bundle, store: StateStore, choice: PieceChoice) -> _WeighedPairs:
     """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
-    store, run = open_state_store(bundle.directory, bundle.manifest), bundle.directory.resolve().parent
+    run = bundle.directory.resolve().parent
     nearest = _nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
     checkpoints = [path for path in list_checkpoints(run) if checkpoint_step(path)]
     models = (load_bundle(path).model for path in checkpoints) if checkpoints else [bundle.model]

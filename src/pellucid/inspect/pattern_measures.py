@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.decode.torch_engine import pad_sentences
+from pellucid.decode.translate import batch_by_length
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import make_side
@@ -171,17 +172,11 @@ def _pair_lengths(pairs: StudyPairs) -> dict[int, int]:
 
 
 def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
-    """Yield the keys of `lengths`, longest first, in batches whose patterns and logits have a bounded size."""
+    """Return the keys of `lengths`, longest first, in batches whose patterns and logits have a bounded size."""
     heads = config.heads * len(attention_names(config))
-    order = sorted(lengths, key=lambda n: (-lengths[n], n))
-    start = 0
-    while start < len(order):
-        length = lengths[order[start]]
-        # patterns grow with the square of the length, logits with length times vocabulary
-        room = NUMBERS_PER_BATCH // max(heads * length * length, config.target_vocabulary * length)
-        # at least one pair, even where one alone is over the bound
-        yield order[start : start + max(1, min(64, room))]
-        start += max(1, min(64, room))
+    # a position has a weight of each head on each position, and a logit of each piece
+    numbers = max(heads * max(lengths.values(), default=1), config.target_vocabulary)
+    return batch_by_length(lengths, 64, NUMBERS_PER_BATCH // numbers)
 
 
 def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device) -> StudyBatch:
@@ -201,17 +196,9 @@ def _make_batch_side(
     rows: Sequence[IdsAndWords], first: int, commonness: PieceFrequencies, device: torch.device
 ) -> BatchSide:
     """Make one side of a batch, whose first position is numbered `first`."""
-    ids = _fill_rectangle([ids for ids, _ in rows], PAD, device)
+    ids = pad_sentences([ids for ids, _ in rows], device)
     positions = torch.arange(first, first + ids.shape[1], device=device)
-    return BatchSide(ids, _fill_rectangle([words for _, words in rows], -1, device), positions, commonness)
-
-
-def _fill_rectangle(rows: Sequence[Sequence[int]], filling: int, device: torch.device) -> Int[Tensor, "B Q"]:
-    """Put each row into a rectangle, filled up to the longest."""
-    rectangle = np.full((len(rows), max(map(len, rows))), filling, dtype=np.int64)
-    for row, values in zip(rectangle, rows, strict=True):
-        row[: len(values)] = values
-    return torch.from_numpy(rectangle).to(device)
+    return BatchSide(ids, pad_sentences([words for _, words in rows], device, -1), positions, commonness)
 
 
 def spread_evenly(lines: Sequence[str], limit: int) -> list[int]:

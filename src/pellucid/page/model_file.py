@@ -66,24 +66,24 @@ def _pack_weights(name: str, values: np.ndarray, precision: str) -> bytes:
         return pack_numbers(name, values, precision)
     if values.ndim < 2:
         return pack_numbers(name, values, "float32")
-    scales, steps = round_to_int8(values)
+    scales, steps = _round_to_int8(values)
     return scales.astype("<f4").tobytes() + steps.tobytes()
 
 
 def round_weights(name: str, values: np.ndarray, precision: str) -> np.ndarray:
     """Return a parameter as float32 as the page reads it from the file; ValueError where the precision has no room."""
     if precision == "int8" and values.ndim == 2:
-        scales, steps = round_to_int8(values)
+        scales, steps = _round_to_int8(values)
         return steps * scales[:, None]
     if precision != "float16":
         return values
     return np.frombuffer(pack_numbers(name, values, precision), "<f2").astype(np.float32).reshape(values.shape)
 
 
-def round_to_int8(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _round_to_int8(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a scale for each row of a matrix, and its numbers as whole multiples of it, from -127 to 127.
 
-    >>> scales, steps = round_to_int8(np.array([[0.5, -1.27], [0.0, 0.0]]))
+    >>> scales, steps = _round_to_int8(np.array([[0.5, -1.27], [0.0, 0.0]]))
     >>> steps.tolist(), [f"{scale:.2f}" for scale in scales]
     ([[50, -127], [0, 0]], ['0.01', '1.00'])
     """

@@ -80,6 +80,11 @@ class Languages:
         """Whether the model's languages are known."""
         return (self.source, self.target) != _UNNAMED
 
+    @property
+    def codes(self) -> tuple[str, str] | None:
+        """Codes of both languages; None where they are not known."""
+        return (self.source, self.target) if self.are_named else None
+
     def fit(self, source: str, target: str) -> bool:
         """Whether the model translates between these two; "auto" is its own source."""
         return not self.are_named or (

@@ -123,8 +123,8 @@ def page_routes(service: Service) -> APIRouter:
         """
         # Read before the mistake: if the search ends between the two, an answer without it must not say that it ended.
         pending = service.is_mistake_sought
-        text, languages = service.training_text, service.directions.first.languages
-        codes = (languages.source, languages.target) if languages.are_named else text.languages
+        text = service.training_text
+        codes = service.directions.first.languages.codes or text.languages
         chosen = text.choose_examples(codes[0] if codes else None, service.mistake)
         answer = {"sentences": list(chosen), "notes": chosen, "languages": codes, "pairs": text.pairs}
         return JSONResponse({**answer, "pending": pending})

@@ -46,7 +46,7 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
         # The weights, each once, as `named_parameters` has them.
         "parameters": [
             {"name": name, "shape": list(shape), "captured": True}
-            for name, shape in parameter_shapes(trace.config).items()
+            for name, shape in _parameter_shapes(trace.config).items()
         ],
         "checks": None,
     }
@@ -97,7 +97,7 @@ def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
 
 
 @lru_cache(maxsize=8)
-def parameter_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
+def _parameter_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
     """Return the shape of each weight of a model of this config; ValueError for sizes that no machine holds."""
     if config.positions != "learned":
         config = replace(config, max_positions=2)  # position tables that are computed are no parameters

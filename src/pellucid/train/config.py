@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pellucid.config import apply_overrides, build_settings, read_toml
+from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
@@ -73,10 +74,7 @@ class DataConfig:
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    train: Annotated[
-        str | None,
-        "instead of source and target: pairs in one file (.tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet)",
-    ] = None
+    train: Annotated[str | None, f"instead of source and target: pairs in one file ({PAIR_ENDINGS})"] = None
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
     dev: Annotated[str | None, "instead of dev_source and dev_target: held-out pairs in one file"] = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from pellucid.config import apply_overrides
 from pellucid.data.corpus import holds_pairs
+from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.model import PRESETS
 from pellucid.train.config import RunConfig, TrainConfig, make_run, override_run, read_run
 from pellucid.train.initial_model import initial_model_tables
@@ -284,7 +285,7 @@ def _data_table(
             [file], [missing] = files.values(), set(names) - files.keys()
             raise ValueError(
                 f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {names[0]} alone, "
-                "one file of pairs, which ends in .tmx, .xliff, .po, .csv, .tsv, .jsonl, .zip or .parquet"
+                f"one file of pairs, which ends in {PAIR_ENDINGS}"
             )
         data |= files
     return data

@@ -36,7 +36,7 @@ PAIR_FORMATS = (
     PairFormat("a translation memory (TMX)", ("tmx",), read_tmx, encode_tmx, by_line=False, needs_languages=True),
     PairFormat(
         "a file of segments (XLIFF)",
-        ("xlf", "xliff", "sdlxliff", "mxliff", "mqxliff"),
+        ("xliff", "xlf", "sdlxliff", "mxliff", "mqxliff"),
         read_xliff,
         encode_xliff,
         by_line=False,
@@ -48,6 +48,9 @@ PAIR_FORMATS = (
     PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False),
 )
 """Every format of pairs, by the endings of its files; all but the last two may be compressed with gzip."""
+
+PAIR_ENDINGS = " or ".join(", ".join(f".{found.endings[0]}" for found in PAIR_FORMATS).rsplit(", ", 1))
+"""The endings of files of pairs, one of each format, as a message lists them."""
 
 
 def find_pair_format(path: str | Path) -> PairFormat | None:
