@@ -133,7 +133,7 @@ def test_an_unknown_option_is_answered_with_the_nearest(model, tmp_path):
         pellucid.train(tables(tmp_path), out=tmp_path / "run", step=1)  # pyright: ignore[reportCallIssue]
     assert not (tmp_path / "run").exists()
     with pytest.raises(
-        ValueError, match=r"unknown option 'beams'; did you mean 'beam'\? \(known: sentence, target, be"
+        ValueError, match=r"unknown option 'beams'; did you mean 'beam'\? \(known: sentence, target, context, be"
     ):
         model.trace("Yes.", beams=3)
     with pytest.raises(ValueError, match=r"unknown option 'precison'; did you mean 'precision'\? \(known: directory, "):

@@ -68,7 +68,8 @@ FLOORS = {  # in the order of reading, from the ground up
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
     "api": Floor(ours="decode store data processor", ours_inside="trace model evaluate train config inspect influence"),
     "serve": Floor(
-        ours="serve api trace decode documents store page processor config data.corpus data.formats data.tokenizer",
+        ours="serve api trace decode documents store page processor config data.context data.corpus data.formats "
+        "data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),

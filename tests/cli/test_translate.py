@@ -15,6 +15,8 @@ from pellucid.cli.files import write_lines
 from pellucid.cli.translate import translation_lines
 from pellucid.decode.lines import Translation
 from pellucid.documents.document import read_document
+from pellucid.store.directory import save_bundle
+from tests.decode.models import random_model, small_tokenizer
 from tests.documents.samples import SAMPLES
 from tests.processes import ForkedProcess
 
@@ -343,3 +345,31 @@ def test_a_document_is_refused_in_one_sentence_before_anything_is_written(call, 
         assert sentence in ended.stderr
         assert ended.stderr.count("\n") == 1
         assert not (tmp_path / "out").exists()
+
+
+def test_document_reads_each_line_with_the_one_before_it_and_needs_a_model_that_learned_so(call, model, tmp_path):
+    vocabulary, sentences = small_tokenizer().source_vocabulary, [*LINES[2:4], "", *LINES[:1]]
+    learned = tmp_path / "learned" / "best"
+    save_bundle(learned, random_model(3, vocabulary, vocabulary), small_tokenizer(), context=1)
+    (tmp_path / "in.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    texts = [translation.text for translation in load(learned).translate_document(sentences, max_extra=5)]
+    expected = [text.replace("\r", " ").replace("\0", " ") for text in texts]
+    result = call("translate", learned, "in.txt", "--document", "--max-extra", 5)
+    assert result.stdout.split("\n") == [*expected, ""]
+    assert result.stdout != call("translate", learned, "in.txt", "--max-extra", 5).stdout
+    html = tmp_path / "in.html"
+    html.write_text("".join(f"<p>{text}</p>" for text in sentences[:2]), encoding="utf-8")
+    with_context = call("translate", learned, html, "--document", "--max-extra", 5).stdout
+    assert with_context != call("translate", learned, html, "--max-extra", 5).stdout
+    looked = call("explain", learned, sentences[1], "--context", sentences[0], "--json", "--beam", 1)
+    assert json.loads(looked.stdout)["source"]["context"] > 1
+    looked = call("inspect", "attention", learned, sentences[1], "--context", sentences[0], "--where", "encoder.0.self")
+    assert "<s>" in looked.stdout
+    scores = ("--source", "in.txt", "--reference", "in.txt", "--beam", 1, "--json")
+    assert call("evaluate", learned, *scores, "--document").stdout != call("evaluate", learned, *scores).stdout
+    for words in (("translate", model, "in.txt", "--document"), ("evaluate", model, *scores, "--document")):
+        refused = call(*words)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "was trained on single sentences and reads none before another" in refused.stderr
+    (tmp_path / "c.tsv").write_text("".join(f"Yes {n}.\tNo.\tSí.\n" for n in range(9)), encoding="utf-8")
+    assert "trained with the sentence before" in call("improve", learned, "c.tsv", "--out", "out").stderr

@@ -57,6 +57,8 @@ def request_body(q: object, **more: object) -> dict[str, object]:
 class HeldTranslator:
     """The small model's translator, which waits until it is released, and records what it translates."""
 
+    context = 0
+
     def __init__(self) -> None:
         self.go = Event()
         self.begun = Event()

@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from threading import Thread
 from time import sleep
 
@@ -39,6 +40,17 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     assert fetched.content == read_document(name, content, ("en", "es")).write(expected)
     assert fetched.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_es.{suffix}"
     assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
+
+
+def test_each_text_of_a_document_is_read_with_the_one_before_it_by_a_model_that_learned_so():
+    model, texts = small_model(), ["The ball is blue.", "Yes.", "Where is it?"]
+    model.translator.context = 1
+    with client(model) as server:
+        answer = upload(server, "a.html", "".join(f"<p>{text}</p>" for text in texts).encode()).json()
+        content = server.get(answer["translatedFileUrl"]).text
+    with_context, alone = model.translate_document(texts, scores=False), model.translate(texts, scores=False)
+    assert content == "".join(f"<p>{escape(translation.text)}</p>" for translation in with_context)
+    assert [t.text for t in with_context] != [t.text for t in alone]
 
 
 def test_the_page_of_libretranslate_learns_the_formats(server):

@@ -52,6 +52,9 @@ def run(
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
+    document: Annotated[
+        bool, typer.Option("--document", help="read each line with the one before it, as `translate --document` does")
+    ] = False,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
@@ -78,7 +81,7 @@ def run(
     # The clock starts once the model is loaded: the time is that of translating.
     loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
     with name_file_in_errors(source):
-        translations = loaded.translate_stream(sources, **search)
+        translations = loaded.translate_stream(sources, document=document, **search)
         texts = [translation.text for translation in show_progress(translations, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
     # Errors in scoring are about the references.

@@ -96,13 +96,18 @@ def run(
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
         raise ValueError(f"{corrections}: no correction is left to train on")
+    old = load(model)
+    if old.translator.context:
+        raise ValueError(
+            f"{model} was trained with the sentence before (data.context), which corrections of single sentences would "
+            "make it forget; add the corrections to its training text, as documents of their own, and train it again"
+        )
     if source is None:
         runs = find_old_runs(Path(model))
     else:
         runs = [run_settings(None, change or (), start=model, source=source, target=target)[0]]
     dev, listed = dev_pairs_of(runs[0]), [] if keep is None else [line for line in read_sentences(keep) if line.strip()]
     sources = list(dict.fromkeys([correction.source for correction in chosen] + dev.sources + listed))
-    old = load(model)
     before = _translate(old, sources)
     near = find_near_pairs(old.bundle, taught, before)
     if not any(near):

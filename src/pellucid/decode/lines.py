@@ -28,7 +28,7 @@ class LengthLimits:
 
 @dataclass(frozen=True)
 class Segment:
-    """One sentence or more that are translated together.
+    """One sentence or more that are translated together; the first `context` tokens of its source are read only.
 
     The translation has each of `terms`, in one of its spellings; `term_spans` has the source span of each.
     """
@@ -37,6 +37,7 @@ class Segment:
     request: SearchRequest
     terms: "tuple[Term, ...]" = ()
     term_spans: "tuple[TermSpan, ...]" = ()
+    context: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def prepare_lines(
             prefix_pieces(tokenizer, prefix) if line_texts else ()
             for prefix, line_texts in zip(prefixes, tagged, strict=True)
         ]
-    context_ids = encode_contexts(tokenizer, contexts or [""] * len(lines))
+    context_ids = encode_contexts(tokenizer, contexts) if contexts is not None else [[]] * len(lines)
     prepared = []
     for i, (line, line_split, line_texts, line_sources, prefix) in enumerate(
         zip(lines, split_lines, tagged, sources, line_prefixes, strict=True)
@@ -104,17 +105,18 @@ def prepare_lines(
             context = [] if segments else context_ids[i]
             if len(context) + len(source) > lengths.longest_trained:
                 notes += ["translated without the sentence before it: both together are too long"] if context else []
-            else:
-                source = [*context, *source]
+                context = []
             # The prefix is that of the line, so only its first segment begins with it.
             request = SearchRequest(
-                source,
+                [*context, *source],
                 first_line + i,
                 () if segments else prefix,
                 segment=len(segments),
                 check_wanted=check_wanted,
             )
-            segments.append(Segment(tagged_text, request, tuple(terms_by_span.values()), tuple(terms_by_span)))
+            segments.append(
+                Segment(tagged_text, request, tuple(terms_by_span.values()), tuple(terms_by_span), len(context))
+            )
         prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
     return prepared
 
@@ -268,6 +270,7 @@ def _assemble_rank(
         for segment, text, pairs in zip(prepared.segments, plain, links, strict=True)
     ]
     text = join_line(prepared.split_line, tagged)
+    sources = [segment.request.source[segment.context :] for segment in prepared.segments]
     return Translation(
         text,
         sum(hypothesis.score for hypothesis in hypotheses) if config.scores else nan,
@@ -279,7 +282,7 @@ def _assemble_rank(
             for piece in tokenizer.target_pieces(hypothesis.tokens + [EOS] * (hypothesis.stop == "eos"))
         ],
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
-        [piece for segment in prepared.segments for piece in tokenizer.source_pieces(segment.request.source)],
+        [piece for ids in sources for piece in tokenizer.source_pieces(ids)],
         alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from pellucid.data.context import DocumentReader
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
@@ -179,8 +180,9 @@ async def _translate_texts(
 ) -> list[Translation]:
     """Translate the texts of a document in pieces, between which other requests get their turn."""
     translations: list[Translation] = []
+    reader = DocumentReader(1)
     for chunk in _cut_into_chunks(texts):
-        job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms)
+        job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, tuple(map(reader.take, chunk)))
         patience = time.monotonic() + service.limits.seconds
         while True:
             try:

@@ -161,6 +161,7 @@ class Service:
     def translate(self, jobs: Sequence["TranslationJob"], check_wanted: Callable[[], None]) -> list[list[Translation]]:
         """Translate several requests in one call; each gets the same translations as alone."""
         texts = [text for job in jobs for text in job.texts]
+        contexts = [context for job in jobs for context in job.contexts or [""] * len(job.texts)]
         self.metrics.together.observe(len(jobs))
         self.metrics.texts.inc(len(texts))
         self.metrics.characters.inc(sum(map(len, texts)))
@@ -171,6 +172,7 @@ class Service:
                 texts,
                 jobs[0].search,
                 terms=jobs[0].terms,
+                contexts=contexts if model.translator.context else None,
                 translation_memory=self.translation_memory,
                 check_wanted=check_wanted,
             )
@@ -236,6 +238,8 @@ class TranslationJob:
     direction: Direction
     search: SearchConfig
     terms: Terms | None = None
+    contexts: tuple[str, ...] = ()
+    """The text before each, for a model that was trained with context."""
 
 
 def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:

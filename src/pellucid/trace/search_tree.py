@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.context import count_context
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.lines import Segment, Translation, prepare_lines, refuse_long_lines
 from pellucid.decode.request import SearchConfig, length_divisor, require_finite
@@ -151,7 +150,7 @@ def only_segment(translator: Translator, sentence: str, config: SearchConfig, co
         raise ValueError(
             f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
         )
-    if context and not count_context(segment.request.source):
+    if context and not segment.context:
         raise ValueError(
             f"the sentence and its context have more than {translator.lengths.longest_trained} pieces, which the "
             "longest source of training had; shorten the context"

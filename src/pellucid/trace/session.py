@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 
-from pellucid.data.context import count_context, join_context
+from pellucid.data.context import join_context
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
@@ -261,7 +261,7 @@ def trace_sentence(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
     ids = segment.request.source
-    texts = segment.marked.text, tokenizer.decode_source(ids[count_context(ids) :])
+    texts = segment.marked.text, tokenizer.decode_source(ids[segment.context :])
     if origin.context:
         texts = (f"{origin.context} {tokenizer.source_names[BOS]} {text}" for text in texts)
     source = make_side(tokenizer.source_pieces(ids), ids, *texts)
