@@ -149,8 +149,10 @@ def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value
 
 
 def exported(folder: Path) -> Model:
-    convert_to_ctranslate2(load_bundle(folder / "best").model, small_tokenizer(), folder / "ct2", "float32")
-    return load(folder / "best", exported=folder / "ct2")
+    bundle = load_bundle(folder / "best")
+    origin = {"sha256": bundle.manifest["sha256"]}
+    convert_to_ctranslate2(bundle.model, small_tokenizer(), folder / "ct2", "float32", exported=origin)
+    return load(folder / "best", engine="ctranslate2", exported=folder / "ct2")
 
 
 def imported(folder: Path) -> Model:
