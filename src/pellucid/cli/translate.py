@@ -158,6 +158,8 @@ def run(
     # A greedy search is faster where nobody reads the scores.
     search |= {"alignments": alignments is not None, "scores": json or n_best > 1 or only_above is not None}
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
+    if only_above is not None and json:
+        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
     require_file(file)  # the stream opens it only when the first line is asked for
     is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
     if is_document:
@@ -172,8 +174,6 @@ def run(
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    if only_above is not None and json:
-        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
     if only_above is not None and loaded.translator.calibration is None:
         raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
     remembered = None
