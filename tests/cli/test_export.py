@@ -219,11 +219,14 @@ def test_options_that_do_not_belong_together_are_refused(call, model, tmp_path, 
 
 
 def test_a_page_is_one_file_with_the_model_and_the_sentences_inside(call, model, tmp_path):
-    result = call("export", model, "out.html", "--to", "page", "--sentence", "The ball is blue.", "--sentence", "<b>")
+    bundle, named = load_bundle(model), tmp_path / "named"
+    save_bundle(named, bundle.model, bundle.tokenizer, languages={"source": "en", "target": "es"})
+    result = call("export", named, "out.html", "--to", "page", "--sentence", "The ball is blue.", "--sentence", "<b>")
     assert result.exit_code == 0, result.stderr
     text = (tmp_path / "out.html").read_text("utf-8")
     assert result.stdout.startswith(f"out.html: {len(text.encode()):,} bytes; open it in a browser")
-    assert text.count("data-parameter=") == len(dict(load_bundle(model).model.named_parameters()))
+    assert text.count("data-parameter=") == len(dict(bundle.model.named_parameters()))
+    assert '"languages":["en","es"]' in text
     assert '"examples":["The ball is blue.","\\u003cb\\u003e"]' in text
     assert "worker-src blob:" in text
     refused = call("export", model, "nowhere/out.html", "--to", "page", "--sentence", "Yes.")

@@ -157,7 +157,7 @@ function makeSide(tokenizer: TokenizerSide, ids: number[], text: string, normali
   const written = ids.at(-1) === EOS ? pieces.slice(0, -1) : pieces;
   const words = [...findWords(written, text), ...pieces.slice(written.length).map(() => null)];
   const unknown = ids.map((id, i) => id === UNK || /^<0x[0-9A-F]{2}>$/.test(pieces[i]!));
-  return { text, normalised, pieces, ids, words, unknown };
+  return { text, normalised, pieces, ids, words, unknown, context: 0 };
 }
 
 /** What each step could have written, from its logits. */
