@@ -9,6 +9,7 @@ import pytest
 
 from pellucid import load
 from pellucid.decode.confidence import ConfidenceCurve
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.loop import train_run
 from tests.serve.servers import client, request_body
 from tests.train.corpora import small_run, write_corpus
@@ -41,6 +42,20 @@ def test_the_dev_set_of_a_run_that_is_too_small_says_so(call, calibrated):
     result = call("calibrate", calibrated / "run" / "best")
     assert result.exit_code == 2
     assert result.stderr.startswith("pellucid: 23 sentences are too few to calibrate on")
+
+
+def test_a_model_that_reads_the_sentence_before_is_calibrated_on_a_text_in_its_order(call, calibrated, tmp_path):
+    bundle = load_bundle(calibrated / "run" / "best")
+    save_bundle(tmp_path / "best", bundle.model, bundle.tokenizer, step=1, longest_source=40, context=1)
+    refused = call("calibrate", tmp_path / "best")
+    assert refused.exit_code == 2
+    assert "reads the sentence before each (data.context), so its dev set is needed in its order" in refused.stderr
+    text = calibrated / "more"
+    result = call("calibrate", tmp_path / "best", "--source", text / "source.txt", "--reference", text / "target.txt")
+    assert result.exit_code == 0, result.stderr
+    calibration = load(tmp_path / "best").translator.calibration
+    assert calibration
+    assert calibration.words is None
 
 
 def test_a_calibrated_model_is_the_same_with_one_file_more(model, calibrated):

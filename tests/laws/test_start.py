@@ -221,6 +221,16 @@ def test_how_long_lines_may_be_is_unknown_if_the_start_does_not_record_it(models
     assert read_manifest(out / "last")["longest_source"] is None
 
 
+def test_a_run_without_context_says_that_its_start_had_some(models, tmp_path, capsys):
+    initial = load_bundle(models / "one matrix")
+    save_bundle(tmp_path / "start", initial.model, initial.tokenizer, context=2)
+    out = train_run(make_run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
+    assert "it was trained with data.context = 2 and would forget it here" in capsys.readouterr().err
+    assert "context" not in read_manifest(out / "last")
+    train_run(make_run_from(tmp_path / "start", tmp_path / "data2", data={"context": 2}), tmp_path / "out2")
+    assert "would forget it here" not in capsys.readouterr().err
+
+
 def test_the_start_is_no_checkpoint_for_averages_and_rollbacks(run, tmp_path):
     out = train_run(replace(run, train=replace(run.train, keep=50)), tmp_path / "out").out
     assert [path.name for path in list_checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]

@@ -40,20 +40,31 @@ def run(
 
     if (source is None) != (reference is None):
         raise ValueError("--source and --reference belong together: line n of each is a pair")
+    loaded = load(model, engine=engine)
+    reads_before = loaded.translator.context > 0
     if source is not None and reference is not None:
         sources, references = read_file_pair(source, reference)
+    elif reads_before:
+        raise ValueError(
+            f"{model} reads the sentence before each (data.context), so its dev set is needed in its order: "
+            "--source FILE --reference FILE"
+        )
     else:
         from pellucid.improve import dev_pairs_of, find_old_runs
 
         dev = dev_pairs_of(find_old_runs(Path(model))[0])
         sources, references = dev.sources, dev.targets
-    loaded = load(model, engine=engine)
-    translations = list(show_progress(loaded.translate_stream(sources), total=len(sources)))
+    translations = list(show_progress(loaded.translate_stream(sources, document=reads_before), total=len(sources)))
     searched = [i for i, found in enumerate(translations) if found.stop in ("eos", "length")]
     translations, references = [translations[i] for i in searched], [references[i] for i in searched]
     texts = [found.text for found in translations]
     unchanged = find_unchanged(texts, references, good_chrf, loaded.lowercase)
-    words = judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
+    # A pair alone would be scored without the sentence before it, so such a model gets no curve of words.
+    words = (
+        []
+        if reads_before
+        else judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
+    )
     calibration = fit_calibration(features_of(translations), unchanged, words, {"good_chrf": good_chrf})
     add_file(model, CALIBRATION, calibration.to_json())
     write_lines(calibration_lines(dict(calibration.about)))

@@ -47,7 +47,8 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
     # Settings that were not filled in from this directory, or before it changed, may describe another model.
     _refuse_contradictions(settings, _tables_of_config(saved.model.config, saved.tokenizer.config), run.model.start)
     weights = saved.manifest["files"][WEIGHTS]["sha256"]
-    history = {key: saved.manifest[key] for key in ("step", "longest_source", "languages") if key in saved.manifest}
+    kept = "step", "longest_source", "languages", "context"
+    history = {key: saved.manifest[key] for key in kept if key in saved.manifest}
     # As people name a model: run/best. The whole path would say where it once lay.
     name = "/".join(saved.directory.resolve().parts[-2:])
     return InitialModel(saved.model, saved.tokenizer, weights, {"from": name, "sha256": weights, **history})

@@ -315,6 +315,11 @@ def _initialise_weights(
     if initial:
         model.load_state_dict(initial.model.state_dict())  # the same parameters, perhaps with another dropout
         notes = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"]
+        if (context := initial.about.get("context", 0)) and not run.data.context:
+            notes.append(
+                f"it was trained with data.context = {context} and would forget it here: the models of this run read "
+                f"no sentence before (--set data.context={context} goes on with it)"
+            )
         if from_text:
             notes.append("train.initial_embeddings = text is for new models; this one keeps the embeddings it has")
         return notes
