@@ -138,6 +138,7 @@ def run(
     translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
     "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
     error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
+    A model that was calibrated adds "confidence", and "word_confidences" with --engine torch.
 
     With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
