@@ -20,7 +20,7 @@ import numpy as np
 import pellucid
 from benchmarks.improve import call_pellucid
 from benchmarks.quality import HOUSE, RESULTS, machine
-from pellucid.calibrate import GOOD_CHRF, find_unchanged, judge_words, measure_calibration
+from pellucid.calibrate import GOOD_CHRF, confidences_at, find_unchanged, judge_words, measure_calibration
 from pellucid.data.lines import read_lines
 
 
@@ -41,10 +41,10 @@ def list_corpora(data: Path) -> dict[str, Corpus]:
     def name_texts(folder: Path, names: tuple[str, str], languages: tuple[str, str], ending: str = "") -> Any:
         return tuple(tuple(folder / f"{name}.{language}{ending}" for language in languages) for name in names)
 
-    english, german = ("en", "es"), ("en", "de")
-    tatoeba = name_texts(data / "tatoeba_en-es", ("valid", "test"), english, ".gz")
-    multi30k = name_texts(data / "multi30k", ("val", "test_2016_flickr"), german, ".gz")
-    demo = name_texts(runs / "demo" / "data", ("dev", "test"), english)
+    to_spanish, to_german = ("en", "es"), ("en", "de")
+    tatoeba = name_texts(data / "tatoeba_en-es", ("valid", "test"), to_spanish, ".gz")
+    multi30k = name_texts(data / "multi30k", ("val", "test_2016_flickr"), to_german, ".gz")
+    demo = name_texts(runs / "demo" / "data", ("dev", "test"), to_spanish)
     return {
         "tatoeba": Corpus("Tatoeba", runs / "improve" / "base" / "best", tatoeba),
         "multi30k": Corpus("Multi30k", runs / "ruined" / "clean-1" / "best", multi30k),
@@ -85,7 +85,7 @@ def measure_model(corpus: Corpus, copy: Path) -> list[dict[str, Any]]:
     curve = [(level, int(mask.sum()), float(unchanged[mask].mean())) for level, mask in levels]
     words = judge_words(loaded.translator, sources, texts, references, loaded.lowercase)
     log_probs, kept = (np.concatenate([side[i] for side in words]) for i in (0, 1))
-    of_words = np.array(calibration.confidences_of_words(log_probs.tolist()))
+    of_words = confidences_at(calibration.words, log_probs)
     return [
         dict(calibration.about),
         measure_calibration(confidences, unchanged) | {"curve": curve, "words": measure_calibration(of_words, kept)},
@@ -103,18 +103,10 @@ def report_lines(results: dict[str, list[dict[str, Any]]], corpora: Sequence[str
         "fitted on every other sentence of the dev set. A sentence needs no change if it is the reference or has a "
         f"chrF of {GOOD_CHRF:g} or more with it; a word is kept if the reference has it, in the same order."
     )
-    yield ""
-    yield "| corpus | set | sentences | need no change | calibration error | 0.5 or more | 0.7 or more | 0.9 or more |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for corpus, measured in results.items():
-        for name, about in zip(("second half of dev", "test"), measured, strict=True):
-            yield f"| {corpus} | {name} | {' | '.join(describe_calibration(about, 'unchanged'))} |"
-    yield ""
-    yield "| corpus | set | words | kept | calibration error | 0.5 or more | 0.7 or more | 0.9 or more |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for corpus, measured in results.items():
-        for name, about in zip(("second half of dev", "test"), measured, strict=True):
-            yield f"| {corpus} | {name} | {' | '.join(describe_calibration(about['words'], 'kept'))} |"
+    sentences = {corpus: tuple(measured) for corpus, measured in results.items()}
+    words = {corpus: tuple(about["words"] for about in measured) for corpus, measured in results.items()}
+    yield from table_lines("sentences | need no change", "unchanged", sentences)
+    yield from table_lines("words | kept", "kept", words)
     for corpus, (_, test) in results.items():
         yield ""
         yield f"{corpus}, test set: each confidence, its sentences, and the share of them that needs no change."
@@ -124,14 +116,21 @@ def report_lines(results: dict[str, list[dict[str, Any]]], corpora: Sequence[str
         yield from (f"| {level:.2f} | {count:,} | {share:.2f} |" for level, count, share in test["curve"])
 
 
-def describe_calibration(about: dict[str, Any], kept: str) -> Iterator[str]:
-    """Yield the cells of a row."""
-    yield f"{about['sentences']:,}"
-    yield f"{about['unchanged'] / about['sentences']:.0%}"
-    yield f"{about['error']:.3f}"
-    for bound in ("0.5", "0.7", "0.9"):
-        above, unchanged = about["above"][bound]
-        yield f"{above:,}, {unchanged / above:.0%} {kept}" if above else "none"
+def table_lines(counted: str, kept: str, results: dict[str, tuple[dict[str, Any], ...]]) -> Iterator[str]:
+    """Yield the table of what is counted, a row for the second half of dev and one for the test set of each corpus."""
+    yield ""
+    yield f"| corpus | set | {counted} | calibration error | 0.5 or more | 0.7 or more | 0.9 or more |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for corpus, measured in results.items():
+        for name, about in zip(("second half of dev", "test"), measured, strict=True):
+            cells = [
+                f"{above:,}, {unchanged / above:.0%} {kept}" if above else "none"
+                for bound in ("0.5", "0.7", "0.9")
+                for above, unchanged in (about["above"][bound],)
+            ]
+            share = f"{about['unchanged'] / about['sentences']:.0%}"
+            numbers = f"{about['sentences']:,} | {share} | {about['error']:.3f}"
+            yield f"| {corpus} | {name} | {numbers} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -135,26 +135,24 @@ def measure_rows(
     for name in rows:
         try:
             ready[name] = prepare_row(ROWS[name], size, Stream(encoded, options.batch_tokens, seed=1), device)
-            print(f"{size}, {name}: ready after {ready[name].seconds:.1f} s", file=sys.stderr)
+            print(f"{size}, {name}: ready after {ready[name].measured.ready:.1f} s", file=sys.stderr)
         except Exception as error:  # whatever a peer or a compiler raises
             results[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
             print(f"{size}, {name}: {results[name]}", file=sys.stderr)
     for _ in range(STRETCHES):
         for row in ready.values():
-            row.speeds.append(row.time_stretch(options.seconds / STRETCHES, device))
-    results |= {name: Measured(row.speeds, row.seconds, row.peak) for name, row in ready.items()}
+            row.measured.speeds.append(row.time_stretch(options.seconds / STRETCHES, device))
+    results |= {name: row.measured for name, row in ready.items()}
     return {name: results[name] for name in rows}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Row:
-    """A model that is ready to be timed: its step, its batches, seconds of its first updates, and their memory."""
+    """A model that is ready to be timed: its step, its batches, and what is measured of it."""
 
     step: Step
     batches: Iterator[Batch]
-    seconds: float
-    peak: int
-    speeds: list[float] = field(default_factory=list)
+    measured: Measured
 
     def time_stretch(self, seconds: float, device: torch.device) -> float:
         """Train for so many seconds; return the target pieces per second."""
@@ -180,7 +178,7 @@ def prepare_row(make: Make, size: str, batches: Iterator[Batch], device: torch.d
         step(next(batches))
     synchronize(device)
     peak = torch.cuda.max_memory_allocated(device) - before if device.type == "cuda" else 0
-    return Row(step, batches, time.perf_counter() - start, peak)
+    return Row(step, batches, Measured([], time.perf_counter() - start, peak))
 
 
 def make_pellucid_step(size: str, device: torch.device, fused: bool = False) -> Step:

@@ -124,7 +124,7 @@ def test_of_the_words_marked_so_sure_so_many_are_kept():
 def test_too_few_words_give_no_curve_of_words():
     calibration = fit_calibration(*draw_sentences(200), draw_words(20) + [(np.empty(0), np.empty(0))] * 180, {})
     assert calibration.words is None
-    assert calibration.confidences_of_words([-0.1]) is None
+    assert calibration.confidences_of_words("a", ["▁a"], [-0.1]) is None
 
 
 @pytest.mark.parametrize("seed", range(20))

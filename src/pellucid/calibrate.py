@@ -103,7 +103,7 @@ def fit_calibration(
     weights = _fit_logistic(features[fitted], unchanged[fitted])
     scores = features @ weights
     curve = fit_curve(scores[fitted], unchanged[fitted])
-    about |= measure_calibration(_confidences_at(curve, scores[proved]), unchanged[proved])
+    about |= measure_calibration(confidences_at(curve, scores[proved]), unchanged[proved])
     (log_probs, kept), (other_log_probs, other_kept) = (
         [np.concatenate([side[i] for side in words[half]] or [np.empty(0)]) for i in (0, 1)]
         for half in (fitted, proved)
@@ -111,7 +111,7 @@ def fit_calibration(
     word_curve = None
     if min(len(log_probs), len(other_log_probs)) >= _FEWEST_SENTENCES // 2:
         word_curve = fit_curve(log_probs, kept)
-        about["words"] = measure_calibration(_confidences_at(word_curve, other_log_probs), other_kept)
+        about["words"] = measure_calibration(confidences_at(word_curve, other_log_probs), other_kept)
     return Calibration(tuple(weights.tolist()), curve, word_curve, about)
 
 
@@ -127,7 +127,7 @@ def fit_curve(scores: Floats, labels: Floats) -> ConfidenceCurve:
     return ConfidenceCurve(tuple(edges), (means[0], *edges.values()))
 
 
-def _confidences_at(curve: ConfidenceCurve, scores: Floats) -> Floats:
+def confidences_at(curve: ConfidenceCurve, scores: Floats) -> Floats:
     """Return the confidence at each score."""
     return np.array([curve.confidence_at(score) for score in scores.tolist()])
 

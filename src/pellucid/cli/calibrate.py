@@ -40,10 +40,11 @@ def run(
 
     if (source is None) != (reference is None):
         raise ValueError("--source and --reference belong together: line n of each is a pair")
+    named = None if source is None or reference is None else read_file_pair(source, reference)
     loaded = load(model, engine=engine)
     reads_before = loaded.translator.context > 0
-    if source is not None and reference is not None:
-        sources, references = read_file_pair(source, reference)
+    if named is not None:
+        sources, references = named
     elif reads_before:
         raise ValueError(
             f"{model} reads the sentence before each (data.context), so its dev set is needed in its order: "

@@ -44,10 +44,11 @@ def encode_with_context(tokenizer: Tokenizer, sources: Sequence[str]) -> list[li
 
     BOS stands in no source otherwise, so it marks the sentence to translate without a piece of its own.
     """
-    contexts, sentences = zip(*map(split_context, sources), strict=True) if sources else ((), ())
+    # Most corpora have none, and may be large: they are not taken apart.
+    if not any("\n" in source for source in sources):
+        return tokenizer.encode_source(sources)
+    contexts, sentences = zip(*map(split_context, sources), strict=True)
     ids = tokenizer.encode_source(sentences)
-    if not any(contexts):
-        return ids
     return [[*before, *sentence] for before, sentence in zip(encode_contexts(tokenizer, contexts), ids, strict=True)]
 
 

@@ -74,9 +74,12 @@ class Calibration:
             sum(weight * feature for weight, feature in zip(self.weights, features, strict=True))
         )
 
-    def confidences_of_words(self, log_probs: Sequence[float]) -> tuple[float, ...] | None:
-        """Return the confidence of each word from its log-probability; None without a curve of words."""
-        return None if self.words is None else tuple(map(self.words.confidence_at, log_probs))
+    def confidences_of_words(
+        self, text: str, pieces: Sequence[str], piece_log_probs: Sequence[float]
+    ) -> tuple[float, ...] | None:
+        """Return the confidence of each word of a translation; None without a curve, and where `word_log_probs` is."""
+        log_probs = None if self.words is None else word_log_probs(text, pieces, piece_log_probs)
+        return None if self.words is None or log_probs is None else tuple(map(self.words.confidence_at, log_probs))
 
     def to_json(self) -> str:
         """Return the calibration as the text of its file."""
@@ -86,14 +89,15 @@ class Calibration:
 def word_log_probs(text: str, pieces: Sequence[str], piece_log_probs: Sequence[float]) -> list[float] | None:
     """Return the log-probability of each word of a translation, split at white space, as the sum over its pieces.
 
-    None where the pieces do not spell the text, as where tags were put back.
+    None where the pieces do not spell the text, as where tags were put back, or have no numbers of their own.
 
     >>> word_log_probs("la bola", ["▁la", "▁bo", "la", "</s>"], [-0.5, -1.0, -0.25, -0.125])
     [-0.5, -1.25]
     """
+    if len(pieces) != len(piece_log_probs):
+        return None
     written = pieces[:-1] if pieces and pieces[-1] == "</s>" else pieces
-    spelled = b"".join(map(piece_bytes, written)).decode("utf-8", "replace")
-    if spelled.split() != text.split() or len(pieces) != len(piece_log_probs):
+    if b"".join(map(piece_bytes, written)).decode("utf-8", "replace").split() != text.split():
         return None
     return [sum(piece_log_probs[span.start : span.stop]) for span in word_piece_ranges(written, text)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid.data.context import DocumentReader, split_context
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
-from pellucid.decode.confidence import Calibration, word_log_probs
+from pellucid.decode.confidence import Calibration
 from pellucid.decode.lines import (
     LengthLimits,
     PreparedLine,
@@ -184,11 +184,11 @@ class Translator:
         if self.calibration is None or not translation.pieces or not isfinite(translation.log_prob):
             return translation
         numbers = translation.log_prob, len(translation.pieces), len(translation.source_pieces)
-        words = word_log_probs(translation.text, translation.pieces, translation.piece_log_probs)
+        written = translation.text, translation.pieces, translation.piece_log_probs
         return replace(
             translation,
             confidence=self.calibration.confidence_of(*numbers),
-            word_confidences=None if words is None else self.calibration.confidences_of_words(words),
+            word_confidences=self.calibration.confidences_of_words(*written),
         )
 
     def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:

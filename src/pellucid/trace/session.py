@@ -224,7 +224,7 @@ class Trace(TraceData):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        calibration = self.origin.translator.calibration if self.origin is not None else None
+        calibration = self.origin.translator.calibration
         curve = None if calibration is None or calibration.words is None else asdict(calibration.words)
         return {**build_manifest(self), **({"word_curve": curve} if curve else {})}
 
