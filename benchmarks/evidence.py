@@ -1,7 +1,7 @@
 """Plant wrong pairs into a training text, and check that the evidence for the mistakes they cause names them.
 
     python -m benchmarks.evidence                    # the phrasebook: runs/evidence, benchmarks/results/evidence.md
-    python -m benchmarks.evidence --text multi30k --minutes 10                      # needs PELLUCID_DATA
+    python -m benchmarks.evidence --text multi30k --steps 3000                      # needs PELLUCID_DATA
     python -m benchmarks.evidence --seconds runs/demo      # the time that evidence for a word takes, after `remember`
 
 A mistake is a word of the source whose translation is replaced, in most of the pairs that have it, by another word of
@@ -43,6 +43,12 @@ SHOWN = 20
 
 SEED = 7
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "phrasebook": {"vocabulary": 2000, "dropout": 0.0},
+    "multi30k": {"vocabulary": 8000, "dropout": 0.1},
+}
+"""What the trainings on each text differ in."""
+
 
 @dataclass(frozen=True)
 class Mistake:
@@ -79,27 +85,24 @@ def main() -> None:
     parser.add_argument("--text", choices=("phrasebook", "multi30k"), default="phrasebook")
     parser.add_argument("--pairs", type=int, default=12_000, help="pairs of the phrasebook")
     parser.add_argument("--mistakes", type=int, default=20)
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, default=600, help="updates of each training")
-    length.add_argument("--minutes", type=float, help="minutes of each training, instead of steps")
-    parser.add_argument("--folder", type=Path, default=HOUSE / "runs" / "evidence")
-    parser.add_argument("--page", type=Path, default=RESULTS / "evidence.md")
+    parser.add_argument("--steps", type=int, default=600, help="updates of each training")
     options = parser.parse_args()
     if options.seconds:
         print(measure_seconds(options.seconds))
         return
     pairs = phrasebook_pairs(options.pairs) if options.text == "phrasebook" else multi30k_pairs()
-    train = {"minutes": options.minutes} if options.minutes else {"steps": options.steps}
-    result = prove(pairs, options.mistakes, train, options.folder)
+    name = "evidence" if options.text == "phrasebook" else f"evidence-{options.text}"
+    settings = SETTINGS[options.text] | {"steps": options.steps}
+    result = prove(pairs, options.mistakes, settings, HOUSE / "runs" / name)
     page = "\n".join(report_lines(result, options.text)) + "\n"
-    options.page.write_text(page, encoding="utf-8")
+    (RESULTS / f"{name}.md").write_text(page, encoding="utf-8")
     print(page)
 
 
-def prove(pairs: list[tuple[str, str]], count: int, train: dict[str, Any], folder: Path) -> dict[str, Any]:
+def prove(pairs: list[tuple[str, str]], count: int, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Plant `count` mistakes, train, ask for evidence, remove it or as many others, and return all of the numbers."""
     text, mistakes = plant_mistakes(pairs, count)
-    model = train_model(text, frozenset(), train, folder / "planted")
+    model = train_model(text, frozenset(), settings, folder / "planted")
     remember_states(folder / "planted", lambda words: print(words, file=sys.stderr))
     before = count_mistakes(model, mistakes)
     made = [mistake for mistake in mistakes if before[mistake.source]]
@@ -108,7 +111,7 @@ def prove(pairs: list[tuple[str, str]], count: int, train: dict[str, Any], folde
     others = [line for line in range(1, len(text) + 1) if line not in named]
     drawn = frozenset(random.Random(SEED).sample(others, len(named)))
     after = {
-        name: count_mistakes(train_model(text, removed, train, folder / name), mistakes)
+        name: count_mistakes(train_model(text, removed, settings, folder / name), mistakes)
         for name, removed in (("named", named), ("drawn", drawn))
     }
     planted_drawn = len(drawn & frozenset().union(*(mistake.planted for mistake in mistakes)))
@@ -198,7 +201,7 @@ def replace_word(text: str, word: str, other: str) -> str:
 
 
 def train_model(
-    text: Sequence[tuple[str, str]], removed: frozenset[int], train: dict[str, Any], folder: Path
+    text: Sequence[tuple[str, str]], removed: frozenset[int], settings: dict[str, Any], folder: Path
 ) -> pellucid.Model:
     """Train a model on the text without some of its lines, unless that is done, and return it."""
     if not (folder / "average").exists():  # written last
@@ -216,9 +219,14 @@ def train_model(
             {
                 "seed": 1,
                 "data": {name: str(path) for name, path in files.items()},
-                "tokenizer": {"vocabulary": 2000 if "steps" in train else 8000},
-                "model": {"size": "tiny", "dropout": 0.0 if "steps" in train else 0.1},
-                "train": {"batch_tokens": 1024, "initial_embeddings": "text", "dev_sentences": 50, **train},
+                "tokenizer": {"vocabulary": settings["vocabulary"]},
+                "model": {"size": "tiny", "dropout": settings["dropout"]},
+                "train": {
+                    "steps": settings["steps"],
+                    "batch_tokens": 1024,
+                    "initial_embeddings": "text",
+                    "dev_sentences": 50,
+                },
                 "optim": {"kind": "muon", "peak": 5e-3, "warmup": 100, "schedule": "linear"},
             },
             out=folder,
