@@ -21,6 +21,7 @@ from pellucid.data.lines import read_lines
 from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
+from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, encode_reference
 from pellucid.influence.state_store import open_state_store, store_directory, teacher_forced_states
 from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
 from pellucid.store.directory import Bundle, add_file, load_bundle, save_bundle
@@ -336,15 +337,20 @@ def save_mixed_weights(old: Path, trained: Path, parts: tuple[int, int], out: Pa
     bundle = load_bundle(trained)
     average_weights([old] * parts[0] + [trained] * parts[1], into=bundle.model)
     # Not the scores on dev and the reference, which are those of the model that was trained.
-    facts = ("data", "pairs", "step", "longest_source", "start")
+    facts = ("data", "pairs", "step", "longest_source", "start", "languages")
     about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}
     save_bundle(out, bundle.model, bundle.tokenizer, **about)
 
 
 def save_improved(
-    new: Path, out: Path, changes: Changes, near: Mapping[int, Sequence[str]], about: Mapping[str, Any]
+    new: Path,
+    out: Path,
+    changes: Changes,
+    near: Mapping[int, Sequence[str]],
+    reference: Sequence[ReferenceLine],
+    about: Mapping[str, Any],
 ) -> None:
-    """Move the new model to `out`, with a file that says what was learned from which correction."""
+    """Move the new model to `out`, with its reference and a file that says what it learned from which correction."""
     lines = [
         asdict(correction)
         | {
@@ -356,5 +362,6 @@ def save_improved(
         for correction in changes.corrections
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    add_file(new, REFERENCE_FILE, encode_reference(reference), reference={"lines": len(reference)})
     add_file(new, CORRECTIONS, text, out, improved=dict(about))
     shutil.rmtree(new)

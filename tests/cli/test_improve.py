@@ -56,6 +56,7 @@ def test_what_is_better_is_kept_with_what_came_of_each_correction(call, trained,
     assert manifest["start"]["from"] == "run/best"
     assert (tmp_path / "out/changed.tsv").read_text("utf-8").startswith("dev\t1\t")
     assert call("translate", "out/best", corrections).exit_code == 0
+    assert call("verify", "out/best").exit_code == 0
 
 
 def test_what_was_interrupted_goes_on_with_the_same_command(call, trained, corrections, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.evidence import WRONG, phrasebook_pairs, plant_mistakes, prove, split_words
+from benchmarks.evidence import SETTINGS, WRONG, phrasebook_pairs, plant_mistakes, prove, split_words
 
 
 def test_planted_pairs_are_the_lines_that_the_text_has_wrong():
@@ -21,7 +21,7 @@ def test_planted_pairs_are_the_lines_that_the_text_has_wrong():
 
 @pytest.mark.slow
 def test_removing_what_the_evidence_names_removes_the_mistake_and_removing_others_does_not(tmp_path: Path):
-    result = prove(phrasebook_pairs(8000), count=6, train={"steps": 400}, folder=tmp_path)
+    result = prove(phrasebook_pairs(8000), count=6, settings=SETTINGS["phrasebook"] | {"steps": 400}, folder=tmp_path)
     evidence = result["evidence"]
     assert len(evidence) >= 5
     assert sum(found.planted >= WRONG // 2 for found in evidence.values()) >= len(evidence) - 1

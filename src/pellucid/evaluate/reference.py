@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import compress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -66,16 +65,15 @@ class Verification:
         return {"passed": self.passed, **asdict(self), "changed": changed}
 
 
-def choose_reference(lines: Sequence[ReferenceLine], fits: Iterable[bool]) -> list[ReferenceLine]:
-    """Choose at most REFERENCE_LINES of the lines that fit, evenly, without those that could not be translated."""
-    usable = [line for line in compress(lines, fits) if isfinite(line.score)]
+def choose_reference(lines: Iterable[ReferenceLine]) -> list[ReferenceLine]:
+    """Choose at most REFERENCE_LINES of the lines, evenly, without those that could not be translated."""
+    usable = [line for line in lines if isfinite(line.score)]
     return usable[:: max(1, -(-len(usable) // REFERENCE_LINES))]
 
 
-def write_reference(path: Path, lines: Iterable[ReferenceLine]) -> None:
-    """Write a reference, a line of JSON each."""
-    text = "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8", newline="\n")
+def encode_reference(lines: Iterable[ReferenceLine]) -> str:
+    """Return the text of a reference, a line of JSON each."""
+    return "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
 
 
 def read_reference(path: Path) -> list[ReferenceLine]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pellucid.config import to_toml
 from pellucid.data.context import encode_with_context
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, choose_reference, write_reference
+from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, choose_reference, encode_reference
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest, write_text_whole
@@ -413,7 +414,7 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
 
     def write_more(folder: Path) -> None:
         if reference:
-            write_reference(folder / REFERENCE_FILE, reference)
+            (folder / REFERENCE_FILE).write_text(encode_reference(reference), encoding="utf-8", newline="\n")
 
     # A float32 weight takes 4 bytes.
     with explain_failed_write(setup.out / name, size=4 * state.parameters):
@@ -425,7 +426,8 @@ def _choose_reference_lines(setup: _RunSetup, evaluation: Evaluation, longest: i
     if not setup.run.train.keep_reference:
         return []
     sources = encode_with_context(setup.tokenizer, [line.source for line in evaluation.translations])
-    return choose_reference(evaluation.translations, (longest is None or len(ids) <= longest for ids in sources))
+    fits = (longest is None or len(ids) <= longest for ids in sources)
+    return choose_reference(compress(evaluation.translations, fits))
 
 
 def save_checkpoint(setup: _RunSetup, state: TrainState, planned: bool = True) -> None:
