@@ -325,11 +325,12 @@ class Model:
 
     @_check_arguments
     def find_influence(
-        self, sentence: str, word: str, *, target: str | None = None, beam: int = 4, pairs: int = 10
+        self, sentence: str, word: str, *, target: str | None = None, context: str = "", beam: int = 4, pairs: int = 10
     ) -> "WordInfluence":
         """Find the training pairs that made a word of a translation likelier, and those that spoke against it.
 
-        The translation is the one that a search with this `beam` finds, or the `target`. Up to `pairs` of each kind are
+        The translation is the one that a search with this `beam` finds, or the `target`; `context` is the sentence
+        before it, for a model that was trained with it. Up to `pairs` of each kind are
         returned, with the file and line of each. The model's states over its training text must have been stored, once,
         by `pellucid remember`. Raises ValueError where they were not, and for a word that is not in the translation.
 
@@ -343,7 +344,7 @@ class Model:
         if pairs < 1:
             raise ValueError(f"pairs is {pairs}, it must be 1 or more")
         store = open_state_store(self.directory, self.manifest)
-        trace = self.trace(sentence, target=target, beam=beam, keep="states")
+        trace = self.trace(sentence, target=target, context=context, beam=beam, keep="states")
         return find_word_influence(trace, store, word, pairs)
 
     def verify(self, tolerance: float | None = None) -> "Verification":

@@ -60,6 +60,21 @@ def test_source_words_are_those_that_the_word_is_aligned_with(model):
         assert pair.source_words == tuple(i for i, j in links if j == pair.word)
 
 
+def test_a_sentence_is_asked_about_together_with_the_one_before_it(tmp_path: Path):
+    run = small_run(tmp_path / "text", data={"context": 1}, model={"max_positions": 83})
+    train_run(run, tmp_path / "run")
+    remember_states(tmp_path / "run", lambda words: None)
+    model, sources = pellucid.load(tmp_path / "run" / "best"), Path(run.data.source or "").read_text().splitlines()
+    target = Path(run.data.target or "").read_text().splitlines()[1]
+    alone = model.find_influence(sources[1], target.split()[0], target=target)
+    found = model.find_influence(sources[1], target.split()[0], target=target, context=sources[0], pairs=50)
+    assert found.probability != alone.probability
+    # The training pair itself has the same state, and no other is nearer.
+    [pair] = [pair for pair in found.because if pair.line == 2]
+    assert pair.state == max(pair.state for pair in found.because) > 0.99
+    assert pair.source == f"{sources[0]} {sources[1]}"
+
+
 def test_gradients_are_summed_over_the_kept_checkpoints(model):
     assert model.find_influence(SOURCE, "dos", target=TARGET).steps == (50, 100, 150)
 

@@ -82,9 +82,7 @@ def run(
     if because is not None:
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
-        if context:
-            raise ValueError("--because asks about a sentence alone; leave out --context")
-        found = load(model).find_influence(line, because, target=target, beam=beam, pairs=pairs)
+        found = load(model).find_influence(line, because, target=target, context=context, beam=beam, pairs=pairs)
         write_lines([json_line(found.as_json())] if json else _influence_lines(line, found, Terminal.of_stdout()))
         return
     trace = load(model).trace(line, target=target, beam=beam, context=context)
