@@ -64,8 +64,9 @@ def test_a_sentence_is_asked_about_together_with_the_one_before_it(tmp_path: Pat
     run = small_run(tmp_path / "text", data={"context": 1}, model={"max_positions": 83})
     train_run(run, tmp_path / "run")
     remember_states(tmp_path / "run", lambda words: None)
-    model, sources = pellucid.load(tmp_path / "run" / "best"), Path(run.data.source or "").read_text().splitlines()
-    target = Path(run.data.target or "").read_text().splitlines()[1]
+    model, folder = pellucid.load(tmp_path / "run" / "best"), tmp_path / "text"
+    sources = (folder / "source.txt").read_text(encoding="utf-8").splitlines()
+    target = (folder / "target.txt").read_text(encoding="utf-8").splitlines()[1]
     alone = model.find_influence(sources[1], target.split()[0], target=target)
     found = model.find_influence(sources[1], target.split()[0], target=target, context=sources[0], pairs=50)
     assert found.probability != alone.probability
