@@ -188,7 +188,7 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, constant_model, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--to onnx", "--to is 'onnx', it must be marian, ctranslate2 or page"),
+        ("--to onnx", "--to is 'onnx', it must be marian, ctranslate2, argos or page"),
         ("--precision int4", "--precision is 'int4', for --to ctranslate2 it must be one of float32, bfloat16, int8"),
         ("--precision int8", "int8 changes a model's translations, so it is measured first: give --dev-source and"),
         ("--precision int8 --dev-source dev.en", "--dev-source and --dev-target belong together"),

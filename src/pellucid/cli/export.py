@@ -19,13 +19,19 @@ EXAMPLES = """\
   pellucid export runs/demo/best demo.html --to page
   pellucid export runs/demo/best demo-marian --to marian
   pellucid export runs/demo/best demo-ct2 --to ctranslate2
+  pellucid export runs/demo/best demo.argosmodel --to argos
   pellucid export runs/demo/best demo-int8 --to ctranslate2 --precision int8 --dev-source dev.en --dev-target dev.es
   pellucid export runs/demo/best demo-short --to ctranslate2 --shortlist-source train.en --shortlist-target train.es"""
 
 _FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
 """Export formats, each with a file that only this format has."""
 
-_PRECISIONS = {"ctranslate2": ("float32", "bfloat16", "int8"), "page": ("float16", "float32", "int8"), "marian": ()}
+_PRECISIONS = {
+    "ctranslate2": ("float32", "bfloat16", "int8"),
+    "argos": ("float32", "bfloat16", "int8"),
+    "page": ("float16", "float32", "int8"),
+    "marian": (),
+}
 """Precisions of each format, the default first; Marian's is that of the model."""
 
 _MOST_SHORTLIST_PAIRS = 400_000
@@ -44,13 +50,13 @@ def run(
         str,
         typer.Argument(metavar="OUT", help="directory, or file of a page; an earlier export is replaced"),
     ],
-    to: Annotated[str, typer.Option(metavar="marian|ctranslate2|page", help="format to convert to")],
+    to: Annotated[str, typer.Option(metavar="marian|ctranslate2|argos|page", help="format to convert to")],
     precision: Annotated[
         str | None,
         typer.Option(
             metavar="float32|bfloat16|int8|float16",
-            help="precision of the weights: ctranslate2 float32 (the default), bfloat16 or int8; page float16 (the "
-            "default), float32 or int8",
+            help="precision of the weights: ctranslate2 and argos float32 (the default), bfloat16 or int8; page "
+            "float16 (the default), float32 or int8",
         ),
     ] = None,
     sentence: Annotated[
@@ -69,11 +75,18 @@ def run(
         str | None, file_option("sentences to make a shortlist from: those the model was trained on")
     ] = None,
     shortlist_target: Annotated[str | None, file_option("their translations")] = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE:TARGET", help="argos: codes of the languages, such as en:es  [default: the model's]"
+        ),
+    ] = None,
 ) -> None:
     """Convert a model for another program, or to a page.
 
     marian: a directory that AutoModelForSeq2SeqLM and AutoTokenizer of Hugging Face transformers load. ctranslate2: a
-    directory for CTranslate2, which translates several times faster. page: one HTML file with the model inside, which
+    directory for CTranslate2, which translates several times faster. argos: a package (OUT.argosmodel) that Argos
+    Translate and LibreTranslate install. page: one HTML file with the model inside, which
     translates any sentence and shows every number of it in a browser, without a network or a server.
 
     --precision int8 makes the CTranslate2 model a quarter of the size and faster still, and a page smaller, but changes
@@ -90,12 +103,13 @@ def run(
         "--shortlist-target": shortlist_target,
     }
     # Options and OUT are checked before torch is imported and the model is loaded.
-    _check_options(to, precision, no_gate, files, bool(sentence))
+    _check_options(to, precision, no_gate, files, bool(sentence), languages)
     if to == "page":
         dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
         write_lines(export_page(model, Path(out), precision or "float16", sentence or [], dev))
         return
-    _refuse_other_than_export(Path(out), to)
+    if to != "argos":
+        _refuse_other_than_export(Path(out), to)
     from pellucid.store.directory import load_bundle
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
@@ -107,6 +121,12 @@ def run(
         from pellucid.interop.marian import export_marian
 
         export_marian(bundle, out)
+    elif to == "argos":
+        from pellucid.interop.argos import install_command
+
+        report = export_argos(bundle, Path(out), precision or "float32", dev, languages)
+        write_lines([*report, f"{out}: {Path(out).stat().st_size:,} bytes; to install it: {install_command(out)}"])
+        return
     else:
         report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
     sizes = {path.name: path.stat().st_size for path in sorted(Path(out).iterdir())}
@@ -164,17 +184,26 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
 
 
 def _check_options(
-    to: str, precision: str | None, no_gate: bool, files: dict[str, str | None], has_sentences: bool
+    to: str,
+    precision: str | None,
+    no_gate: bool,
+    files: dict[str, str | None],
+    has_sentences: bool,
+    languages: str | None,
 ) -> None:
     """Raise ValueError, before anything is read, naming everything that is wrong with the options."""
     file_options = [name for name, path in files.items() if path is not None]
     problems = []
     if to not in _PRECISIONS:
-        problems.append(f"--to is {to!r}, it must be marian, ctranslate2 or page")
+        problems.append(f"--to is {to!r}, it must be marian, ctranslate2, argos or page")
     elif precision is not None and _PRECISIONS[to] and precision not in _PRECISIONS[to]:
         problems.append(f"--precision is {precision!r}, for --to {to} it must be one of {', '.join(_PRECISIONS[to])}")
     if has_sentences and to != "page":
         problems.append("--sentence: only --to page takes that")
+    if languages is not None and (to != "argos" or languages.count(":") != 1):
+        problems.append(f"--languages is {languages!r}; only --to argos takes it, as two codes: --languages en:es")
+    if to == "argos" and "--shortlist-source" in file_options:
+        problems.append("--shortlist-source: Argos Translate uses no shortlist")
     for source_option, target_option in (
         ("--dev-source", "--dev-target"),
         ("--shortlist-source", "--shortlist-target"),
@@ -231,6 +260,30 @@ def _refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, st
                 raise ValueError(
                     f"{file}:{number} has {len(ids):,} pieces, this model takes {max_positions:,}; leave the line out"
                 )
+
+
+def export_argos(
+    bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, languages: str | None = None
+) -> list[str]:
+    """Convert, measure, and only then write a package for Argos Translate; return the report.
+
+    `languages` is SOURCE:TARGET, by default those of the model's manifest. Raises ValueError for a model that Argos
+    Translate cannot use, for languages that are not known, and if the gate refuses.
+    """
+    from pellucid.interop.argos import refuse_unfit_for_argos, write_argos_package
+    from pellucid.serve.settings import Languages, language_name
+
+    codes = Languages.from_manifest(bundle.manifest, *(languages.split(":") if languages else ())).codes
+    if codes is None:
+        raise ValueError(f"{bundle.directory} does not say its languages; name them: --languages en:es")
+    refuse_unfit_for_argos(bundle.tokenizer, out)
+    names = {"from_code": codes[0], "from_name": language_name(codes[0])}
+    names |= {"to_code": codes[1], "to_name": language_name(codes[1])}
+    with TemporaryDirectory(prefix="pellucid-") as folder:
+        converted = Path(folder) / "model"
+        report = export_ctranslate2(bundle, converted, precision, dev, None)
+        write_argos_package(converted, bundle.tokenizer, out, names)
+    return report
 
 
 def export_ctranslate2(
