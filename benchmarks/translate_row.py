@@ -143,7 +143,7 @@ def make_generate(directory: str, model: Any) -> Translate:
 
 
 def load_ctranslate2(job: dict[str, Any]) -> Translate:
-    """Load CTranslate2 as its documentation shows, with SentencePiece and a worker for each core.
+    """Load CTranslate2 as its documentation shows, with SentencePiece and as many workers as the job says, or cores.
 
     A float32 sentence by itself is faster with all cores at work on it, an int8 one with a single core.
     """
@@ -158,12 +158,13 @@ def load_ctranslate2(job: dict[str, Any]) -> Translate:
     def open_translator(workers: int, threads: int) -> Any:
         return ctranslate2.Translator(job["model"], device="cpu", inter_threads=workers, intra_threads=threads)
 
-    many = open_translator(CORES, 1)
+    workers, shortlist = job.get("workers", CORES), job.get("shortlist", False)
+    many = open_translator(workers, CORES // workers)
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         translator = open_translator(1, CORES) if len(lines) == 1 and not job["model"].endswith("int8") else many
         tokens = source.encode(lines, out_type=str, add_eos=True)
-        results = translator.translate_batch(tokens, beam_size=beam, max_batch_size=batch)
+        results = translator.translate_batch(tokens, beam_size=beam, max_batch_size=batch, use_vmap=shortlist)
         return [target.decode(result.hypotheses[0]) for result in results]
 
     return translate
