@@ -99,7 +99,7 @@ def make_ruins(french: Sequence[str]) -> dict[str, tuple[str, Ruin]]:
         "address lost": ("address", lambda s, t, at: (insert_word(s, "https://example.org/a?b=1", at), t)),
         "tags on one side": ("markup", lambda s, t, at: (f"<b>{s}</b>", t)),
         "target four times over": ("ratio", lambda s, t, at: (s, " ".join([t] * 4))),
-        "line of 1,100 characters": ("long", lambda s, t, at: ((s + " ") * 1_100, (t + " ") * 1_100)),
+        "sentence sixty times over on both sides": ("long", lambda s, t, at: ((s + " ") * 60, (t + " ") * 60)),
         "another number": (
             "number",
             lambda s, t, at: (insert_word(s, str(at.randint(1_000, 4_999)), at), insert_word(t, "7301", at)),

@@ -12,6 +12,7 @@ import multiprocessing
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import islice, pairwise
@@ -20,9 +21,9 @@ from typing import Any
 
 from benchmarks.quality import machine
 
-VOCABULARY, BATCH_TOKENS, SAMPLE, BATCHES = 8000, 4096, 200_000, 2000
-SEEDS = 1_000_000
-"""Number of pairs that are written with one seed."""
+VOCABULARY, BATCH_TOKENS, SAMPLE = 8000, 4096, 200_000
+DISTINCT = 1_000_000
+"""Pairs of which larger corpora are made."""
 
 
 def main() -> None:
@@ -46,7 +47,6 @@ def main() -> None:
     rows = []
     for pairs in options.pairs:
         run_file = write_pairs(options.folder, pairs)
-        shutil.rmtree(shards_path(run_file), ignore_errors=True)
         prepare_row = run_child("prepare", run_file, options.workers)
         rows.append({"pairs": pairs, "alone": run_child("alone", run_file, options.workers), **prepare_row})
         rows[-1] |= {"shards": run_child("stream", run_file, options.workers)}
@@ -57,20 +57,24 @@ def main() -> None:
 
 
 def write_pairs(folder: Path, pairs: int) -> Path:
-    """Write a corpus, and a run file beside it; return the run file. Each million of pairs has a seed of its own."""
+    """Write a corpus, and a run file beside it; return the run file. From the second million on, sentences come again.
+
+    They then begin with a number, so that no pair is there twice: to make a pair takes longer than to prepare it.
+    """
     from pellucid.phrasebook import generate_phrases
 
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{pairs}.{language}" for language in ("en", "es")]
     if not all(name.exists() for name in names):
-        # Renamed when complete: an interrupted corpus is written again.
-        new_files = [name.with_suffix(name.suffix + ".new") for name in names]
-        with new_files[0].open("w", encoding="utf-8") as source, new_files[1].open("w", encoding="utf-8") as target:
-            for start in range(0, pairs, SEEDS):
-                for phrase in islice(generate_phrases(start // SEEDS), min(SEEDS, pairs - start)):
-                    source.write(phrase.source + "\n")
-                    target.write(phrase.target + "\n")
-        for new_file, name in zip(new_files, names, strict=True):
+        phrases = list(islice(generate_phrases(0), min(DISTINCT, pairs)))
+        sides = [phrase.source for phrase in phrases], [phrase.target for phrase in phrases]
+        for name, side in zip(names, sides, strict=True):
+            # Renamed when complete: an interrupted corpus is written again.
+            new_file = name.with_suffix(name.suffix + ".new")
+            with new_file.open("w", encoding="utf-8") as file:
+                for start in range(0, pairs, DISTINCT):
+                    number = f"{start // DISTINCT + 1}. " if start else ""
+                    file.writelines(f"{number}{line}\n" for line in side[: pairs - start])
             new_file.rename(name)
     run_file = folder / f"{pairs}.toml"
     run_file.write_text(
@@ -86,9 +90,15 @@ def shards_path(run_file: Path) -> Path:
 
 
 def run_child(task: str, run_file: Path, workers: int) -> dict[str, Any]:
-    """Run a measurement in a process of its own and return its numbers."""
+    """Run a measurement in a process of its own and return its numbers, or those of an earlier call."""
+    numbers_file = run_file.with_suffix(f".{task}.json")
+    if numbers_file.exists():
+        return json.loads(numbers_file.read_text(encoding="utf-8"))
+    if task == "prepare":
+        shutil.rmtree(shards_path(run_file), ignore_errors=True)
     command = [sys.executable, "-m", "benchmarks.prepare", "--folder", str(run_file.parent), "--workers", str(workers)]
     process = subprocess.run([*command, "--child", task, str(run_file)], stdout=subprocess.PIPE, check=True)
+    numbers_file.write_bytes(process.stdout)
     return json.loads(process.stdout)
 
 
@@ -120,26 +130,48 @@ def measure_prepare(run_file: str, workers: int) -> dict[str, Any]:
 
 
 def measure_stream(run_file: str, workers: int) -> dict[str, Any]:
-    """Measure the seconds until the first batch, tokens per second from then on, and memory."""
+    """Measure the seconds until the first batch, tokens per second of a whole epoch, memory, and a resumed stream."""
     import torch  # noqa: F401  (loaded in every run, so not counted as memory of the stream)
 
     from pellucid.data.stream import Stream
     from pellucid.train.config import read_run
     from pellucid.train.data import read_data
 
-    run, began = read_run(Path(run_file)), read_memory()
+    run, began, own = read_run(Path(run_file)), read_memory(), [0.0]
+
+    def watch_own_memory() -> None:
+        # The kernel keeps the peak of all memory only, with the mapped files.
+        while not done.wait(0.02):
+            own[0] = max(own[0], read_memory()["RssAnon"])
+
+    done = threading.Event()
+    watcher = threading.Thread(target=watch_own_memory)
+    watcher.start()
     marks = [(time.perf_counter(), time.process_time())]
     data = read_data(run)
     marks.append((time.perf_counter(), time.process_time()))
     stream = Stream(data.encoded, run.train.batch_tokens, run.seed)
     next(stream)
     marks.append((time.perf_counter(), time.process_time()))
-    ready = read_memory()
-    tokens = sum(batch.target_tokens for batch in islice(stream, BATCHES))
+    batches, tokens, middle = stream.batches_per_epoch, 0, None
+    while not stream.epoch and stream.batch < batches - 1:
+        batch = next(stream)
+        tokens += batch.target_tokens
+        if stream.batch == batches // 2:
+            middle = batch
     marks.append((time.perf_counter(), time.process_time()))
+    after, peak = read_memory(), own[0]
+    del stream
+    resumed = Stream(data.encoded, run.train.batch_tokens, run.seed, 0, batches // 2 - 1)
+    assert middle is not None
+    exact = bool((next(resumed).indices == middle.indices).all())
+    done.set()
+    watcher.join()
     names = ("open", "order", "stream")
     durations = {n: {"wall": b[0] - a[0], "cpu": b[1] - a[1]} for n, (a, b) in zip(names, pairwise(marks), strict=True)}
-    return {**durations, "began": began, "ready": ready, "after": read_memory(), "tokens": tokens}
+    return {**durations, "began": began, "after": after, "own": peak, "tokens": tokens, "batches": batches} | {
+        "exact": exact
+    }
 
 
 def count_pieces(lines: list[str], folder: str, run_file: str) -> int:
@@ -199,6 +231,7 @@ def make_page(rows: list[dict[str, Any]], workers: int) -> str:
         "# Preparing and streaming millions of pairs\n",
         f"Made by `OMP_NUM_THREADS=1 python -m benchmarks.prepare --pairs {sizes} --folder DIR --workers {workers}` on",
         f"{machine()}. Phrasebook pairs, a joint BPE vocabulary of {VOCABULARY:,}.",
+        f"Beyond {DISTINCT:,} pairs the same ones come again behind a number, which makes them a few pieces longer.",
         "Speeds are pairs (or target tokens) for each CPU second of all threads together, so they are the speed of one",
         "core. Memory is in MB; *before* is what the process needs when Python and torch are loaded.\n",
         "## Preparing\n",
@@ -218,23 +251,25 @@ def make_page(rows: list[dict[str, Any]], workers: int) -> str:
     lines += [
         "\n*Cutting* is everything in the second reading: reading and checking the text, cutting, writing, joining,",
         "hashing. Seconds are wall-clock time, on a machine that did other work as well.\n",
-        "## A run on the shards: from the command to the first batch, and the stream alone\n",
-        f"| pairs | open, s | order of an epoch, s | CPU s of both | target tokens/s a core ({BATCH_TOKENS} a batch) "
-        "| memory before | most | its own after | mapped files after |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "## A run on the shards: from the command to the first batch, and a whole epoch\n",
+        f"| pairs | open, s | order of an epoch, s | CPU s of both | batches of {BATCH_TOKENS} | tokens/s a core "
+        "| walked, min | memory before | its own at most | with mapped files at most | resumed in the middle |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         numbers = row["shards"]
         lines.append(
             f"| {row['pairs']:,} | {numbers['open']['wall']:.2f} | {numbers['order']['wall']:.2f} "
-            f"| {numbers['open']['cpu'] + numbers['order']['cpu']:.2f} | "
-            f"{numbers['tokens'] / numbers['stream']['cpu']:,.0f} "
-            f"| {numbers['began']['VmRSS']:.0f} | {numbers['after']['VmHWM']:.0f} | {numbers['after']['RssAnon']:.0f} "
-            f"| {numbers['after']['RssFile']:.0f} |"
+            f"| {numbers['open']['cpu'] + numbers['order']['cpu']:.2f} | {numbers['batches']:,} | "
+            f"{numbers['tokens'] / numbers['stream']['cpu']:,.0f} | {numbers['stream']['wall'] / 60:.1f} "
+            f"| {numbers['began']['VmRSS']:.0f} | {numbers['own']:.0f} | {numbers['after']['VmHWM']:.0f} "
+            f"| {'the same batch' if numbers['exact'] else 'another batch'} |"
         )
     lines += [
-        "\nMapped files are the parts of the shards that were read, and the program itself. The kernel drops them if",
-        "memory is needed.\n",
+        "\nTokens are those of the targets. *Its own* memory is what a worker needs: the lengths and the order of",
+        "all pairs are 12 bytes a pair. The order is computed anew for each epoch, from the seed and the number of",
+        "the epoch, and stored nowhere. Mapped files are the parts of the shards that were read, and the program",
+        "itself: all workers of a machine share them, and the kernel drops them if memory is needed.\n",
         "## Threads or processes\n",
         f"Wall seconds for {SAMPLE:,} lines in ten blocks, best of three.\n",
         f"| pairs | one thread | {workers} threads | {workers} processes |",

@@ -237,3 +237,68 @@ def test_the_page_is_one_file_that_loads_nothing_and_escapes_every_text(clean):
     assert "lines 701 to 800: the target is 1 line early" in page
     assert "links between the words" in page
     ElementTree.fromstring(re.sub(r"<!doctype html>|<meta[^>]*>", "", page))
+
+
+def scores_of(pairs: Pairs, ignorant: bool = False):
+    """Return a model that expects a target from the source that it stood with in `pairs`, and takes no long pair."""
+    right = set(zip(*pairs, strict=True))
+
+    def score(sources, targets):
+        assert len(sources) == len(targets) <= 8192
+        noise = np.random.default_rng(len(sources)).normal(0, 0.5, len(sources))
+        known = [(source, target) in right and not ignorant for source, target in zip(sources, targets, strict=True)]
+        lengths = np.array([max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)])
+        return np.where(lengths < 150, noise - np.where(known, 1.0, 5.0), np.nan)
+
+    return score
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2, 0.4])
+def test_a_model_finds_the_pairs_that_are_no_translations(clean, share):
+    sources, targets = clean
+    wrong = np.random.default_rng(3).choice(2_500, int(share * 2_500), replace=False)
+    ruined = list(targets)
+    for i, j in zip(wrong, np.roll(wrong, 1), strict=True):
+        ruined[i] = targets[j]
+    report = examine_model(sources, ruined, scores_of(clean))
+    marked = {line - 1 for line in marked_lines(report, "not_translation")}
+    # How many are wrong is estimated: of 25, some are left to chance.
+    assert len(marked & {*wrong}) > 0.85 * len(wrong)
+    assert len(marked - {*wrong}) < 0.05 * len(wrong)
+
+
+def examine_model(sources: list[str], targets: list[str], score) -> CorpusReport:
+    return examine_corpus(lambda: zip(range(1, len(sources) + 1), sources, targets, strict=True), score=score)
+
+
+def test_shifted_lines_stay_shifted_lines_with_a_model(clean):
+    sources, targets = clean
+    shifted = [*targets[:500], targets[799], *targets[500:799], *targets[800:]]
+    report = examine_model(sources, shifted, scores_of(clean))
+    assert report.blocks == [Shift(501, 800, 1)]
+    assert "not_translation" not in report.marks
+
+
+def test_pairs_that_a_model_cannot_take_are_not_judged(clean):
+    sources, targets = [*clean[0]], [*clean[1]]
+    sources[7] = "very " * 99
+    report = examine_model(sources, targets, scores_of(clean))
+    assert "not_translation" not in report.marks
+    assert report.notes == [
+        "whether 1 of the pairs are translations, which are too long for the model or have an empty side"
+    ]
+
+
+def test_a_model_that_does_not_know_the_text_is_refused(clean):
+    with pytest.raises(ValueError, match="the model hardly tells the pairs of this text from shuffled ones; it must "):
+        examine_model(*clean, scores_of(clean, ignorant=True))
+    with pytest.raises(ValueError, match="the model can take none of these pairs"):
+        examine_model(*clean, lambda sources, targets: np.full(len(sources), np.nan))
+
+
+def test_a_fifth_of_the_lines_in_the_wrong_language_is_found(clean):
+    sources, targets = clean
+    mixed = [source if i % 5 == 0 else target for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
+    marked = {*marked_lines(examine(sources, mixed), "language")}
+    assert len(marked & {*range(1, 2_501, 5)}) > 450
+    assert len(marked - {*range(1, 2_501, 5)}) < 10

@@ -1,8 +1,11 @@
 import json
+import random
 
 import pytest
 
 from pellucid.phrasebook import split_phrases
+from pellucid.train.loop import train_run
+from tests.train.corpora import small_run, write_corpus
 
 
 @pytest.fixture
@@ -85,3 +88,37 @@ def test_bad_input_is_one_sentence_and_exit_code_2(call, text, words, message):
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """Return a model that has learned to translate the words of numbers, in some seconds."""
+    folder = tmp_path_factory.mktemp("numbers")
+    model = {"d_model": 32, "d_ff": 64, "decoder_layers": 1}
+    train = {"steps": 400, "batch_tokens": 600, "evaluate_every": 400, "save_every": 400}
+    train_run(small_run(folder, model=model, train=train, optim={"peak": 0.01, "warmup": 50}), folder / "run")
+    return folder / "run" / "best"
+
+
+def test_a_model_says_which_pairs_are_no_translations(call, translator, tmp_path):
+    files = write_corpus(tmp_path, pairs=1_000, seed=7)
+    targets = (tmp_path / "target.txt").read_text().splitlines()
+    wrong = random.Random(3).sample(range(1_000), 50)
+    ruined = [targets[(wrong[wrong.index(i) - 1])] if i in wrong else target for i, target in enumerate(targets)]
+    (tmp_path / "target.txt").write_text("\n".join(ruined) + "\n", encoding="utf-8")
+    words = ("check", files["source"], files["target"], "--model", translator)
+    result = call(*words, "--json", "--examples", 1_000)
+    [fault] = [fault for fault in json.loads(result.stdout)["faults"] if fault["fault"] == "not_translation"]
+    marked = {example["line"] - 1 for example in fault["examples"]}
+    planted = {i for i in wrong if ruined[i] != targets[i]}
+    assert len(marked & planted) >= 0.9 * len(planted)
+    assert len(marked & planted) >= 0.9 * len(marked)
+    backwards = call("check", files["target"], files["source"], "--model", translator)
+    assert (backwards.exit_code, backwards.stdout) == (2, "")
+    assert "the model hardly tells the pairs of this text from shuffled ones" in backwards.stderr
+
+
+def test_a_model_that_is_not_there_is_said_before_the_text_is_read(call, text):
+    result = call("check", "a.en", "a.es", "--model", "nowhere")
+    assert result.exit_code == 2
+    assert "nowhere does not exist; a model is a directory such as" in result.stderr

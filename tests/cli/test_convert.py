@@ -62,7 +62,9 @@ def test_what_a_format_cannot_hold_is_accounted_for(call: Call, memory: Path, tm
     assert len(read_file(tmp_path / "account.tsv").splitlines()) == 4
 
 
-@pytest.mark.parametrize("ending", ["tmx", "tmx.gz", "xliff", "po", "csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "ending", ["tmx", "tmx.gz", "tmx.xz", "tsv.bz2", "xliff", "po", "csv", "tsv", "jsonl", "parquet"]
+)
 def test_pairs_go_into_a_format_and_come_back(call: Call, tmp_path: Path, ending: str):
     texts = {"a.en": "\ufeff\ufeffOne & <two>\nThree\u2028\n", "a.de": "Eins\n Zwei\n"}
     for name, text in texts.items():

@@ -94,6 +94,18 @@ def test_given_translations_are_scored_in_their_order(call, model, tmp_path):
         assert sum(row["per_piece"]) == pytest.approx(row["log_prob"])
 
 
+def test_the_pairs_of_one_file_are_scored_each_in_its_place(call, model, tmp_path):
+    (tmp_path / "a").write_text("Yes.\n\nThe ball is blue.\n", encoding="utf-8")
+    (tmp_path / "b").write_text("Sí.\nNo.\n\n", encoding="utf-8")
+    (tmp_path / "pairs.csv").write_text("es,en\nSí.,Yes.\nNo.,\n,The ball is blue.\n", encoding="utf-8")
+    expected = call("score", model, "--source", "a", "--target", "b")
+    result = call("score", model, "--source", "pairs.csv", "--from", "en", "--to", "es")
+    assert (result.exit_code, result.stdout) == (0, expected.stdout)
+    (tmp_path / "empty.tsv").write_text("", encoding="utf-8")
+    assert "empty.tsv is empty" in call("score", model, "--source", "empty.tsv").stderr
+    assert "a: a single file of pairs must be one of" in call("score", model, "--source", "a").stderr
+
+
 def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
     (tmp_path / "a").write_text("Yes.\nNo.\n", encoding="utf-8")
     (tmp_path / "b").write_text("Sí.\n" + "casa " * 99 + "\n", encoding="utf-8")

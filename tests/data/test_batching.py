@@ -94,6 +94,18 @@ def test_lengths_in_32_bits_give_the_order_of_64_bits(longest: int):
         assert [int(batches[i][0]) for i in unshuffled] == original_order(sources, targets, seed, epoch)
 
 
+def test_an_epoch_that_is_sorted_in_parts_has_every_pair_once_and_within_the_budget(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pellucid.data.batching.SORTED_AT_ONCE", 101)
+    sources, targets = np.random.default_rng(3).integers(1, 61, (2, 997))
+    batches, again, other = (epoch_batches(sources, targets, 307, 3, epoch) for epoch in (0, 0, 1))
+    assert sorted(np.concatenate(batches)) == list(range(997))
+    assert all(len(batch) == 1 or targets[batch].max() * len(batch) <= 307 for batch in batches)
+    assert [list(batch) for batch in batches] == [list(batch) for batch in again]
+    assert not {frozenset(batch) for batch in batches if len(batch) > 2} & {frozenset(batch) for batch in other}
+    # The parts of an epoch are drawn from the whole corpus, and so are ten batches on end.
+    assert 300 < np.mean(np.concatenate(batches[:10])) < 700
+
+
 def test_bands_computed_by_length_are_those_computed_by_pair():
     lengths = np.arange(1, 2**17)
     by_pair = (np.log(lengths[::-1].copy()) / np.log(1.13)).astype(np.int64)[::-1]

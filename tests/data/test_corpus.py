@@ -1,9 +1,13 @@
 """Laws of reading: lines stay where they are, or the message says where the file breaks the contract."""
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 import sys
+import tarfile
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -183,7 +187,7 @@ def test_only_the_first_skipped_pairs_are_named(tmp_path: Path):
 
 def test_messages_say_what_to_do(tmp_path: Path):
     def read_message(data: bytes) -> str:
-        with pytest.raises(ValueError, match="f:") as caught:
+        with pytest.raises(ValueError, match="f") as caught:
             list(read_lines(write_file(tmp_path / "f", data)))
         return str(caught.value).removeprefix(str(tmp_path / "f"))
 
@@ -198,11 +202,31 @@ def test_messages_say_what_to_do(tmp_path: Path):
     assert "is UTF-16, not UTF-8" in read_message(b"\xfe\xff\0h\0i")
     assert "is UTF-32, not UTF-8" in read_message("hi\n".encode("utf-32"))
     assert read_message(b"a\nb\0").startswith(":2: a NUL byte; ")
-    whole = gzip.compress(b"a line\n" * 1000)
-    assert read_message(whole[:-9]).startswith(":")
-    assert "the gzip file is damaged or cut short" in read_message(whole[:-9])
-    assert "the gzip file is damaged or cut short" in read_message(whole[:-8] + b"\1" * 8)
-    assert "the gzip file is damaged or cut short" in read_message(whole[:15] + b"\xff\xff" + whole[17:])
+    for compress in (gzip.compress, lzma.compress, bz2.compress):
+        whole, middle = compress(b"a line\n" * 1000), 15 if compress is gzip.compress else 40
+        assert read_message(whole[:-9]).startswith(":")
+        assert "the compressed file is damaged or cut short" in read_message(whole[:-9])
+        assert "the compressed file is damaged or cut short" in read_message(whole[:-8] + b"\1" * 8)
+        damaged = whole[:middle] + b"\xff\xff" + whole[middle + 2 :]
+        assert "the compressed file is damaged or cut short" in read_message(damaged)
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w:bz2") as archive:
+        archive.addfile(tarfile.TarInfo("sentences.tsv"), io.BytesIO())
+    assert read_message(tar.getvalue()) == f" is an archive (TAR); unpack it: tar xf {tmp_path / 'f'}"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
+def test_compressed_files_are_read_stream_after_stream(tmp_path: Path, compress: Callable[[bytes], bytes]):
+    path = write_file(tmp_path / "f", compress(b"one\ntwo") + compress(b"\nthree\n" + b"line\n" * 99_999))
+    assert list(read_lines(path)) == ["one", "two", "three", *["line"] * 99_999]
+    assert list(read_lines(write_file(path, compress(b"")))) == []
+
+
+def test_xz_may_not_ask_for_more_memory_than_any_setting_takes(tmp_path: Path):
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**29}]
+    path = write_file(tmp_path / "f", lzma.compress(b"one\n", filters=filters))
+    with pytest.raises(ValueError, match="Memory usage limit exceeded"):
+        list(read_lines(path))
 
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

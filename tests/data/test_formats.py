@@ -1,6 +1,8 @@
 """Laws of the formats: each gives the same pairs, every unit is kept or counted, and nothing hostile gets through."""
 
+import bz2
 import gzip
+import lzma
 import re
 import zipfile
 from dataclasses import replace
@@ -148,13 +150,15 @@ def test_the_same_pairs_train_the_same_run_from_each_format(tmp_path: Path):
 def test_every_format_of_pairs_may_be_compressed(tmp_path: Path):
     for ending in WRITABLE:
         content = encode(ending, list(zip(ENGLISH, GERMAN, strict=True)))[0]
-        path = write_file(tmp_path / f"x.{ending}.gz", gzip.compress(content))
-        assert holds_pairs(path)
-        if ending == "parquet":
-            continue
-        assert read(path).targets == GERMAN
-        for cut in (len(gzip.compress(content)) // 2, -4):
-            assert "damaged or cut short" in refusal(write_file(path, gzip.compress(content)[:cut]))
+        for suffix, compress in (("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)):
+            packed = compress(content)
+            path = write_file(tmp_path / f"x.{ending}.{suffix}", packed)
+            assert holds_pairs(path)
+            if ending == "parquet":
+                continue
+            assert read(path).targets == GERMAN
+            for cut in (len(packed) // 2, -4):
+                assert "damaged or cut short" in refusal(write_file(path, packed[:cut]))
 
 
 def test_an_empty_file_holds_no_pairs_in_any_format(tmp_path: Path):

@@ -89,7 +89,11 @@ def mixed(request: pytest.FixtureRequest, encoded: EncodedPairs) -> EncodedPairs
     )
 
 
-def test_a_mixed_stream_goes_on_from_any_position(mixed: EncodedPairs):
+@pytest.mark.parametrize("sorted_at_once", [5, 2**22])
+def test_a_mixed_stream_goes_on_from_any_position(
+    mixed: EncodedPairs, sorted_at_once: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("pellucid.data.batching.SORTED_AT_ONCE", sorted_at_once)
     stream, positions, batches = Stream(mixed, 61, seed=3), [], []
     for _ in range(41):
         positions.append(stream.position)

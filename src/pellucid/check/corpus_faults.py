@@ -133,7 +133,10 @@ FEWEST_LETTERS = 12
 
 STRANGE, SHORT_LINE = 3.3, 12.0
 """Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
-for the strangest of 33 clean lines."""
+for about the strangest of 33 clean lines."""
+
+_SCALE, _ROUNDS = 3.3, 2
+"""Median distances up to about the strangest of 33 clean lines, and rounds of learning without strange lines."""
 
 _LEAST_SCALES = (0.25, 0.5)
 """Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange."""
@@ -147,8 +150,8 @@ class LanguageModel:
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]):
         self._learn((sources, targets))
-        if self.tells_apart:
-            # Once more without the lines that look strange: a few hundred French ones make French look German.
+        for _ in range(_ROUNDS if self.tells_apart else 0):
+            # Again without the lines that look strange: a few hundred French ones make French look German.
             plain = self._measure_strangeness((sources, targets)) < 0.5 * STRANGE
             kept = [[text for text, is_plain in zip(side, marks, strict=True) if is_plain]
                     for side, marks in zip((sources, targets), plain, strict=True)]  # fmt: skip
@@ -164,7 +167,9 @@ class LanguageModel:
         self.margins = [float(np.median(values[0] - values[1])) if values.size else 0.0 for values in likely]
         self.tells_apart = self.margins[0] - self.margins[1] > SAME_LANGUAGE
         if self.tells_apart:
-            self.scales = [np.quantile(self._place(values, n), 0.97, axis=1) for n, values in enumerate(likely)]
+            # By the median, which lines in a wrong language hardly move, even if they are one in five.
+            distances = [np.abs(self._place(values, n)) for n, values in enumerate(likely)]
+            self.scales = [_SCALE * np.median(values, axis=1) for values in distances]
 
     def _measure(self, texts: Sequence[str]) -> tuple[Floats, Ints]:
         """Return the mean log probability of a text's trigrams by both models (NaN for few), and their number."""

@@ -52,21 +52,29 @@ class Judge:
         partners = np.random.default_rng(seed).permutation(j)
         real = self.model.features(sources, targets, i, j, self._learned[i] == j)
         shuffled = self.model.features(sources, targets, i, partners, np.zeros(len(i), bool))
-        self.mean, self.scale = real.mean(axis=0), real.std(axis=0) + 1e-9
-        self.weights = _fit_logistic(self._standardise(real), self._standardise(shuffled))
-        real_logits, shuffled_logits = self._logits(real), self._logits(shuffled)
-        self.separation = _measure_separation(real_logits, shuffled_logits)
-        self.wrong_share, self.threshold = _find_threshold(real_logits, shuffled_logits)
-
-    def _standardise(self, features: Floats) -> Floats:
-        return (features - self.mean) / self.scale
-
-    def _logits(self, features: Floats) -> Floats:
-        return self._standardise(features) @ self.weights[:-1] + self.weights[-1]
+        self.fit = ShuffledFit(real, shuffled)
+        self.separation, self.threshold = self.fit.separation, self.fit.threshold
 
     def weigh(self, i: Ints, j: Ints) -> Floats:
         """Return the logit of source i[n] and target j[n] being translations, for each n."""
-        return self._logits(self.model.features(self.sources, self.targets, i, j, self._learned[i] == j))
+        return self.fit.weigh(self.model.features(self.sources, self.targets, i, j, self._learned[i] == j))
+
+
+class ShuffledFit:
+    """Logistic regression that tells the features of pairs from those of shuffled pairs, and where to draw the line."""
+
+    def __init__(self, real: Floats, shuffled: Floats):
+        """Learn from a row of features for each pair, most of which are translations, and for each shuffled pair."""
+        self.mean, self.scale = real.mean(axis=0), real.std(axis=0) + 1e-9
+        self.weights = _fit_logistic(*((features - self.mean) / self.scale for features in (real, shuffled)))
+        real_logits, shuffled_logits = np.sort(self.weigh(real)), self.weigh(shuffled)
+        self.separation = _measure_separation(real_logits, shuffled_logits)
+        self.better_separation = _measure_separation(real_logits[len(real) // 2 :], shuffled_logits)
+        self.wrong_share, self.threshold = _find_threshold(real_logits, shuffled_logits)
+
+    def weigh(self, features: Floats) -> Floats:
+        """Return the logit of each row being that of translations."""
+        return (features - self.mean) / self.scale @ self.weights[:-1] + self.weights[-1]
 
 
 def _fit_logistic(positive: Floats, negative: Floats, rounds: int = 12) -> Floats:

@@ -28,6 +28,7 @@ from pellucid.check.evidence import (
     guess_offsets,
 )
 from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
+from pellucid.check.model_scores import LEAST_MODEL_SEPARATION, OtherSources, ScorePairs, weigh_by_model
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
 
@@ -111,11 +112,15 @@ def faults_removed(remove: Collection[str] = (), keep: Collection[str] = ()) -> 
 
 
 def examine_corpus(
-    read: Callable[[], Rows], against: Iterable[str] | None = None, examples: int = EXAMPLES
+    read: Callable[[], Rows],
+    against: Iterable[str] | None = None,
+    examples: int = EXAMPLES,
+    score: ScorePairs | None = None,
 ) -> CorpusReport:
     """Return what is wrong with a corpus, which is read three times; `against` are sentences of test sets.
 
-    Raises ValueError for a corpus without pairs, and whatever reading raises.
+    With `score`, the scores of a model decide which pairs are no translations, and the corpus is read once more. Raises
+    ValueError for a corpus without pairs, for a model that cannot judge it, and whatever reading raises.
     """
     report = CorpusReport()
     first = _read_first(read(), report)
@@ -126,6 +131,8 @@ def examine_corpus(
         degrees["leaked"] = find_leaks(first.hashes, hash_held_out(against))
     report.lengths = first.hashes.lengths[:2]
     _judge_pairs(report, first, degrees)
+    if score is not None:
+        degrees["not_translation"] = _judge_by_model(report, first, read(), score)
     language = LanguageModel(*first.sample)
     if not language.tells_apart:
         report.notes.append("both sides look like one language, so lines in the wrong language were not looked for")
@@ -210,6 +217,29 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
         report.blocks.append(Shift(block.first + 1, block.last + 1, block.offset))
     wrong[(first.sources.lengths == 0) | (first.targets.lengths == 0)] = 0
     degrees["shifted"], degrees["not_translation"] = shifted, wrong
+
+
+def _judge_by_model(report: CorpusReport, first: _FirstReading, rows: Rows, score: ScorePairs) -> Floats:
+    """Return how surely each pair is no translation, by the scores of a model; raise ValueError if it cannot tell."""
+    blocks = ((sources, targets) for _, _, sources, targets in _read_blocks(rows))
+    logits, fit = weigh_by_model(blocks, report.pairs, OtherSources(first.sample[0]), score)
+    if fit is None:
+        raise ValueError("the model can take none of these pairs: each is too long for it, or has an empty side")
+    if fit.better_separation < LEAST_MODEL_SEPARATION:
+        raise ValueError(
+            "the model hardly tells the pairs of this text from shuffled ones; it must have learned to translate such "
+            "texts, from the language of the sources into that of the targets, and most pairs must be translations"
+        )
+    if unknown := int(np.isnan(logits).sum()):
+        report.notes.append(
+            f"whether {unknown:,} of the pairs are translations, which are too long for the model or have an empty side"
+        )
+    wrong = np.where(logits <= fit.threshold, fit.threshold - logits + 1e-6, 0)
+    for block in report.blocks:
+        lines = slice(block.first - 1, block.last)
+        # Shifted lines have a fault of their own; in a block of wrong pairs, evidence against a pair is enough.
+        wrong[lines] = 0 if block.offset else np.where(logits[lines] < 0, -logits[lines], 0)
+    return wrong
 
 
 def _mark(report: CorpusReport, degrees: dict[str, Floats]) -> None:

@@ -1,22 +1,25 @@
 """`pellucid check`: says what is wrong with parallel text, where, how often, and how to take it out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, require_file, show_progress, write_lines
-from pellucid.cli.options import JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, file_option
+from pellucid.cli.options import DEVICE, JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, file_option
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_items
 from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.check.examine import CorpusReport, Example
+    from pellucid.check.links import Floats
+    from pellucid.check.model_scores import ScorePairs
 
 EXAMPLES = """\
   pellucid check my.en my.es --html report.html
   pellucid check my.en my.es --against test.en --against test.es --fix clean
+  pellucid check my.en my.es --model runs/mine/best --fix clean
   pellucid check memory.tmx --from en --to es --json > memory.json
   pellucid check my.en my.es --fix clean --remove number --keep duplicate"""
 
@@ -36,6 +39,14 @@ def run(
     against: Annotated[
         list[str] | None, file_option("sentences of a dev or test set that must not be in the text; repeatable")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="model directory; its scores then decide which pairs are no translations of each other",
+        ),
+    ] = None,
+    device: Annotated[str, DEVICE] = "cpu",
     fix: Annotated[
         str | None,
         typer.Option(metavar="PREFIX", help="write PREFIX.source, PREFIX.target and PREFIX.removed.tsv"),
@@ -53,11 +64,12 @@ def run(
     """Check parallel text for faults.
 
     It says what is wrong, where, how often, and how to take it out. It finds lines that have shifted (from which line,
-    by how much), pairs that are no translations of each other, copies,
-    wrong languages, duplicates, boilerplate, sentences of your test set, and a dozen smaller faults. Nothing is
-    downloaded: which words and letters belong together is learned from the text itself, which takes a few hundred
-    pairs. --fix takes whole pairs out and never moves a line. It removes faults that do harm and are found surely; the
-    others are listed for you to look at, and --remove takes them out, too.
+    by how much), pairs that are no translations of each other, copies, wrong languages, duplicates, boilerplate,
+    sentences of your test set, and a dozen smaller faults. Nothing is downloaded: which words and letters belong
+    together is learned from the text itself, which takes a few hundred pairs. A model that you have judges pairs better
+    and takes longer: with --model, a pair is no translation if the model expects its target no more from its source
+    than from another source. --fix takes whole pairs out and never moves a line. It removes faults that do harm and are
+    found surely; the others are listed for you to look at, and --remove takes them out, too.
     """
     from pellucid.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
     from pellucid.data.corpus import read_rows
@@ -83,7 +95,7 @@ def run(
         return show_progress(held if held is not None else read_rows(source, target, sides))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
-    report = examine_corpus(read, held_out, examples)
+    report = examine_corpus(read, held_out, examples, _make_scores(model, device) if model is not None else None)
     if html is not None:
         from pellucid.check.page import report_as_html
 
@@ -97,6 +109,27 @@ def run(
         write_lines([json_line(report_as_object(report, files))])
     else:
         write_lines(_report_lines(report, files, Terminal.of_stdout()))
+
+
+def _make_scores(directory: str, device: str) -> "ScorePairs":
+    """Return the function that scores pairs by a model, which is read now."""
+    import numpy as np
+
+    from pellucid.api import load
+
+    model = load(directory, device=device)
+    tokenizer, longest = model.translator.tokenizer, model.translator.lengths.longest
+
+    def score(sources: Sequence[str], targets: Sequence[str]) -> "Floats":
+        pieces = zip(tokenizer.encode_source(sources), tokenizer.encode_target(targets), strict=True)
+        # With one piece, EOS, a side is empty.
+        chosen = [i for i, (a, b) in enumerate(pieces) if min(len(a), len(b)) > 1 and max(len(a), len(b)) <= longest]
+        scores = model.score([sources[i] for i in chosen], [targets[i] for i in chosen])
+        by_piece = np.full(len(sources), np.nan)
+        by_piece[chosen] = [pair.log_prob / len(pair.per_piece) for pair in scores]
+        return by_piece
+
+    return score
 
 
 def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:

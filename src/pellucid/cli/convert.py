@@ -1,10 +1,13 @@
 """`pellucid convert`: converts pairs from one format into another, with an account of every pair."""
 
+import bz2
+import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +30,12 @@ EXAMPLES = """\
 
 Write = Callable[[bytes], object]
 
+_COMPRESSORS = {
+    ".gz": lambda: zlib.compressobj(wbits=31),  # with the header and the checksum of gzip
+    ".xz": lzma.LZMACompressor,
+    ".bz2": bz2.BZ2Compressor,
+}
+
 
 def run(
     files: Annotated[
@@ -47,8 +56,8 @@ def run(
     The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or 2; 1.2 is written),
     .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it), .parquet, and, to
     read only, .zip (two files NAME.en and NAME.de, as OPUS packs them) and Tatoeba's exports (.tsv). Any other ending
-    is plain text. All but .zip and .parquet may be compressed: .gz behind the ending. - is TSV on standard input or
-    output.
+    is plain text. All but .zip and .parquet may be compressed: .gz, .xz or .bz2 behind the ending. - is TSV on standard
+    input or output.
 
     What holds no translation is left out and counted, with the first places; inline codes of other programs (tags) are
     removed from the text, and line feeds inside a sentence become spaces. Files appear when they are complete.
@@ -160,14 +169,15 @@ def _write_lines_of_both(units: Iterable["Unit"], writes: list[Write]) -> None:
 
 @contextmanager
 def _open_compressed(name: str) -> Iterator[Write]:
-    """Yield a function that writes bytes to a file, which appears once all is written, compressed if it ends in .gz."""
+    """Yield a function that writes bytes to a file, which appears once all is written, compressed by its ending."""
     if name == "-":
         yield sys.stdout.buffer.write
         return
     with atomic_file(name) as write:
-        if not name.lower().endswith(".gz"):
+        begin = _COMPRESSORS.get(Path(name).suffix.lower())
+        if begin is None:
             yield write
             return
-        compressor = zlib.compressobj(wbits=31)  # with the header and the checksum of gzip
+        compressor = begin()
         yield lambda content: write(compressor.compress(content))
         write(compressor.flush())

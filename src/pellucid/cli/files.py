@@ -53,6 +53,17 @@ def read_parallel_files(first: str, others: Sequence[str]) -> tuple[list[str], l
     return lines, other_files
 
 
+def read_pair_rows(path: str, source_language: str | None, target_language: str | None) -> tuple[list[str], list[str]]:
+    """Return both sides of every unit of one file in any format of pairs, empty where a unit holds no pair."""
+    from pellucid.data.corpus import read_rows
+    from pellucid.data.formats.units import Sides
+
+    rows = list(read_rows(path, None, Sides(source_language, target_language)))
+    if not rows:
+        raise ValueError(f"{path} is empty")
+    return [source for _, source, _ in rows], [target for _, _, target in rows]
+
+
 def read_test_pairs(
     path: str, source_language: str | None = None, target_language: str | None = None
 ) -> tuple[list[str], list[str]]:

@@ -2,18 +2,37 @@
 
 from typing import Annotated
 
-from pellucid.cli.files import json_line, name_file_in_errors, read_file_pair, write_lines
-from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, file_option, search_default, search_option
+from pellucid.cli.files import json_line, name_file_in_errors, read_file_pair, read_pair_rows, write_lines
+from pellucid.cli.options import (
+    DEVICE,
+    JSON,
+    MODEL,
+    PRECISION,
+    SOURCE_LANGUAGE,
+    TARGET_LANGUAGE,
+    file_option,
+    search_default,
+    search_option,
+)
 
 EXAMPLES = """\
   pellucid score runs/demo/best --source test.en --target test.es
-  pellucid score runs/demo/best --source test.en --target test.es --json > scores.jsonl"""
+  pellucid score runs/demo/best --source test.en --target test.es --json > scores.jsonl
+  pellucid score runs/demo/best --source memory.tmx --from en --to es"""
 
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, file_option("source sentences, one per line, plain or .gz; - is standard input")],
-    target: Annotated[str, file_option("their translations, line by line")],
+    source: Annotated[
+        str,
+        file_option(
+            "source sentences, one per line, plain or .gz; - is standard input; or, without --target, one file of "
+            "pairs, such as .tsv or .tmx"
+        ),
+    ],
+    target: Annotated[str | None, file_option("their translations, line by line")] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
@@ -21,18 +40,21 @@ def run(
 ) -> None:
     """Score given translations by their log-probability.
 
-    Write one number per line, a natural logarithm, at most 0: the sum over the pieces of the translation and EOS, the
-    end token. --json also shows each piece: {"log_prob", "pieces", "per_piece"}. There is no search, so this
-    also works for translations that the model would never write.
+    Write one number per line, or per unit of a file of pairs, a natural logarithm, at most 0: the sum over the pieces of
+    the translation and EOS, the end token. --json also shows each piece: {"log_prob", "pieces", "per_piece"}. There is
+    no search, so this also works for translations that the model would never write.
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
 
     SearchConfig(batch=batch)  # refuses an impossible batch before a file or the model is read
-    sources, targets = read_file_pair(source, target)
+    if target is None:
+        sources, targets = read_pair_rows(source, source_language, target_language)
+    else:
+        sources, targets = read_file_pair(source, target)
     loaded = load(model, precision, device=device)
     # A pair that is too long may be so on either side, so both files are named.
-    with name_file_in_errors(f"{source} and {target}"):
+    with name_file_in_errors(source if target is None else f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)
     if json:
         write_lines(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pellucid.data.context import DocumentReader, join_context
 from pellucid.data.formats import PAIR_FORMATS, find_pair_format
 from pellucid.data.formats.units import Sides, Unit
-from pellucid.data.lines import read_lines
+from pellucid.data.lines import read_lines, strip_compression
 
 _EXAMPLES = 5
 """The number of skipped pairs that are named one by one."""
@@ -268,7 +268,7 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
 
 def _refuse_foreign_format(path: str | Path) -> None:
     """Raise ValueError for a file that is by its name of a format that holds no pairs."""
-    ending = Path(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
+    ending = Path(strip_compression(path).lower()).suffix.removeprefix(".")
     for endings, name in _FOREIGN_FORMATS.items():
         if ending in endings.split():
             raise ValueError(f"{path} is {name}: {_EXPORT_ADVICE}")
@@ -297,8 +297,8 @@ def _read_one_file(path: str | Path, sides: Sides) -> Iterator[Unit]:
         _refuse_foreign_format(path)
         endings = ", ".join(f".{ending}" for pair_format in PAIR_FORMATS for ending in pair_format.endings)
         raise ValueError(
-            f"{path}: a single file of pairs must be one of {endings} (or .gz of it), or '-' for TSV on standard "
-            "input; two files are a source and a target"
+            f"{path}: a single file of pairs must be one of {endings} (or .gz, .xz or .bz2 of it), or '-' for TSV on "
+            "standard input; two files are a source and a target"
         )
     return pair_format.read(str(path), sides)
 

@@ -1,13 +1,16 @@
-"""Reads lines of UTF-8 text from plain and gzip-compressed files; a line ends at "\\n" or "\\r\\n" and nowhere else."""
+"""Reads lines of UTF-8 text from plain and compressed files; a line ends at "\\n" or "\\r\\n" and nowhere else."""
 
+import bz2
 import codecs
 import gzip
+import lzma
+import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,35 +21,88 @@ _BLOCK = 2**16
 """The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size."""
 
 
+COMPRESSED = (".gz", ".xz", ".bz2")
+"""Endings of names of compressed files, behind that of their format."""
+
+_MOST_DICTIONARY = 256 * 2**20
+"""Bytes that unpacking xz may take; its strongest setting takes 65 MB, and a file may ask for 4 GB."""
+
+
+def strip_compression(path: str | Path) -> str:
+    """Return a path without the ending of a compressed file.
+
+    >>> strip_compression("mine.TSV.gz"), strip_compression("mine.en")
+    ('mine.TSV', 'mine.en')
+    """
+    return re.sub(f"({'|'.join(map(re.escape, COMPRESSED))})$", "", str(path), flags=re.IGNORECASE)
+
+
 @contextmanager
 def open_decompressed(path: str | Path) -> Iterator[BufferedReader | gzip.GzipFile]:
-    """Open a file for reading its bytes, decompressed if it is gzip by its first bytes; "-" is standard input."""
-    with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as stream:
+    """Open a file for reading its bytes, decompressed if it begins as gzip, xz or bzip2 does; "-" is standard input."""
+    with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as opened:
+        stream = cast(BufferedReader, opened)
         # peek and not read: standard input cannot be rewound.
-        start = cast(BufferedReader, stream).peek(2)
-        yield gzip.GzipFile(fileobj=stream) if start.startswith(b"\x1f\x8b") else cast(BufferedReader, stream)
+        start = stream.peek(10)
+        if start.startswith(b"\x1f\x8b"):
+            yield gzip.GzipFile(fileobj=stream)
+        elif start.startswith(b"\xfd7zXZ\0"):
+            yield BufferedReader(_Unpacked(stream, lambda: lzma.LZMADecompressor(memlimit=_MOST_DICTIONARY)))
+        elif re.match(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", start):
+            yield BufferedReader(_Unpacked(stream, bz2.BZ2Decompressor))
+        else:
+            yield stream
 
 
-DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+class _Unpacked(RawIOBase):
+    """Bytes of one or more xz or bzip2 streams, unpacked as they are read; `lzma.LZMAFile` has no bound of memory."""
+
+    def __init__(self, packed: BufferedReader, begin: Callable[[], Any]) -> None:
+        self.packed, self.begin, self.unpacker = packed, begin, begin()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = b""
+        while not content:
+            rest = b""
+            if self.unpacker.eof:
+                # Zeros may fill up the end of an xz stream.
+                rest = (self.unpacker.unused_data or self.packed.read(_BLOCK)).lstrip(b"\0")
+                if not rest:
+                    return 0
+                self.unpacker = self.begin()
+            elif self.unpacker.needs_input and not (rest := self.packed.read(_BLOCK)):
+                raise EOFError("it ends too early")
+            try:
+                content = self.unpacker.decompress(rest, len(buffer))
+            except OSError as error:  # that of bzip2, which is no error of the disk
+                raise lzma.LZMAError(str(error)) from None
+        buffer[: len(content)] = content
+        return len(content)
+
+
+DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, lzma.LZMAError)
 """Errors of reading compressed bytes that are damaged or cut short."""
 
 
-def describe_damage(error: Exception, archive: str = "gzip file") -> str:
+def describe_damage(error: Exception, archive: str = "compressed file") -> str:
     """Return what to say of compressed bytes that are damaged or cut short."""
     return f"the {archive} is damaged or cut short ({error}); fetch it again"
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of one UTF-8 file, plain or gzip (recognised by its first bytes); "-" is standard input.
+    """Yield the lines of one UTF-8 file, plain or compressed (`open_decompressed`); "-" is standard input.
 
     A byte order mark at the start is dropped. Raises ValueError naming file and line for bytes that are not UTF-8,
-    for NUL, for a line of more than 64 MiB and for a damaged gzip file; OSError for a file that cannot be opened.
+    for NUL, for a line of more than 64 MiB and for a damaged compressed file; OSError for a file that cannot be opened.
     """
     with open_decompressed(path) as stream:
         yield from split_stream(stream, str(path))
 
 
-def split_stream(stream: Any, name: str, archive: str = "gzip file") -> Iterator[str]:
+def split_stream(stream: Any, name: str, archive: str = "compressed file") -> Iterator[str]:
     """Yield the lines of a stream of bytes, which messages call `name`; it refuses what `read_lines` refuses."""
     number = 1
     while True:
@@ -88,6 +144,8 @@ def _decode_line(raw: bytes, file: str, line: int) -> str:
         raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
     if line == 1 and raw.startswith(b"PK\x03\x04"):
         raise ValueError(f"{file} is an archive or an office document (ZIP); unpack it, or save it as plain text")
+    if line == 1 and raw[257:262] == b"ustar":
+        raise ValueError(f"{file} is an archive (TAR); unpack it: tar xf {file}")
     if b"\0" in raw:
         raise ValueError(f"{file}:{line}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
     if raw.endswith(b"\n"):

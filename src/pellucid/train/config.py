@@ -70,7 +70,7 @@ class CorpusConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Files of the sentence pairs: two files line by line, or one of pairs; each may be compressed with gzip."""
+    """Files of the sentence pairs: two files line by line, or one of pairs; each may be compressed."""
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None

@@ -11,6 +11,7 @@ from pellucid.data.formats.tables import encode_csv, encode_jsonl, encode_tsv, r
 from pellucid.data.formats.tmx import encode_tmx, read_tmx
 from pellucid.data.formats.units import Sides, Skip, Unit
 from pellucid.data.formats.xliff import encode_xliff, read_xliff
+from pellucid.data.lines import strip_compression
 
 Read = Callable[[str, Sides], Iterator[Unit]]
 Encode = Callable[[Iterable[Unit], Sides, Skip], Iterator[bytes]]
@@ -47,7 +48,7 @@ PAIR_FORMATS = (
     PairFormat("an archive of two files (ZIP)", ("zip",), read_moses_zip),
     PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False),
 )
-"""Every format of pairs, by the endings of its files; all but the last two may be compressed with gzip."""
+"""Every format of pairs, by the endings of its files; all but the last two may be compressed."""
 
 PAIR_ENDINGS = " or ".join(", ".join(f".{found.endings[0]}" for found in PAIR_FORMATS).rsplit(", ", 1))
 """The endings of files of pairs, one of each format, as a message lists them."""
@@ -60,5 +61,5 @@ def find_pair_format(path: str | Path) -> PairFormat | None:
     ('a translation memory (TMX)', None)
     """
     name = str(path).lower()
-    ending = Path(name.removesuffix(".gz")).suffix.removeprefix(".")
+    ending = Path(strip_compression(name)).suffix.removeprefix(".")
     return next((pair_format for pair_format in PAIR_FORMATS if ending in pair_format.endings), None)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from pellucid.data.lines import strip_compression
+
 CHOICE = "name two of them, for example --from {} --to {} (data.source_language and data.target_language in a run file)"
 """The advice where it is not clear which two sides of a file make pairs."""
 
@@ -140,7 +142,7 @@ def languages_of_files(source: object, target: object) -> tuple[str, str] | None
     >>> languages_of_files("data/train.en", "data/train.es.gz"), languages_of_files("a.src", "b.tgt")
     (('en', 'es'), None)
     """
-    codes = [Path(str(name).removesuffix(".gz")).suffix.removeprefix(".") for name in (source, target)]
+    codes = [Path(strip_compression(str(name))).suffix.removeprefix(".") for name in (source, target)]
     known = [code in LANGUAGES_BY_NAME.values() or bool(_CODE.fullmatch(code)) for code in codes]
     return (codes[0], codes[1]) if codes[0] != codes[1] and all(known) else None
 
