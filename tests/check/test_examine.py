@@ -291,9 +291,9 @@ def test_pairs_that_a_model_cannot_take_are_not_judged(clean):
 
 def test_a_model_that_does_not_know_the_text_is_refused(clean):
     with pytest.raises(ValueError, match="the model hardly tells the pairs of this text from shuffled ones; it must "):
-        examine_model(*clean, scores_of(clean, ignorant=True))
+        examine_model(clean[0], clean[1], scores_of(clean, ignorant=True))
     with pytest.raises(ValueError, match="the model can take none of these pairs"):
-        examine_model(*clean, lambda sources, targets: np.full(len(sources), np.nan))
+        examine_model(clean[0], clean[1], lambda sources, targets: np.full(len(sources), np.nan))
 
 
 def test_a_fifth_of_the_lines_in_the_wrong_language_is_found(clean):

@@ -112,7 +112,7 @@ def test_a_model_says_which_pairs_are_no_translations(call, translator, tmp_path
     marked = {example["line"] - 1 for example in fault["examples"]}
     planted = {i for i in wrong if ruined[i] != targets[i]}
     assert len(marked & planted) >= 0.9 * len(planted)
-    assert len(marked & planted) >= 0.9 * len(marked)
+    assert len(marked & planted) >= 0.75 * len(marked)
     backwards = call("check", files["target"], files["source"], "--model", translator)
     assert (backwards.exit_code, backwards.stdout) == (2, "")
     assert "the model hardly tells the pairs of this text from shuffled ones" in backwards.stderr

@@ -40,9 +40,9 @@ def run(
 ) -> None:
     """Score given translations by their log-probability.
 
-    Write one number per line, or per unit of a file of pairs, a natural logarithm, at most 0: the sum over the pieces of
-    the translation and EOS, the end token. --json also shows each piece: {"log_prob", "pieces", "per_piece"}. There is
-    no search, so this also works for translations that the model would never write.
+    Write one number per line, or per unit of a file of pairs: a natural logarithm, at most 0, the sum over the pieces
+    of the translation and EOS, the end token. --json also shows each piece: {"log_prob", "pieces", "per_piece"}. There
+    is no search, so this also works for translations that the model would never write.
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
