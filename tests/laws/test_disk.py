@@ -128,14 +128,14 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
     setup, train_state = loop.begin_run(run, out, ProgressOutput())
     train_state.counts.step = 4
     loop.save_checkpoint(setup, train_state)
-    save_bundle(out / "best", train_state.model, setup.tokenizer, step=4)
+    save_bundle(out / "best", train_state.model, setup.data.tokenizer, step=4)
     train_state.counts.step = 8
     with torch.no_grad():
         next(train_state.model.parameters()).add_(1.0)
     disk, refused = FullDisk(monkeypatch, out), 0
     for write, directory in (
         (lambda: loop.save_checkpoint(setup, train_state), out / "checkpoints/step-00000008"),
-        (lambda: save_bundle(out / "best", train_state.model, setup.tokenizer, step=8), out / "best"),
+        (lambda: save_bundle(out / "best", train_state.model, setup.data.tokenizer, step=8), out / "best"),
     ):
         for room in range(1000):
             disk.writes, disk.room = 0, room

@@ -221,7 +221,13 @@ class Tokenizer:
 
     def decode_targets(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of several target sentences, in a fraction of the time of single calls of `decode_target`."""
-        return _decode_sentences(self.target, sentences, self.config)
+        # SentencePiece takes longer to inspect the type of its argument than to decode a sentence.
+        rows = [_without_special_tokens(ids) for ids in sentences]
+        if isinstance(self.target, ListedPieces):
+            texts = [self.target.decode(ids) for ids in rows]
+        else:
+            texts = self.target.decode(rows, num_threads=1) if rows else []
+        return [_unescape(text, self.config) for text in texts]
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the source pieces of ids, with ▁ at the start of a word; IndexError for an id that is too large."""
@@ -230,6 +236,13 @@ class Tokenizer:
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the target pieces of ids, with ▁ at the start of a word; IndexError for an id that is too large."""
         return _pieces_of_ids(self.target_names, ids)
+
+    @property
+    def contents(self) -> tuple[bytes, bytes, list[str], list[str]]:
+        """Everything that makes two tokenizers equal: the SentencePiece models and the pieces of source and target."""
+        # An imported tokenizer lists its pieces beside its SentencePiece model, so the model alone would not tell.
+        models = self.source.serialized_model_proto(), self.target.serialized_model_proto()
+        return *models, [*self.source_names], [*self.target_names]
 
     @cached_property
     def source_names(self) -> tuple[str, ...]:
@@ -387,17 +400,6 @@ def _encode_lines(side: PieceModel, lines: Iterable[str], config: TokenizerConfi
 
 def _decode_ids(side: PieceModel, ids: Iterable[int], config: TokenizerConfig) -> str:
     return _unescape(side.decode(_without_special_tokens(ids)), config)
-
-
-def _decode_sentences(side: PieceModel, sentences: Sequence[Sequence[int]], config: TokenizerConfig) -> list[str]:
-    """Return the text of several sentences."""
-    # One call for all: SentencePiece takes longer to inspect the type of its argument than to decode a sentence.
-    rows = [_without_special_tokens(ids) for ids in sentences]
-    if isinstance(side, ListedPieces):
-        texts = [side.decode(ids) for ids in rows]
-    else:
-        texts = side.decode(rows, num_threads=1) if rows else []
-    return [_unescape(text, config) for text in texts]
 
 
 def _without_special_tokens(ids: Iterable[int]) -> list[int]:

@@ -4,8 +4,7 @@ The norms are those of Kobayashi et al. 2020. What becomes of them, and the erro
 stand in benchmarks/results/alignment.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,6 +15,7 @@ from pellucid.data.tokenizer import BOS, EOS, Tokenizer
 from pellucid.decode.request import Links
 from pellucid.decode.torch_engine import pad_sentences
 from pellucid.model import Transformer
+from pellucid.model.watch import Watcher
 from pellucid.text.word_pieces import AlignedWord, words_without_punctuation
 
 
@@ -31,17 +31,13 @@ def align_sentences(
 
     `source_texts` and `target_texts` say what the words are. A sentence's links do not depend on the other sentences.
     """
-    links = []
-    # What stands before a sentence is read, but has no words in its translation.
-    starts = [count_context(source) for source in sources]
-    all_norms = [
-        norms[:, :, start:] for norms, start in zip(piece_alignments(model, sources, targets), starts, strict=True)
-    ]
-    sources = [source[start:] for source, start in zip(sources, starts, strict=True)]
+    links, all_norms = [], piece_alignments(model, sources, targets)
     for norms, source, target, *texts in zip(all_norms, sources, targets, source_texts, target_texts, strict=True):
-        source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(source)), texts[0])
+        # What stands before a sentence is read, but has no words in its translation.
+        start = count_context(source)
+        source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(source[start:])), texts[0])
         target_words = words_without_punctuation(tokenizer.target_pieces(strip_eos(target)), texts[1])
-        links.append(link_words(norms, source_words, target_words))
+        links.append(link_words(norms[:, :, start:], source_words, target_words))
     return links
 
 
@@ -124,12 +120,21 @@ def cross_norms(
     device = next(model.parameters()).device
     # The row that reads the token before a piece writes that piece.
     decoder_inputs = pad_sentences([[BOS, *target[:-1]] for target in targets], device)
-    outputs = {
-        f"decoder.{n}.cross.": layer.get_parameter("cross.output.weight") for n, layer in enumerate(model.decoder)
-    }
-    watch = _CrossNorms(outputs, measure or contribution_norms, {})
-    model.decode(decoder_inputs, model.encode(pad_sentences(list(sources), device)), watch=watch)
-    return torch.stack(list(watch.norms.values()))
+    layers, measure_layer = enumerate(model.decoder), measure or contribution_norms
+    projections = {f"decoder.{n}.cross": layer.get_parameter("cross.output.weight") for n, layer in layers}
+    values: dict[str, Tensor] = {}
+    norms: list[Float[Tensor, "B *C T S"]] = []
+
+    def see(name: str, value: Tensor) -> Tensor:
+        attention, _, tensor = name.rpartition(".")
+        if attention in projections and tensor == "v":
+            values[attention] = value  # stored until the layer shows its pattern
+        elif attention in projections and tensor == "pattern":
+            norms.append(measure_layer(value, values.pop(attention), projections[attention]))
+        return value
+
+    model.decode(decoder_inputs, model.encode(pad_sentences(list(sources), device)), watch=Watcher(see))
+    return torch.stack(norms)
 
 
 def strip_eos(ids: list[int]) -> list[int]:
@@ -139,32 +144,6 @@ def strip_eos(ids: list[int]) -> list[int]:
 
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Function of the pattern, the values and the output projection of a cross-attention, such as `contribution_norms`."""
-
-
-@dataclass
-class _CrossNorms:
-    """Watcher that stores the measure of every cross-attention, and no other tensor."""
-
-    outputs: Mapping[str, Float[Tensor, "D HE"]]
-    """Output projection of each cross-attention, by the prefix of its tensors' names."""
-    measure: Measure
-    norms: dict[str, Float[Tensor, "B *C T S"]]
-    prefix: str = ""
-    v: Tensor | None = None
-    seeing: bool = True
-
-    def __call__(self, name: str, value: Tensor) -> Tensor:
-        # A layer shows its values before its pattern, so they are stored until the pattern comes.
-        if self.prefix in self.outputs and name == "v":
-            self.v = value
-        if self.prefix in self.outputs and name == "pattern":
-            assert self.v is not None
-            self.norms[self.prefix] = self.measure(value, self.v, self.outputs[self.prefix])
-        return value
-
-    def within(self, part: str) -> "_CrossNorms":
-        """Return the watcher of a part of the model, whose tensors' names begin with the part's."""
-        return _CrossNorms(self.outputs, self.measure, self.norms, f"{self.prefix}{part}.")
 
 
 def contribution_norms(

@@ -215,16 +215,7 @@ class CTranslate2Engine:
         )
         if order is None:
             return None
-        return [
-            Hypothesis(
-                [self.ids[piece] for piece in texts[i][:-1]],
-                log_probs[i] / length_divisor(lengths[i], config.length_penalty),
-                log_probs[i],
-                "eos",
-                [],
-            )
-            for i in order
-        ]
+        return [make_hypothesis([self.ids[piece] for piece in texts[i]], log_probs[i], config) for i in order]
 
     def truncate(self, answer: Any, limit: int) -> list[int] | None:
         """Return the ids of the best text up to this limit, EOS included if it was written; None if one is forbidden.

@@ -1,6 +1,7 @@
 """Greedy search and sampling: one token at each position, the likeliest or a drawn one, until that is EOS."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import torch
 from jaxtyping import Float, Int
@@ -136,11 +137,8 @@ def sample_search(
 
     options = {"length_penalty": length_penalty, "rules": [rule_for_draws], "choose": choose}
     hypotheses = greedy_search(step, state, limits[rows], **options)
-    by_sentence = [
-        [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]
-        for i in range(0, len(hypotheses), copies)
-    ]
-    return [rank_hypotheses(samples) for samples in by_sentence]
+    draws_of_sentences = (hypotheses[i : i + copies] for i in range(0, len(hypotheses), copies))
+    return [rank_hypotheses([*chain.from_iterable(draws)]) for draws in draws_of_sentences]
 
 
 def draw_piece(

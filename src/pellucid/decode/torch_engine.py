@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.data.tokenizer import BOS, PAD, PieceModel, Tokenizer
+from pellucid.data.tokenizer import BOS, PAD, Tokenizer
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.packed_model import ModelPacker
@@ -136,10 +136,10 @@ class TorchEngine:
         """Return the uniform random numbers of each request, which follow from the seed and its line number."""
         # The first segment has no number of its own, so a line that is not split draws by its line number alone.
         numbers = [(request.number, request.segment) if request.segment else (request.number,) for request in requests]
-        seeds = [
-            [[config.seed, *request_numbers, copy] for copy in range(config.n_best)] for request_numbers in numbers
+        draws = [
+            [np.random.default_rng([config.seed, *number, copy]).random(length) for copy in range(config.n_best)]
+            for number in numbers
         ]
-        draws = [[np.random.default_rng(seed).random(length) for seed in copies] for copies in seeds]
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
@@ -228,12 +228,8 @@ def ensemble_step(steps: Sequence[Step]) -> Step:
     """
 
     def step(ids: Int[Tensor, " R"], state: EnsembleState) -> Float[Tensor, "R V"]:
-        log_probs = [
-            logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-            for logits in (
-                model_step(ids, own_state) for model_step, own_state in zip(steps, state.states, strict=True)
-            )
-        ]
+        models = zip(steps, state.states, strict=True)
+        log_probs = [log_probabilities(model_step(ids, own_state)) for model_step, own_state in models]
         # The mean of log-probabilities instead would let one model alone rule a token out. The searches take another
         # log-softmax of this, which leaves log-probabilities as they are.
         return reduce(torch.logaddexp, log_probs) - log(len(steps))
@@ -256,28 +252,20 @@ def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
 def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
     """Raise ValueError, naming every directory whose tokenizer differs from that of the first: token ids must agree."""
     first, *others = bundles
-    problems = [
-        f"{other.directory} ({', '.join(differences)})"
-        for other in others
-        if (differences := _tokenizer_differences(first, other))
-    ]
+    problems, expected = [], first.tokenizer.contents
+    for other in others:
+        contents = other.tokenizer.contents
+        differences = [
+            f"{side} pieces"
+            for n, side in enumerate(("source", "target"))
+            if (contents[n], contents[n + 2]) != (expected[n], expected[n + 2])
+        ]
+        if other.tokenizer.lowercase != first.tokenizer.lowercase:
+            differences.append(f"lowercase {other.tokenizer.lowercase}")
+        if differences:
+            problems.append(f"{other.directory} ({', '.join(differences)})")
     if problems:
         raise ValueError(
             f"models that translate together need the same tokenizer, and these have another than {first.directory}: "
             f"{'; '.join(problems)}; train them on the same pairs with the same [tokenizer] settings"
         )
-
-
-def _tokenizer_differences(first: Bundle, second: Bundle) -> list[str]:
-    """List the respects in which the tokenizers of two bundles differ."""
-    a, b = first.tokenizer, second.tokenizer
-    sides = {"source": (a.source, b.source), "target": (a.target, b.target)}
-    pieces = [f"{name} pieces" for name, (x, y) in sides.items() if _vocabulary_content(x) != _vocabulary_content(y)]
-    settings = [] if a.lowercase == b.lowercase else [f"lowercase {b.lowercase}"]
-    return pieces + settings
-
-
-def _vocabulary_content(side: PieceModel) -> tuple[bytes, list[str]]:
-    """Return everything that decides how one side cuts text and numbers the pieces."""
-    # An imported tokenizer lists its pieces beside its SentencePiece model, so the model alone would not tell.
-    return side.serialized_model_proto(), [side.id_to_piece(number) for number in range(side.vocab_size())]

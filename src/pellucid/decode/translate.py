@@ -313,24 +313,18 @@ class Translator:
             return results
         from pellucid.decode.alignment import align_sentences
 
-        rows = [
-            (segments[i], hypothesis, text)
-            for i in to_align
-            for hypothesis, text in zip(results[i].hypotheses, results[i].texts, strict=True)
-        ]
-        # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
-        columns: tuple[list[Any], ...] = (
-            [segment.request.source for segment, _, _ in rows],
-            [[*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")] for _, hypothesis, _ in rows],
-            [segment.marked.text for segment, _, _ in rows],
-            [text for _, _, text in rows],
-        )
-        sizes = {n: max(map(len, ids)) for n, ids in enumerate(zip(*columns[:2], strict=True))}
+        pairs: list[tuple[Any, ...]] = []
+        for i in to_align:
+            for hypothesis, text in zip(results[i].hypotheses, results[i].texts, strict=True):
+                # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
+                target = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]
+                pairs.append((segments[i].request.source, target, segments[i].marked.text, text))
+        sizes = {n: max(len(source), len(target)) for n, (source, target, *_) in enumerate(pairs)}
         links: dict[int, Links] = {}
         for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
-            inputs = ([column[n] for n in batch] for column in columns)
-            links.update(zip(batch, align_sentences(self.models[0], self.tokenizer, *inputs), strict=True))
-        links_in_order = iter(links[n] for n in range(len(rows)))
+            columns = zip(*(pairs[n] for n in batch), strict=True)
+            links.update(zip(batch, align_sentences(self.models[0], self.tokenizer, *columns), strict=True))
+        links_in_order = iter(links[n] for n in range(len(pairs)))
         for i in to_align:
             results[i] = replace(results[i], links=[next(links_in_order) for _ in results[i].hypotheses])
         return results

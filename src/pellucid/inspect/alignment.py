@@ -25,12 +25,9 @@ from pellucid.decode.alignment import (
 )
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.pattern_measures import batch_numbers
+from pellucid.inspect.word_axes import SIDES
 from pellucid.model import ModelConfig, Transformer
 from pellucid.text.word_pieces import AlignedWord, words_without_punctuation
-
-SIDES = ("output", "input")
-"""Decoder row that stands for a target piece: the one that writes it, or the next one, which reads it
-(Chen et al. 2020)."""
 
 KINDS = ("norms", "weights")
 """Measure of a source piece: how far it moves the row (Kobayashi et al. 2020), or its share of the attention."""

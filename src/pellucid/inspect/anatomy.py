@@ -93,28 +93,20 @@ def read_architecture(model: Transformer) -> _Architecture:
     """Read from the modules and their weights the architecture that `plots.architecture` draws."""
     arrays = list_arrays(model)
     shared = tuple(f"{array.name} is {array.shared_with}" for array in arrays if array.shared_with)
-    encoder = [
-        _embedding_box(model, "source"),
-        *_positions_box(model.source_positions),
-        *_group_layers(model.encoder),
-        *_norm_box(model.encoder_norm, "norm"),
-    ]
-    decoder = [
-        _embedding_box(model, "target"),
-        *_positions_box(model.target_positions),
-        *_group_layers(model.decoder),
-        *_norm_box(model.decoder_norm, "norm"),
-        _output_box(model),
-    ]
-    return _Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
-
-
-def _group_layers(layers: nn.ModuleList) -> list[EqualLayers]:
-    """Join neighbouring layers that look alike."""
-    groups = []
-    for look, layers_alike in groupby(map(_describe_layer, layers)):
-        groups.append(EqualLayers(len(list(layers_alike)), *look))
-    return groups
+    encoder, decoder = (
+        (
+            _embedding_box(model, side),
+            *_positions_box(getattr(model, f"{side}_positions")),
+            # neighbouring layers that look alike are drawn once
+            *(EqualLayers(len(list(alike)), *look) for look, alike in groupby(map(_describe_layer, layers))),
+            *_norm_box(norm, "norm"),
+        )
+        for side, layers, norm in (
+            ("source", model.encoder, model.encoder_norm),
+            ("target", model.decoder, model.decoder_norm),
+        )
+    )
+    return _Architecture(encoder, (*decoder, _output_box(model)), count_trained(arrays), shared)
 
 
 def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
@@ -162,11 +154,9 @@ def _ffn_box(ffn: nn.Module) -> ArchitectureBox:
 
 def _norm_box(norm: nn.Module, title: str) -> list[ArchitectureBox]:
     """Return the box of a norm in a list, or an empty list where the model has none."""
-    return (
-        []
-        if isinstance(norm, nn.Identity)
-        else [ArchitectureBox(title, type(norm).__name__, "norm", _count_own_parameters(norm))]
-    )
+    if isinstance(norm, nn.Identity):
+        return []
+    return [ArchitectureBox(title, type(norm).__name__, "norm", _count_own_parameters(norm))]
 
 
 def _embedding_box(model: Transformer, side: str) -> ArchitectureBox:
@@ -196,14 +186,8 @@ def _positions_box(module: Positions) -> list[ArchitectureBox]:
     if isinstance(module, Sinusoidal):
         return [ArchitectureBox("+ positions", "sines and cosines, fixed", "positions")]
     if isinstance(module, Learned):
-        return [
-            ArchitectureBox(
-                "+ positions",
-                f"{module.table.shape[0]:,} × {module.table.shape[1]}, trained",
-                "positions",
-                _count_own_parameters(module),
-            )
-        ]
+        rows, width = module.table.shape
+        return [ArchitectureBox("+ positions", f"{rows:,} × {width}, trained", "positions", rows * width)]
     if isinstance(module, Rotary):
         return [ArchitectureBox("positions", "turn queries and keys, fixed", "positions")]
     return []

@@ -250,7 +250,7 @@ def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
     distances = []
     for name in names:
         queries, keys = attention_axes(trace, name)
-        positions = [_positions_without_specials(axis) for axis in (queries, keys)]
+        positions = [[i for g in axis.groups if g.kind != "mark" for i in g.positions] for axis in (queries, keys)]
         without_specials = np.ix_(*positions)
         allowed = attention_mask(trace, name)[without_specials]
         steps = np.abs(np.subtract.outer(*positions)).astype(np.float64)
@@ -263,11 +263,6 @@ def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
             _ReadingDistances(name, heads, sum(measured) / len(measured) if measured else None, even or 0.0)
         )
     return distances
-
-
-def _positions_without_specials(axis: WordAxis) -> list[int]:
-    """Return the positions of everything but special tokens."""
-    return [position for group in axis.groups if group.kind != "mark" for position in group.positions]
 
 
 def mean_distance(weights: Float[np.ndarray, "Q K"], distances: Float[np.ndarray, "Q K"]) -> float | None:

@@ -122,9 +122,8 @@ def study_patterns(
             memory = model.encode(batch.source.ids, record)
             model.decode(batch.target_in.ids, memory, watch=record)
             for name in names:
-                sums[name].add_attention(
-                    record[f"{name}.pattern"], *_attention_sides(batch, name), causal=_is_causal(name)
-                )
+                causal = name.startswith("decoder.") and name.endswith(".self")
+                sums[name].add_attention(record[f"{name}.pattern"], *_attention_sides(batch, name), causal)
             for kind, attentions in attentions_by_kind.items():
                 # heads are comparable where they read alike: all attentions of a kind share the queries of the first
                 queries = _attention_sides(batch, attentions[0])[0].not_special
@@ -146,11 +145,6 @@ def study_patterns(
     ]
     similarities = {kind: rows / count for kind, (rows, count) in similarity_sums.items()}
     return HeadStudy(patterns, _join_similarities(model.config, similarities), aligned)
-
-
-def _is_causal(name: str) -> bool:
-    """Whether queries of an attention may read nothing after them."""
-    return name.startswith("decoder.") and name.endswith(".self")
 
 
 def _attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide]:
@@ -211,15 +205,9 @@ def _links_of_batch(
     if gold is not None:
         # gold has an alignment for every line given, also for the lines that were left out
         return [gold[pairs.lines[n]] for n in batch.numbers]
-    rows = [(pairs.sources[n], pairs.targets[n]) for n in batch.numbers]
-    return align_sentences(
-        model,
-        tokenizer,
-        [source for (source, _), _ in rows],
-        [target for _, (target, _) in rows],
-        [pairs.texts[n][0] for n in batch.numbers],
-        [pairs.texts[n][1] for n in batch.numbers],
-    )
+    sources, targets = ([side[n][0] for n in batch.numbers] for side in (pairs.sources, pairs.targets))
+    source_texts, target_texts = zip(*(pairs.texts[n] for n in batch.numbers), strict=True)
+    return align_sentences(model, tokenizer, sources, targets, source_texts, target_texts)
 
 
 def count_alignment(count: RelationCounts, batch: StudyBatch, pattern, links: Sequence[Links]) -> None:
@@ -248,7 +236,7 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
     # the first variant silences nothing: the loss that the others are compared with
     losses = importance.pair_losses(model, pairs, [(), *((head,) for head in heads)], on_progress)
     ablation = [importance.loss_change(losses[0], silent, pairs.pieces) for silent in losses[1:]]
-    gradient = importance.expected_gradient(importance.head_gradients(model, pairs, on_progress))
+    gradient = np.abs(importance.head_gradients(model, pairs, on_progress)).mean(axis=0)  # E |dL/dxi|
     normalised = importance.normalise_by_attention(gradient, model.config.heads)
     ablation_values = [change.value for change in ablation]
     return HeadImportance(

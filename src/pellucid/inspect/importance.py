@@ -22,7 +22,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.pattern_measures import StudyBatch, StudyPairs, study_batches
 from pellucid.model import Memory, ModelConfig, Transformer
-from pellucid.trace.edits import attention_names
+from pellucid.trace.edits import attention_names, silence_heads
 from pellucid.trace.record import Edit
 
 
@@ -116,14 +116,7 @@ def silence_watcher(heads: Iterable[Head]) -> Edit:
     numbers_of: dict[str, list[int]] = {}
     for head in sorted(heads):
         numbers_of.setdefault(head.attention, []).append(head.number)
-    return Edit(
-        {
-            f"{name}.head_output": lambda z, numbers=numbers: z.index_fill(
-                1, torch.tensor(numbers, device=z.device), 0.0
-            )
-            for name, numbers in numbers_of.items()
-        }
-    )
+    return Edit({f"{name}.head_output": silence_heads(numbers) for name, numbers in numbers_of.items()})
 
 
 def gate_heads(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
@@ -185,11 +178,6 @@ def _frozen_weights(model: Transformer) -> Iterator[None]:
         for parameter in trainable:
             parameter.requires_grad_(True)
         model.train(training)
-
-
-def expected_gradient(gradients: Float[ndarray, "N M"]) -> Float[ndarray, " M"]:
-    """Return I_h = E |dL/dxi_h|."""
-    return np.abs(gradients).mean(axis=0)
 
 
 def normalise_by_attention(importance: Float[ndarray, " M"], heads: int) -> Float[ndarray, " M"]:

@@ -46,36 +46,27 @@ def bucket_by_length(
     if not sentences:
         raise ValueError("there is no sentence to measure")
     longest = max(sentence.pieces for sentence in sentences)
-    # an edge there keeps trained lengths and longer ones out of one bucket
-    extra_edges = [longest_seen] if longest_seen is not None else []
-    ends: list[int] = sorted({*_doubling_edges(longest), *extra_edges, longest})
+    # an edge at the longest seen keeps trained lengths and longer ones out of one bucket
+    ends = sorted({*_doubling_edges(longest), longest_seen or longest, longest})
     buckets, first = [], 1
     for last in ends:
         members = [sentence for sentence in sentences if first <= sentence.pieces <= last]
         if members:
-            unseen = None if longest_seen is None else first > longest_seen
-            buckets.append(_measure_bucket(members, first, last, chrf, unseen))
+            translations, references = [s.translation for s in members], [s.reference for s in members]
+            buckets.append(
+                _LengthBucket(
+                    first=first,
+                    last=last,
+                    sentences=len(members),
+                    # fsum is exact: the order of the sentences changes nothing
+                    loss=-fsum(s.log_prob for s in members) / sum(s.target_pieces for s in members),
+                    chrf=chrf(translations, references),
+                    ratio=sum(map(len, translations)) / max(sum(map(len, references)), 1),
+                    unseen=None if longest_seen is None else first > longest_seen,
+                )
+            )
         first = last + 1
     return buckets
-
-
-def _measure_bucket(
-    sentences: Sequence[MeasuredSentence], first: int, last: int, chrf: Scorer, unseen: bool | None
-) -> _LengthBucket:
-    """Return the scores of a bucket's sentences together."""
-    translations, references = (
-        [getattr(sentence, name) for sentence in sentences] for name in ("translation", "reference")
-    )
-    return _LengthBucket(
-        first=first,
-        last=last,
-        sentences=len(sentences),
-        # fsum is exact: the order of the sentences changes nothing
-        loss=-fsum(sentence.log_prob for sentence in sentences) / sum(sentence.target_pieces for sentence in sentences),
-        chrf=chrf(translations, references),
-        ratio=sum(map(len, translations)) / max(sum(map(len, references)), 1),
-        unseen=unseen,
-    )
 
 
 def _doubling_edges(longest: int) -> list[int]:

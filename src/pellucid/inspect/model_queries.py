@@ -24,7 +24,6 @@ from pellucid.inspect.words import (
     project_pca,
     solve_analogy,
 )
-from pellucid.model import Transformer
 from pellucid.store.directory import Bundle
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit, Record
@@ -249,11 +248,7 @@ def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> d
     expected_word = table.word(expected) if expected else None
     shared = expected_word is not None and not can_be_asked(terms, expected_word)
     analogy = solve_analogy(table, terms, None if shared else expected_word, count=NEIGHBOURS_SHOWN)
-    verdict = (
-        f"{expected} has a piece of the question, so it is not looked for; {analogy.verdict}"
-        if shared
-        else analogy.verdict
-    )
+    not_sought = f"{expected} has a piece of the question, so it is not looked for; " if shared else ""
     return {
         "question": analogy.question,
         "spelled": [_word_with_pieces(term.word) for term in analogy.terms],
@@ -265,7 +260,7 @@ def _analogy_answer(table: Embeddings, question: str, expected: str | None) -> d
         # without an expected word nothing was ranked, so the candidates are counted here
         "candidates": analogy.candidates or len(table.pieces) - len({i for term in terms for i in term.word.ids}),
         "by_chance": analogy.by_chance,
-        "verdict": verdict,
+        "verdict": not_sought + analogy.verdict,
     }
 
 
@@ -312,30 +307,25 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
         # one position a step: the cache knows how many came before
         steps = [model.decode(ids[None], state.memory, cache=state.cache) for ids in decoder_ids.T]
         cached = model.logits(torch.cat(steps, dim=1))[0]
+    products = record["decoder.0.self.products"][0, 0]
     return {
         "size": float(masked.abs().max()),
         "kept": _largest_difference_by_row(cached, masked),
         "unmasked": _largest_difference_by_row(unmasked, masked),
         "parted": int((unmasked.argmax(dim=-1) != masked.argmax(dim=-1)).sum()),
-        "products": _first_products(model, record),
+        "products": {
+            "section": "decoder.0.self",
+            "head": 0,
+            "width": model.config.head_width,
+            # a float32 holds no more than about seven digits
+            "rows": [[float(f"{product:.7g}") for product in row] for row in products.double().tolist()],
+        },
     }
 
 
 def _largest_difference_by_row(logits: Float[Tensor, "T V"], other_logits: Float[Tensor, "T V"]) -> list[float]:
     """Return the largest difference in each row."""
     return (logits - other_logits).abs().amax(dim=-1).double().tolist()
-
-
-def _first_products(model: Transformer, record: Record) -> dict[str, Any]:
-    """Return the products of the decoder's first self-attention head, and the width they are divided by."""
-    rows = record["decoder.0.self.products"][0, 0].double().tolist()
-    return {
-        "section": "decoder.0.self",
-        "head": 0,
-        "width": model.config.head_width,
-        # a float32 holds no more than about seven digits
-        "rows": [[float(f"{product:.7g}") for product in row] for row in rows],
-    }
 
 
 def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:
@@ -345,22 +335,16 @@ def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:
     reads; either is 1 for the identity.
     """
     names = [name for name in attention_names(trace.config) if name.endswith(".cross")]
-    attentions = []
-    for name in names:
-        pattern = torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double()
-        attentions.append(
-            {
-                "section": name,
-                # row t of a pattern reads target piece t - 1 and writes piece t
-                "written": mean_diagonal(pattern, 0).tolist(),
-                "read": mean_diagonal(pattern, -1).tolist(),
-            }
-        )
+    patterns = {name: torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double() for name in names}
     return {
         "source": trace.source.text,
         "target": trace.target.text,
         "pieces": [len(trace.source.pieces), len(trace.target.pieces)],
-        "attentions": attentions,
+        # row t of a pattern reads target piece t - 1 and writes piece t
+        "attentions": [
+            {"section": name, "written": mean_diagonal(p, 0).tolist(), "read": mean_diagonal(p, -1).tolist()}
+            for name, p in patterns.items()
+        ],
     }
 
 

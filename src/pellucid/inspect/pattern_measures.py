@@ -281,30 +281,26 @@ class MeasureSums:
     ) -> None:
         """Add everything that is measured in one attention of one batch."""
         view = QueryView.of_pieces(queries, keys, causal)
-        self._add_strength(pattern, view, keys.not_padding & ~keys.not_special)
+        # confidence is the largest weight, entropy in nats over all keys, sink the share of the special tokens
+        marks = keys.not_padding & ~keys.not_special
+        self.add("confidence", pattern.masked_fill(~view.choices[:, None], 0.0).amax(dim=-1), view.queries)
+        self.add("entropy", -torch.special.xlogy(pattern, pattern).sum(dim=-1), view.queries)
+        self.add("sink", (pattern * marks[:, None, None, :]).sum(dim=-1), view.queries)
         self._add_offsets(pattern, view, "pieces")
         self._add_rarity(pattern, view, keys)
         by_words = merge_to_words(pattern, queries.words, keys.words)
         self._add_offsets(by_words, QueryView.of_words(queries, keys, causal), "words")
-
-    def _add_strength(self, pattern: Float[Tensor, "B H Q K"], view: QueryView, marks: Bool[Tensor, "B K"]) -> None:
-        """Add confidence (the largest weight), entropy over all keys in nats, and sink (the special tokens' share)."""
-        self.add("confidence", pattern.masked_fill(~view.choices[:, None], 0.0).amax(dim=-1), view.queries)
-        self.add("entropy", -torch.special.xlogy(pattern, pattern).sum(dim=-1), view.queries)
-        self.add("sink", (pattern * marks[:, None, None, :]).sum(dim=-1), view.queries)
 
     def _add_offsets(self, pattern: Float[Tensor, "B H Q K"], view: QueryView, name: str) -> None:
         """Add, for each offset d, the share of queries whose largest weight is d positions on.
 
         Only queries that have a key there and another key to choose are counted.
         """
-        offsets = view.k_positions[None, :] - view.q_positions[:, None]
-        most_read = view.most_read(pattern)
+        offsets, most_read = view.k_positions[None, :] - view.q_positions[:, None], view.most_read(pattern)
         has_choice = view.queries & (view.choices.sum(dim=-1) > 1)
         for d in OFFSETS:
             at_d = view.choices & (offsets == d)
-            hit = at_d[:, None].expand(-1, pattern.shape[1], -1, -1).gather(3, most_read[..., None])[..., 0]
-            self.add(f"{name}{d:+d}", hit, has_choice & at_d.any(dim=-1))
+            self.add(f"{name}{d:+d}", _look_up(at_d, most_read), has_choice & at_d.any(dim=-1))
 
     def _add_rarity(self, pattern: Float[Tensor, "B H Q K"], view: QueryView, keys: BatchSide) -> None:
         """Add the share of queries whose largest weight is on the rarest piece, and on one of the two rarest.
@@ -322,11 +318,9 @@ class MeasureSums:
         # several pieces that tie for the rarest already are two or more
         two_rarest = rarest | (view.choices & one_rarest & (choice_counts == second_lowest))
         queries = view.queries & (view.choices.sum(dim=-1) > 1) & (rarest & ~common[:, None, :]).any(dim=-1)
-        most_read = view.most_read(pattern)
-        choices = view.choices.sum(dim=-1).clamp(min=1)
+        choices, most_read = view.choices.sum(dim=-1).clamp(min=1), view.most_read(pattern)
         for name, targets in (("rarest", rarest), ("two_rarest", two_rarest)):
-            hit = targets[:, None].expand(-1, pattern.shape[1], -1, -1).gather(3, most_read[..., None])[..., 0]
-            self.add(name, hit, queries)
+            self.add(name, _look_up(targets, most_read), queries)
             p = targets.sum(dim=-1) / choices
             self.add(f"{name}_chance", p[:, None], queries)
             # The queries of a sentence tend to choose alike, so a sentence counts as one draw.
@@ -337,6 +331,11 @@ class MeasureSums:
         """Return the standard error of a share that is reached by chance; None where nothing was counted."""
         count = self.counts.get(f"{name}_variance", 0.0)
         return (float(self.totals[f"{name}_variance"][0]) / count / count) ** 0.5 if count else None
+
+
+def _look_up(targets: Bool[Tensor, "B Q K"], keys: Int[Tensor, "B H Q"]) -> Bool[Tensor, "B H Q"]:
+    """Whether the key of each head and query is one of the query's targets."""
+    return targets[:, None].expand(-1, keys.shape[1], -1, -1).gather(3, keys[..., None])[..., 0]
 
 
 def _piece_word_matrix(words: Int[Tensor, "B Q"]) -> Bool[Tensor, "B Q W"]:

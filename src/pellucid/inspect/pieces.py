@@ -89,16 +89,7 @@ def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) 
         model.embed(torch.tensor([spelled.ids], device=device), positions_of_pieces, embedding, positions, record)
     scaled, inputs = (record[name][0].cpu().double().numpy() for name in ("embedding", "input"))
     # a rotary model or one without positions records no such tensor
-    position_vectors = record["positions"].cpu().double().numpy() if "positions" in record else None
-    return [
-        InputVector(
-            piece,
-            id,
-            at + n,
-            table.vectors[id],
-            scaled[n],
-            None if position_vectors is None else position_vectors[n],
-            inputs[n],
-        )
-        for n, (piece, id) in enumerate(zip(spelled.pieces, spelled.ids, strict=True))
-    ]
+    added = [*record["positions"].cpu().double().numpy()] if "positions" in record else [None] * len(inputs)
+    places = range(at, at + len(inputs))
+    rows = zip(spelled.pieces, spelled.ids, places, scaled, added, inputs, strict=True)
+    return [InputVector(piece, id, n, table.vectors[id], *vectors) for piece, id, n, *vectors in rows]

@@ -10,6 +10,7 @@ from math import pi
 import numpy as np
 from jaxtyping import Float
 
+from pellucid.inspect.words import to_unit_length
 from pellucid.model import Transformer
 from pellucid.model.positions import Learned, Rotary, Sinusoidal
 
@@ -31,8 +32,7 @@ class PositionTable:
     @property
     def similarity(self) -> Float[np.ndarray, "P P"]:
         """Cosines of the vectors of positions."""
-        lengths = np.linalg.norm(self.values, axis=1, keepdims=True)
-        directions = self.values / np.where(lengths > 0.0, lengths, 1.0)
+        directions = to_unit_length(self.values)
         return directions @ directions.T
 
     def by_distance(self) -> Float[np.ndarray, " P"]:
@@ -115,10 +115,8 @@ def doubled_exponent_table(positions: int, d_model: int) -> Float[np.ndarray, "P
 
 def compare_with_wrong_table(d_model: int, position: int = 3, positions: int = 50) -> WrongTable:
     """Compare the two tables, at one position and over several."""
-    wrong, right = (
-        doubled_exponent_table(max(positions, position + 1), d_model),
-        paper_table(max(positions, position + 1), d_model),
-    )
+    rows = max(positions, position + 1)
+    wrong, right = doubled_exponent_table(rows, d_model), paper_table(rows, d_model)
     differences = np.abs(wrong[position] - right[position])
     different = np.nonzero(differences > 1e-6)[0]
     # the very first pair, exponent 0, is right in both tables

@@ -17,7 +17,8 @@ from pellucid.trace.record import suggest_nearest
 from pellucid.trace.session import Trace
 
 SIDES = ("output", "input")
-"""Row of cross-attention that stands for a target piece: the one that writes it, or the next one, which reads it."""
+"""Row of cross-attention that stands for a target piece: the one that writes it, or the next one, which reads it
+(Chen et al. 2020)."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Embeddings:
     @cached_property
     def directions(self) -> Float[np.ndarray, "V D"]:
         """The rows at length 1; a row of zeros stays one."""
-        return _to_unit_length(self.vectors)
+        return to_unit_length(self.vectors)
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -91,14 +91,14 @@ class Embeddings:
 
     def cosines(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N N"]:
         """Return the cosine of each word with each other word."""
-        directions = _to_unit_length(self.matrix(words))
+        directions = to_unit_length(self.matrix(words))
         return directions @ directions.T
 
     def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Neighbour]:
         """Return the pieces whose vectors point most nearly the same way, best first; of equal ones the lower id."""
         if count < 1:
             raise ValueError(f"{count} neighbours were asked for, it must be 1 or more")
-        cosines = self.directions @ _to_unit_length(vector[None])[0]
+        cosines = self.directions @ to_unit_length(vector[None])[0]
         # -inf, so that the pieces left out sort last and are not counted as finite
         cosines[list(without)] = -np.inf
         order = np.argsort(-cosines, kind="stable")[: min(count, int(np.isfinite(cosines).sum()))]
@@ -136,7 +136,7 @@ def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
     return Embeddings(side, piece_texts(range(len(table))), table, encode)
 
 
-def _to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+def to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
     """Return the rows at length 1; a row of zeros stays one."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0.0, lengths, 1.0)
@@ -178,19 +178,12 @@ class Analogy:
         return " ".join(words).removeprefix("+ ")
 
     @property
-    def holds(self) -> bool | None:
-        """Whether the expected word is the best answer outside the question; None where none is expected."""
-        return None if self.rank is None else self.rank == 1
-
-    @property
     def verdict(self) -> str:
         """The result in a sentence."""
         if self.expected is None or self.by_chance is None:
-            inputs = {id for term in self.terms for id in term.word.ids}
             first = self.answers_with_inputs[0]
-            if first.id in inputs:
-                return f"with the words of the question included, the answer is one of them: {first.piece}"
-            return f"with the words of the question included, the answer is {first.piece}"
+            is_input = any(first.id in term.word.ids for term in self.terms)
+            return f"with the words of the question included, the answer is {'one of them: ' * is_input}{first.piece}"
         if self.rank == 1:
             also = "" if self.rank_with_inputs == 1 else "; with them included it is not"
             return f"this model does: {self.expected.text} comes first, the words of the question left out{also}"
@@ -304,7 +297,7 @@ def answer_ranks(
 ) -> tuple[int, int]:
     """Return the rank of a word by its cosine with a vector, 1 first, among all pieces but the inputs and among all."""
     # `vector` need not have length 1: that scales both sides alike
-    above = table.directions @ vector > _to_unit_length(table.matrix([expected]))[0] @ vector
+    above = table.directions @ vector > to_unit_length(table.matrix([expected]))[0] @ vector
     if len(expected.ids) == 1:
         above[expected.ids[0]] = False  # not above itself, however the two products were rounded
     return 1 + int(above.sum() - above[list(inputs)].sum()), 1 + int(above.sum())
@@ -312,7 +305,7 @@ def answer_ranks(
 
 def sum_of_words(table: Embeddings, terms: Sequence[SignedWord]) -> Float[np.ndarray, " D"]:
     """Add the words at length 1 with their signs."""
-    directions = _to_unit_length(table.matrix([term.word for term in terms]))
+    directions = to_unit_length(table.matrix([term.word for term in terms]))
     return np.array([term.sign for term in terms], dtype=float) @ directions
 
 

@@ -1,6 +1,6 @@
 """Converts a model for CTranslate2, in float32, bfloat16 or int8, and refuses models it cannot express."""
 
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,23 +86,15 @@ def _refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: s
         rows = getattr(model.config, f"{side}_vocabulary")
         if len(pieces) != rows:
             problems.append(f"the model knows {rows:,} {side} pieces, the tokenizer {len(pieces):,}")
-        if len(set(pieces)) < len(pieces):
+        if repeated := sorted(repr(piece) for piece, count in Counter(pieces).items() if count > 1):
             problems.append(
-                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: "
-                f"{_pieces_with_one_text(pieces)}"
+                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: {join_problems(repeated)}"
             )
     if vmap is not None and not vmap.is_file():
         problems.append(f"there is no file {vmap} with a shortlist")
     if problems:
         raise ValueError(f"CTranslate2 cannot hold this model: {'; '.join(problems)}")
     refuse_non_finite(dict(model.named_parameters()), "the model to be converted")
-
-
-def _pieces_with_one_text(pieces: Sequence[str]) -> str:
-    """Return the texts that more than one piece has, for a message."""
-    seen: set[str] = set()
-    # `add` returns None, so a piece is listed from its second time on.
-    return join_problems(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
 
 
 def _make_specification(model: Transformer, specs: ModuleType) -> Any:

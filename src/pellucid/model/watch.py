@@ -4,6 +4,7 @@ Every intermediate value of the model passes through `value = watch(name, value)
 tensor that is returned. Recording, ablation and patching are watchers, so the model has no flag for any of them.
 """
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
@@ -40,3 +41,20 @@ class Unseen:
 
 
 unseen = Unseen()
+
+
+class Watcher:
+    """A watcher that calls `see` with each value's full name, and gives the model what `see` returns."""
+
+    seeing = True
+
+    def __init__(self, see: Callable[[str, Tensor], Tensor], prefix: str = ""):
+        self._see = see
+        self._prefix = prefix
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        return self._see(self._prefix + name, value)
+
+    def within(self, part: str) -> "Watcher":
+        # It shares `see`: whatever a module deep inside shows arrives at one function, under its full name.
+        return Watcher(self._see, f"{self._prefix}{part}.")

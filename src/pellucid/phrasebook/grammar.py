@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from pellucid.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
+from pellucid.phrasebook.chunk import Chunk, Element, PatternFrame, join_chunks, weave, word_chunk
 from pellucid.phrasebook.lexicon import (
     COLOURS,
     MEN,
@@ -50,6 +50,14 @@ class Subject(NamedTuple):
     def form(self) -> int:
         """The index of the form among niño, niña, niños, niñas."""
         return self.feminine + 2 * (self.spanish >= US)
+
+    @property
+    def sides(self) -> tuple[list[Element], list[Element]]:
+        """The subject in each language."""
+        if self.chunk.spanish:
+            return [self.chunk], [self.chunk]
+        # The English word of a pronoun is linked to the Spanish verb, which shows the person.
+        return [(text, "1") for text in self.chunk.english], []
 
     @property
     def neutral(self) -> bool:
@@ -365,10 +373,7 @@ class Grammar:
             *datives, pronoun = clitic[1].split()
             before += [*((word, "") for word in datives), (pronoun, "5" if clitic[0] else "")]
             main += [(clitic[0], "5")] if clitic[0] else []
-        # A pronoun has no Spanish words: its English word is linked to the verb, which shows the person.
-        has_spanish = subject.chunk.spanish
-        english_subject = [subject.chunk] if has_spanish else [(text, "1") for text in subject.chunk.english]
-        spanish_subject = [subject.chunk] if has_spanish else []
+        english_subject, spanish_subject = subject.sides
         adverbs = [adverb] if adverb else []
         tail = [complement] if complement else []
         if question:
@@ -397,10 +402,7 @@ class Grammar:
     ) -> Chunk:
         """Build a clause of ser, estar or tener; in a question the Spanish subject is last or second."""
         verb = [(STATE[copula][tense][subject.spanish], "1")]
-        # A pronoun has no Spanish words: its English word is linked to the verb, which shows the person.
-        has_spanish = subject.chunk.spanish
-        english_subject = [subject.chunk] if has_spanish else [(text, "1") for text in subject.chunk.english]
-        spanish_subject = [subject.chunk] if has_spanish else []
+        english_subject, spanish_subject = subject.sides
         english_not, spanish_no = ([("not", "2")], [("no", "2")]) if negative else ([], [])
         if tense == "future":
             front, main = [("will", "1")], [("be", "1")]

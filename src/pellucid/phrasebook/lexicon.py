@@ -359,11 +359,7 @@ def _parse_adjective(group: str, copula: str, english: str, spanish: str) -> Adj
     return Adjective(group, word, forms, copula, not english.startswith("*"), comparative or None)
 
 
-def _parse_verbs(table: str, state: bool = False) -> tuple[Verb, ...]:
-    return tuple(_parse_verb(line, state) for line in table.strip().splitlines())
-
-
-def _parse_verb(line: str, state: bool) -> Verb:
+def _parse_verb(line: str, state: bool = False) -> Verb:
     forms, objects = line.split(" :")
     english, spanish = forms.split(" = ")
     base, past, ing, *particle = english.split()
@@ -385,5 +381,7 @@ adjectives_of = {
 }
 fitting = {group: tuple(a for name in names.split() for a in adjectives_of[name]) for group, names in _FITTING.items()}
 of_the_living = {a.english for group in ("people", "kin") for a in fitting[group]}
-actions, moves, journeys, comings, giving = (_parse_verbs(t) for t in (_ACTIONS, _MOVES, _JOURNEYS, _COMINGS, _GIVING))
-states = _parse_verbs(STATES, state=True)
+actions, moves, journeys, comings, giving = (
+    tuple(map(_parse_verb, table.strip().splitlines())) for table in (_ACTIONS, _MOVES, _JOURNEYS, _COMINGS, _GIVING)
+)
+states = tuple(_parse_verb(line, state=True) for line in STATES.strip().splitlines())

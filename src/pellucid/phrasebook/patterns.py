@@ -279,10 +279,7 @@ class Patterns(Grammar):
         """Draw a line like: The girl helped the old man because he was tired: whoever the pronoun fits."""
         subject, target = self.person(plural=0.0), self.person(plural=0.5)
         # "they" can only be the target; another pronoun may be either, in both languages alike.
-        if target.pronoun == "they" or self.chance(0.5):
-            described = target
-        else:
-            described = subject
+        described = target if target.pronoun == "they" or self.chance(0.5) else subject
         verb = self.pick(_KIND_VERBS)
         act = self.clause(subject, verb, "past", PERSONAL_A(who=target.chunk))
         return _STOP(
@@ -348,9 +345,8 @@ class Patterns(Grammar):
         text = past if tense == "past" else third if subject.english == THIRD else base
         verb = [(STATE[sense][tense][subject.spanish], "1")]
         how = self.pick(_SAVOURS)
-        if subject.chunk.spanish:
-            return weave((subject.chunk, (text, "1"), how), (subject.chunk, *verb, how))
-        return weave(((subject.pronoun, "1"), (text, "1"), how), (*verb, how))
+        english, spanish = subject.sides
+        return weave((*english, (text, "1"), how), (*spanish, *verb, how))
 
     def tasting(self) -> Chunk:
         """Draw a line like: The fresh strawberries tasted amazing."""

@@ -192,13 +192,9 @@ class _BackwardWalk:
                     self.add_feed_forward(inside)
                 else:
                     self.add_heads(inside, sublayer, c.heads, c.head_width)
-        if c.positions in ("sinusoidal", "learned"):
-            self.contributions.append(
-                ("positions", "positions", self.project(self.vectors_at_rows("decoder.positions")), None)
-            )
-        self.contributions.append(
-            ("embedding", "embedding", self.project(self.vectors_at_rows("decoder.embedding")), None)
-        )
+        parts: list[Group] = ["positions", "embedding"] if c.positions in ("sinusoidal", "learned") else ["embedding"]
+        for part in parts:
+            self.contributions.append((part, part, self.project(self.vectors_at_rows(f"decoder.{part}")), None))
 
     def parts(self, n: int) -> Iterator[AccountPart]:
         """Yield the parts of the n-th logit, in the order of computation; norms and biases last."""

@@ -31,26 +31,24 @@ _TOP_CANDIDATES = 20
 """Candidates shown at each step."""
 
 
-def _matching_rows(config: ModelConfig, keep: Iterable[str]) -> list[TensorRow]:
-    """Return the rows of the glossary whose name fits a pattern; ValueError for a pattern that fits none."""
-    rows, patterns = glossary(config), list(keep)
-    unused = [pattern for pattern in patterns if not any(fnmatchcase(row.name, pattern) for row in rows)]
-    if unused:
-        raise ValueError(f"{', '.join(map(repr, unused))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
-    return [row for row in rows if any(fnmatchcase(row.name, pattern) for pattern in patterns)]
-
-
 def rows_to_capture(
     config: ModelConfig, source: int, target: int, itemsize: int, keep: Iterable[str] | None
 ) -> list[TensorRow]:
-    """Return the rows to capture for a sentence of this length; ValueError, with the numbers, beyond the limits."""
+    """Return the rows to capture for a sentence of this length, those whose name fits a pattern of `keep`.
+
+    Raises ValueError for a pattern that fits none, and, with the numbers, beyond the limits.
+    """
     if max(source, target) > LONGEST_TRACE:
         raise ValueError(
             f"source and translation have {source} and {target} pieces; a trace takes {LONGEST_TRACE} a side, "
             "so trace one sentence at a time"
         )
     default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else _CAPTURED_OF_LONG
-    rows = _matching_rows(config, default if keep is None else keep)
+    rows, patterns = glossary(config), list(default if keep is None else keep)
+    unused = [pattern for pattern in patterns if not any(fnmatchcase(row.name, pattern) for row in rows)]
+    if unused:
+        raise ValueError(f"{', '.join(map(repr, unused))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
+    rows = [row for row in rows if any(fnmatchcase(row.name, pattern) for pattern in patterns)]
     estimate = tensor_bytes(config, rows, source, target, itemsize)
     if estimate > LARGEST_TRACE:
         raise ValueError(

@@ -196,14 +196,11 @@ def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     yield check_at_most(
         0, dtype_name, float(differing), f"Number of captured tensors that are not {model_dtype} like the weights."
     )
-    yield _check_hashes(run.hashes)
-
-
-def _check_hashes(hashes: Mapping[str, str]) -> Check:
-    """Check that every file behind the run has a hash; a tokenizer may have several files."""
-    name = "every file of the model has a hash"
+    hash_name, hashes = "every file of the model has a hash", run.hashes
     if not all(hashes.values()):
-        return check_not_made(name, "the model was never saved, so there are no files")
+        yield check_not_made(hash_name, "the model was never saved, so there are no files")
+        return
+    # A tokenizer may have several files.
     wrong = sum(not re.fullmatch("[0-9a-f]{64}", sha256) for joined in hashes.values() for sha256 in joined.split(" "))
     shortened = "; ".join(f"{file} {joined[:12]}..." for file, joined in hashes.items())
-    return check_at_most(0, name, float(wrong), f"SHA-256: {shortened}")
+    yield check_at_most(0, hash_name, float(wrong), f"SHA-256: {shortened}")

@@ -85,17 +85,18 @@ def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence
     if problems:
         raise ValueError("; ".join(problems))
     # Several edits may change one tensor; they are applied in the order in which they were given.
-    changes: dict[str, list[_TensorChange]] = {}
+    changes: dict[str, _TensorChange] = {}
     for edit in edits:
         for name, change in _tensor_changes(edit, config, words).items():
-            changes.setdefault(name, []).append(change)
-    return Edit({name: _chain_changes(functions) for name, functions in changes.items()})
+            before = changes.get(name)
+            changes[name] = (lambda x, before=before, then=change: then(before(x))) if before else change
+    return Edit(changes)
 
 
 def _tensor_changes(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> Mapping[str, _TensorChange]:
     """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
     if isinstance(edit, Silence):
-        return {f"{edit.attention}.head_output": _silence_head(edit.head)}
+        return {f"{edit.attention}.head_output": silence_heads([edit.head])}
     if isinstance(edit, Pattern):
         return {f"{edit.attention}.pattern": _set_pattern_row(edit.head, edit.row, edit.values)}
     if isinstance(edit, Hide):
@@ -160,16 +161,9 @@ def replaced_tensors(edits: Sequence[EditSpec], config: ModelConfig, names: Iter
     return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def _silence_head(head: int) -> _TensorChange:
-    """Return the function that sets one head's output to zeros."""
-
-    def change(head_output):
-        # The tensor is the model's own: only a copy may be written to.
-        changed = head_output.clone()
-        changed[:, head] = 0.0
-        return changed
-
-    return change
+def silence_heads(heads: Sequence[int]) -> _TensorChange:
+    """Return the function that sets the output of these heads to zeros."""
+    return lambda output: output.index_fill(1, torch.tensor(heads, device=output.device), 0.0)
 
 
 def _set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorChange:
@@ -188,24 +182,8 @@ def _set_pattern_row(head: int, row: int, values: Sequence[float]) -> _TensorCha
 
 def hide_keys(keys: Sequence[int]) -> _TensorChange:
     """Return the function that forbids reading these keys."""
-
-    def change(allowed):
-        changed = allowed.clone()
-        changed[..., list(keys)] = False
-        return changed
-
-    return change
-
-
-def _chain_changes(changes: Sequence[_TensorChange]) -> _TensorChange:
-    """Return the function that applies several changes in turn."""
-
-    def change(value):
-        for change_once in changes:
-            value = change_once(value)
-        return value
-
-    return change
+    numbers = torch.tensor(keys, dtype=torch.int64)  # also where there is none
+    return lambda allowed: allowed.index_fill(-1, numbers.to(allowed.device), False)
 
 
 def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> list[str]:
@@ -220,7 +198,14 @@ def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | No
             else [f"word {edit.word} is not in the sentence; {_describe_choices('its words', word_numbers)}"]
         )
     if isinstance(edit, Without):
-        return _leaving_out_problems(edit, config)
+        if edit.part == "scaling" and adds_bias(config.positions):
+            positions = f"its positions, {config.positions}, are added to the scores"
+            return [f"{positions}, so the scores alone cannot be left undivided"]
+        if edit.part == "positions" and config.positions not in ("sinusoidal", "learned", "rotary"):
+            return [
+                f"this model has no position vectors that could be left out; its positions are {config.positions!r}"
+            ]
+        return []
     attentions = attention_names(config)
     if edit.attention not in attentions:
         return [f"{edit.attention!r:.60} is no attention of this model; {_describe_choices('it has', attentions)}"]
@@ -230,17 +215,6 @@ def _edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | No
     if isinstance(edit, Pattern):
         problems += _pattern_row_problems(edit, len(words))
     return problems
-
-
-def _leaving_out_problems(edit: Without, config: ModelConfig) -> list[str]:
-    """Return the reasons why a model cannot be run without a part."""
-    if edit.part == "scaling" and adds_bias(config.positions):
-        return [
-            f"its positions, {config.positions}, are added to the scores, so the scores alone cannot be left undivided"
-        ]
-    if edit.part == "positions" and config.positions not in ("sinusoidal", "learned", "rotary"):
-        return [f"this model has no position vectors that could be left out; its positions are {config.positions!r}"]
-    return []
 
 
 def _pattern_row_problems(edit: Pattern, source: int) -> list[str]:
@@ -280,11 +254,10 @@ def _describe_choices(label: str, choices: Sequence[Any]) -> str:
 
 def refuse_rows_beyond(edits: Sequence[EditSpec], positions: int) -> None:
     """Raise ValueError for a decoder row that the translation is too short to reach."""
-    decoder_patterns = [edit for edit in edits if isinstance(edit, Pattern) and edit.attention.startswith("decoder")]
     problems = [
         f"row {edit.row} of {edit.attention} is never reached: the translation has {positions} pieces"
-        for edit in decoder_patterns
-        if edit.row >= positions
+        for edit in edits
+        if isinstance(edit, Pattern) and edit.attention.startswith("decoder") and edit.row >= positions
     ]
     if problems:
         raise ValueError("; ".join(problems))

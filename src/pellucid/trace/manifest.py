@@ -3,7 +3,7 @@
 import inspect
 import linecache
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -39,7 +39,13 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
         "model": facts["model"],
         "run": {**facts["run"], **fixed},
         **{key: value for key, value in facts.items() if key not in _FACTS_ELSEWHERE},
-        "axes": _axis_table(size, trace.labels),
+        # For each letter its meaning, its length, and the pieces along S and T. A trace is of one sentence: no B.
+        "axes": {
+            letter: {"means": means, "size": size[letter]}
+            | ({"labels": trace.labels[letter]} if letter in trace.labels else {})
+            for letter, means in LEGEND.items()
+            if letter != "B"
+        },
         "tensors": [
             _tensor_row(trace, row, size, made_by[row.name], row.name in edited) for row in glossary(trace.config)
         ],
@@ -49,15 +55,6 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
             for name, shape in _parameter_shapes(trace.config).items()
         ],
         "checks": None,
-    }
-
-
-def _axis_table(size: Mapping[str, int], labels: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
-    """Return for each letter its meaning, its length, and the pieces along S and T."""
-    return {
-        letter: {"means": means, "size": size[letter], **({"labels": labels[letter]} if letter in labels else {})}
-        for letter, means in LEGEND.items()
-        if letter != "B"  # a trace is of one sentence, and its tensors have no such axis
     }
 
 
@@ -74,7 +71,7 @@ def _tensor_row(
         "op": operation.as_json(),
         "captured": row.name in trace,
         "dtype": "bool" if row.name.endswith(".allowed") else "float32",
-        "code": source_line_of(row.name, trace.config).as_json(),
+        "code": asdict(source_line_of(row.name, trace.config)),
     }
     if is_edited:
         entry["edited"] = True
@@ -110,17 +107,13 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class _SourceLine:
-    """A line of the installed source; its file is named from the package down."""
+    """A line of the installed source, as `SourceLine` of web/src/types.ts; its file is named from the package down."""
 
     file: str
     line: int
     text: str
     before: tuple[str, ...] = ()
     """The statements just above it, at most two."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the line as `SourceLine` of web/src/types.ts."""
-        return asdict(self)
 
 
 def source_line_of(name: str, config: ModelConfig) -> _SourceLine:
@@ -158,13 +151,13 @@ def _source_lines(config: ModelConfig) -> Mapping[str, _SourceLine]:
     return MappingProxyType(listener.lines)  # read-only, since the cache hands it to every caller
 
 
-def _statements_above(file: str, line: int, most: int = 2) -> tuple[str, ...]:
-    """Return the lines above a line that stand in its block and are a statement each; comments are skipped."""
+def _statements_above(file: str, line: int) -> tuple[str, ...]:
+    """Return at most two lines above a line that stand in its block and are a statement each; comments are skipped."""
     indent = re.match(r"\s*", linecache.getline(file, line))
     above: list[str] = []
     for number in range(line - 1, 0, -1):
         text = linecache.getline(file, number).rstrip()
-        if len(above) == most or not indent or not re.fullmatch(indent[0] + r"[\w#].*[^:]", text) or '"""' in text:
+        if len(above) == 2 or not indent or not re.fullmatch(indent[0] + r"[\w#].*[^:]", text) or '"""' in text:
             break
         if not text.lstrip().startswith("#"):
             above.insert(0, text.strip())

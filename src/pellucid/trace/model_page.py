@@ -6,7 +6,6 @@ from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
@@ -63,7 +62,7 @@ def save_model_page(
         header,
         {**manifest, **answers, "run": run},
         {name: first.tensor(name) for name in first if name.rpartition(".")[2] in _DRAWN_FIRST},
-        _list_parameters(model),
+        ((name, weight.detach().float().cpu().numpy()) for name, weight in model.named_parameters()),
         _tokenizer_files(tokenizer),
     )
 
@@ -89,12 +88,6 @@ def with_rounded_weights(model: Transformer, precision: str) -> Transformer:
     for name, parameter in rounded.named_parameters():
         parameter.data = torch.from_numpy(round_weights(name, parameter.detach().cpu().numpy(), precision))
     return rounded
-
-
-def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the weights of a model by name, each once."""
-    for name, parameter in model.named_parameters():
-        yield name, parameter.detach().float().cpu().numpy()
 
 
 _USER_DEFINED = 4
@@ -145,9 +138,8 @@ def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 def _tokenizer_files(tokenizer: Tokenizer) -> Mapping[str, bytes]:
     """Return the files of a tokenizer by side; one that serves both sides stands under "source" alone."""
     files: dict[str, bytes] = {}
-    for side, pieces in (("source", tokenizer.source), ("target", tokenizer.target)):
-        if side == "target" and pieces is tokenizer.source:
-            continue
+    sides = {"source": tokenizer.source, "target": tokenizer.target}
+    for side, pieces in list(sides.items())[: 1 if tokenizer.target is tokenizer.source else 2]:
         files[side] = pieces.serialized_model_proto()
         if isinstance(pieces, ListedPieces):
             files[f"{side}.pieces"] = json.dumps(pieces.names).encode()

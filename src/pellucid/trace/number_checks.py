@@ -11,7 +11,7 @@ import torch
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.attribution import LogitAccount, LogitQuestion, account_for_logits
-from pellucid.trace.facts import Candidate, DecodingStep, SearchTree
+from pellucid.trace.facts import DecodingStep, SearchTree
 from pellucid.trace.operations import operations, recompute
 from pellucid.trace.trace import TraceData
 
@@ -251,7 +251,12 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
         raised = np.exp(logits - logits.max())
         probabilities = raised / raised.sum()
         for rank, candidate in [(step.rank, step.chosen), *enumerate(step.top, start=1)]:
-            error = largest_difference(error, *_candidate_differences(candidate, rank, logits, probabilities))
+            token = candidate.id
+            # Of equal logits the lower id comes first, as in the stable sort of `decoding_steps`.
+            before = np.sum(logits > logits[token]) + np.sum(logits[:token] == logits[token])
+            stated = np.array([candidate.logit, candidate.prob, np.exp(candidate.log_prob), rank - 1])
+            follows = np.array([logits[token], probabilities[token], probabilities[token], before])
+            error = largest_difference(error, stated - follows)
         entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, np.finfo(float).tiny)))
         error = largest_difference(
             error, step.entropy - entropy, np.array(step.others_count + len(step.top) - len(logits))
@@ -262,17 +267,6 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
         error,
         "The largest difference when logits, probabilities, ranks and entropies are computed from the captured logits.",
     )
-
-
-def _candidate_differences(
-    candidate: Candidate, rank: int, logits: np.ndarray, probabilities: np.ndarray
-) -> list[np.ndarray]:
-    """Return the differences between what a step says of a candidate and what the logits say."""
-    token = candidate.id
-    # Of equal logits the lower id comes first, as in the stable sort of `decoding_steps`.
-    before = np.sum(logits > logits[token]) + np.sum(logits[:token] == logits[token])
-    stated = np.array([candidate.logit, candidate.prob, np.exp(candidate.log_prob), rank - 1])
-    return [stated - np.array([logits[token], probabilities[token], probabilities[token], before])]
 
 
 def largest_difference(least: float, *differences: np.ndarray) -> float:

@@ -3,28 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import reduce
 
 from torch import Tensor
 
-from pellucid.model.watch import Watch
-
-
-class Watcher:
-    """A watcher that calls `see` with each value's full name, and gives the model what `see` returns."""
-
-    # Attention computes its pattern only for a watcher that sees; otherwise it may take a fused kernel.
-    seeing = True
-
-    def __init__(self, see: Callable[[str, Tensor], Tensor], prefix: str = ""):
-        self._see = see
-        self._prefix = prefix
-
-    def __call__(self, name: str, value: Tensor) -> Tensor:
-        return self._see(self._prefix + name, value)
-
-    def within(self, part: str) -> "Watcher":
-        # It shares `see`: whatever a module deep inside shows arrives at one function, under its full name.
-        return Watcher(self._see, f"{self._prefix}{part}.")
+from pellucid.model.watch import Watch, Watcher
 
 
 class Record(Watcher, Mapping[str, Tensor]):
@@ -71,12 +54,10 @@ class Edit(Watcher):
 
     def require_used(self) -> None:
         """Raise ValueError, with the nearest name that was seen, if a pattern has fitted no value so far."""
-        unused = [
-            pattern for pattern in self._edits if not any(fnmatchcase(name, pattern) for name in self._names_seen)
-        ]
         problems = [
             f"{pattern!r} fits nothing that was computed{suggest_nearest(pattern, self._names_seen)}"
-            for pattern in unused
+            for pattern in self._edits
+            if not any(fnmatchcase(name, pattern) for name in self._names_seen)
         ]
         if problems:
             raise ValueError("; ".join(problems))
@@ -97,14 +78,8 @@ class Chain(Watcher):
     """Calls several watchers in turn: `Chain(Edit(...), record)` records what an edit leads to."""
 
     def __init__(self, *watchers: Watch):
-        super().__init__(self._ask)
-        self._watchers = watchers
-
-    def _ask(self, name: str, value: Tensor) -> Tensor:
         # Later watchers see what earlier ones returned, so an `Edit` must stand before the `Record`.
-        for watcher in self._watchers:
-            value = watcher(name, value)
-        return value
+        super().__init__(lambda name, value: reduce(lambda seen, watcher: watcher(name, seen), watchers, value))
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from pellucid.decode.request import SearchConfig, length_divisor, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
 from pellucid.decode.translate import Translator, inference_only
-from pellucid.model import Memory, Transformer
+from pellucid.model import Memory
 from pellucid.model.watch import Watch
 from pellucid.trace.edits import EditSpec, Prefix, edit_watcher
 from pellucid.trace.facts import SearchTree, TraceSide, TreeNode
@@ -228,7 +228,14 @@ class _EditedEngine(TorchEngine):
     # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
         [model] = self.models
-        return _full_prefix_step(model, self.watch), _FullPrefixState(model.encode(source, self.watch))
+
+        def step(ids: Int[Tensor, " R"], state: _FullPrefixState) -> Float[Tensor, "R V"]:
+            new = ids[:, None]
+            state.written = new if state.written is None else torch.cat([state.written, new], dim=1)
+            states = model.decode(state.written, state.memory, watch=self.watch)
+            return model.logits(states[:, -1:], self.watch)[:, 0]
+
+        return step, _FullPrefixState(model.encode(source, self.watch))
 
 
 class _FullPrefixState:
@@ -241,17 +248,6 @@ class _FullPrefixState:
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         self.memory = self.memory.select(rows)
         self.written = None if self.written is None else self.written[rows]
-
-
-def _full_prefix_step(model: Transformer, watch: Watch) -> Step:
-    """Return the step function that computes each row's next logits from the whole prefix, without a cache."""
-
-    def step(ids: Int[Tensor, " R"], state: _FullPrefixState) -> Float[Tensor, "R V"]:
-        new = ids[:, None]
-        state.written = new if state.written is None else torch.cat([state.written, new], dim=1)
-        return model.logits(model.decode(state.written, state.memory, watch=watch)[:, -1:], watch)[:, 0]
-
-    return step
 
 
 _PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -127,14 +128,10 @@ class Trace(TraceData):
     def answers(self) -> dict[str, Any]:
         """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
         answers: dict[str, Any] = {}
-        for name, answer in (
-            ("accounts", lambda: account_for_every_step(self)),
-            ("verdict", lambda: self.verdict().as_json()),
-        ):
-            try:
-                answers[name] = answer()
-            except ValueError:  # tensors that were not captured, or a run that was edited
-                continue
+        with suppress(ValueError):  # tensors that were not captured
+            answers["accounts"] = account_for_every_step(self)
+        with suppress(ValueError):  # a run that was edited
+            answers["verdict"] = self.verdict().as_json()
         return answers
 
     def model_answers(self) -> dict[str, Any]:

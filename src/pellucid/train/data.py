@@ -310,7 +310,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
     if problems:
         raise ValueError(f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again")
     shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
-    if tokenizer is not None and _tokenizer_contents(tokenizer) != _tokenizer_contents(shards_tokenizer):
+    if tokenizer is not None and tokenizer.contents != shards_tokenizer.contents:
         raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
     counts = [entry["pairs"] for entry in manifest["corpora"]]
     encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
@@ -354,7 +354,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
     initial_tokenizer = {}
     if tokenizer and run.model.start:
-        digest = hashlib.sha256(repr(_tokenizer_contents(tokenizer)).encode()).hexdigest()
+        digest = hashlib.sha256(repr(tokenizer.contents).encode()).hexdigest()
         initial_tokenizer = {"tokenizer of model.start": digest[:12]}
     return {
         "seed": run.seed,
@@ -410,13 +410,3 @@ def read_held_out(folder: Path, dev: dict[str, Any]) -> SentencePairs:
     rows = [json.loads(line) for line in read_lines(folder / DEV_FILE)]
     sources, targets = ([row[side] for row in rows] for side in ("source", "target"))
     return SentencePairs(sources, targets, dev["lines"], tuple(dev["files"]), SkippedPairs())
-
-
-def _tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:
-    """Return what makes two tokenizers equal: their SentencePiece models and the ids of all pieces."""
-    return (
-        tokenizer.source.serialized_model_proto(),
-        tokenizer.target.serialized_model_proto(),
-        [*tokenizer.source_names],
-        [*tokenizer.target_names],
-    )

@@ -221,35 +221,29 @@ def run_settings(
     `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to resume, which recorded
     the settings of the model that it started from. Raises ValueError for a run file together with other names.
     """
+    options = {
+        "source": source,
+        "target": target,
+        "dev_source": dev_source,
+        "dev_target": dev_target,
+        "source_language": source_language,
+        "target_language": target_language,
+    }
+    data = {name: str(value) for name, value in options.items() if value is not None}
+    model = {name: str(value) for name, value in (("size", size), ("start", start)) if value is not None}
     if run is None:
-        data = _data_table(source, target, dev_source, dev_target)
-        languages = {"source_language": source_language, "target_language": target_language}
-        data |= {key: value for key, value in languages.items() if value is not None}
-        model = {"size": size, "start": None if start is None else str(start)}
-        model = {key: value for key, value in model.items() if value is not None}
+        data = _data_table(data)
         if start is None:
             chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
         else:
             initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
             chosen = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
         return chosen.make_run(overrides, began)
-    tables = {
-        "data": {
-            "source": source,
-            "target": target,
-            "dev_source": dev_source,
-            "dev_target": dev_target,
-            "source_language": source_language,
-            "target_language": target_language,
-        },
-        "model": {"size": size, "start": start},
-    }
-    options = {(section, k): v for section, table in tables.items() for k, v in table.items() if v is not None}
-    if options:
-        names = [name for _, name in options]
-        override = next(f"{section}.{name}={value}" for (section, name), value in options.items())
+    if data or model:
+        section, (name, value) = "data" if data else "model", next(iter((data | model).items()))
         raise ValueError(
-            f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
+            f"a run file and {', '.join(data | model)} are both given; write it into the file, or override: "
+            f"--set {section}.{name}={value}"
         )
     if steps is not None and minutes is not None:
         raise ValueError("steps and minutes are both given; name one")
@@ -263,29 +257,21 @@ def run_settings(
     return read_run(Path(run), overrides, began), ()
 
 
-def _data_table(
-    source: str | Path | None, target: str | Path | None, dev_source: str | Path | None, dev_target: str | Path | None
-) -> dict[str, str]:
-    """Return the table [data] for two training files and two dev files; one file of pairs may replace either two."""
-    if source is None and target is None:
+def _data_table(data: dict[str, str]) -> dict[str, str]:
+    """Return the table [data] with one file of pairs where it takes the place of two training files or dev files."""
+    if not {"source", "target"} & data.keys():
         raise ValueError("nothing to train on: name a run file, or source and target")
-    data = {}
-    for source_file, target_file, pairs_key, names in (
-        (source, target, "train", ("source", "target")),
-        (dev_source, dev_target, "dev", ("dev_source", "dev_target")),
-    ):
-        files = {
-            name: str(file) for name, file in zip(names, (source_file, target_file), strict=True) if file is not None
-        }
+    data = dict(data)
+    for source, target, pairs_key in (("source", "target", "train"), ("dev_source", "dev_target", "dev")):
+        files = {name: data[name] for name in (source, target) if name in data}
         if "-" in files.values():
             raise ValueError("training reads its files more than once, so none of them can be standard input")
-        if list(files) == [names[0]] and holds_pairs(files[names[0]]):
-            files = {pairs_key: files[names[0]]}
+        if list(files) == [source] and holds_pairs(files[source]):
+            data[pairs_key] = data.pop(source)
         elif len(files) == 1:
-            [file], [missing] = files.values(), set(names) - files.keys()
+            [file], [missing] = files.values(), {source, target} - files.keys()
             raise ValueError(
-                f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {names[0]} alone, "
+                f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {source} alone, "
                 f"one file of pairs, which ends in {PAIR_ENDINGS}"
             )
-        data |= files
     return data

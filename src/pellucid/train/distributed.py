@@ -246,22 +246,17 @@ class Prefetcher:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
-        self._pending: dict[tuple[int, ...], Future[list[Batch]]] = {}
+        self._seeds: list[int] = []
+        self._prefetched: Future[list[Batch]] | None = None
 
     def batches(self, specs: Sequence[BatchSpec], following: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
         """Return the batches of `specs`, and start making those of `following`."""
         # By seed: a stream that was set back asks for other batches than were prefetched, and gets its own.
-        prefetched = self._pending.get(_spec_seeds(specs))
+        prefetched = self._prefetched if self._seeds == [spec.seed for spec in specs] else None
         batches = prefetched.result() if prefetched else make_batches(specs, workers)
-        self._pending = (
-            {_spec_seeds(following): self._thread.submit(make_batches, following, workers)} if following else {}
-        )
+        self._seeds = [spec.seed for spec in following]
+        self._prefetched = self._thread.submit(make_batches, following, workers) if following else None
         return batches
-
-
-def _spec_seeds(specs: Sequence[BatchSpec]) -> tuple[int, ...]:
-    """Return the seeds of some batches, which tell them apart."""
-    return tuple(spec.seed for spec in specs)
 
 
 def make_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
-"""Settings that each run chooses anew, whatever the initial model was trained with."""
-
-_VOCABULARY_SETTINGS = ("source_vocabulary", "target_vocabulary")
-"""Settings that follow from the tokenizer."""
+_OWN_SETTINGS = ("dropout", "attention_dropout", "activation_dropout", "source_vocabulary", "target_vocabulary")
+"""Settings that are not the initial model's: each run chooses its dropout anew, and the rest is the tokenizer's."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +113,7 @@ def _tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[st
     """Describe a model configuration as the tables of a run."""
     # A preset fits when its five numbers are all in the configuration.
     sizes = [name for name, preset in PRESETS.items() if preset.items() <= asdict(model).items()]
-    numbers = {
-        key: value for key, value in asdict(model).items() if key not in (*_DROPOUT_SETTINGS, *_VOCABULARY_SETTINGS)
-    }
+    numbers = {key: value for key, value in asdict(model).items() if key not in _OWN_SETTINGS}
     return {"model": {**({"size": sizes[0]} if sizes else {}), **numbers}, "tokenizer": asdict(tokenizer)}
 
 
@@ -130,12 +125,8 @@ def _tables_of_run(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
     model, tokenizer = tables.get("model", {}), tables.get("tokenizer", {})
     if model.get("start") != start:
         return None
-    keys = [
-        setting.name
-        for setting in fields(ModelConfig)
-        if setting.name not in (*_DROPOUT_SETTINGS, *_VOCABULARY_SETTINGS)
-    ]
-    return {"model": {key: model[key] for key in ("size", *keys) if key in model}, "tokenizer": tokenizer}
+    keys = {"size", *(setting.name for setting in fields(ModelConfig))} - {*_OWN_SETTINGS}
+    return {"model": {key: value for key, value in model.items() if key in keys}, "tokenizer": tokenizer}
 
 
 def _refuse_contradictions(

@@ -14,8 +14,7 @@ import torch
 from pellucid.config import to_toml
 from pellucid.data.context import encode_with_context
 from pellucid.data.stream import Stream
-from pellucid.data.tokenizer import Tokenizer
-from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, choose_reference, encode_reference
+from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest, write_text_whole
@@ -33,7 +32,7 @@ from pellucid.train.checkpoint import (
     save_state,
 )
 from pellucid.train.config import RunConfig
-from pellucid.train.data import CorpusAccount, TrainingData, read_data
+from pellucid.train.data import TrainingData, read_data
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
@@ -75,14 +74,10 @@ class _RunSetup:
 
     run: RunConfig
     out: Path
-    tokenizer: Tokenizer
+    data: TrainingData
     dev: DevSet
-    fingerprint: str
     output: ProgressOutput
     workers: Workers
-    accounts: tuple[CorpusAccount, ...]
-    languages: dict[str, str] | None = None
-    """Codes of the "source" and the "target" language, where the text says them."""
     initial_model: dict[str, Any] | None = None
     """Name, SHA-256 and history of the model that the run starts from, if there is one."""
 
@@ -233,10 +228,10 @@ def _is_over(state: TrainState, run: RunConfig) -> bool:
 
 def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     """Measure the model on the dev set; if it is the best so far, save it as `best/`."""
-    started, counts, is_first, c = time.monotonic(), state.counts, setup.workers.is_first, setup.run.train
+    started, counts, is_first = time.monotonic(), state.counts, setup.workers.is_first
     state = gather_state(state, setup.workers)
     # Every worker takes part in gathering a sharded model; after that only the first evaluates.
-    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, c.dev_beam, c.precision) if is_first else None
+    evaluation = _evaluate(setup, state) if is_first else None
     counts.stale_evaluations += 1
     seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
     if evaluation is not None and score > counts.best_score:
@@ -252,6 +247,12 @@ def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) ->
     counts.best_score = score if better else counts.best_score
     if evaluation is not None:
         log.report_evaluation(counts, evaluation)
+
+
+def _evaluate(setup: _RunSetup, state: TrainState) -> Evaluation:
+    """Measure the model of a state on the dev set."""
+    c = setup.run.train
+    return evaluate_model(state.model, setup.data.tokenizer, setup.dev, c.dev_beam, c.precision)
 
 
 def begin_run(
@@ -276,13 +277,7 @@ def begin_run(
     torch.manual_seed(run.seed)
     model = Transformer(run.model_config(data.tokenizer))
     origin = _initialise_weights(model, run, data, initial, workers)
-    model = place_model(model.train(), workers, run.train.shard_model)
-    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    c, lineage = run.train, initial.about if initial else None
-    dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    setup = _RunSetup(
-        run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, lineage
-    )
+    setup, state = _set_up(run, out, output, workers, data, model, initial.about if initial else None)
     read, trained = sum(account.read for account in data.accounts), len(data.encoded)
     summary = (
         f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on; "
@@ -292,7 +287,7 @@ def begin_run(
     for note in (*origin, *data.notes, *setup.dev.notes, summary):
         output.say(note)
     if workers.world_size > 1:
-        sharding_note = ", and each keeps its part of the model" if is_sharded(model) else ""
+        sharding_note = ", and each keeps its part of the model" if is_sharded(state.model) else ""
         output.say(f"{workers.world_size} workers share the pairs of each update{sharding_note}")
     elif run.train.shard_model:
         output.say(
@@ -306,6 +301,23 @@ def begin_run(
         write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
+
+
+def _set_up(
+    run: RunConfig,
+    out: Path,
+    output: ProgressOutput,
+    workers: Workers,
+    data: TrainingData,
+    model: Transformer,
+    initial: dict[str, Any] | None,
+) -> tuple[_RunSetup, TrainState]:
+    """Return the setup of a run, and the state of its first update, with the model where it is trained."""
+    c = run.train
+    model = place_model(model.train(), workers, c.shard_model)
+    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
+    dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
+    return _RunSetup(run, out, data, dev, output, workers, initial), state
 
 
 def _initialise_weights(
@@ -347,38 +359,30 @@ def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Worke
     checkpoint, saved = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), output))
     data = read_data(run, saved.tokenizer, glance=False)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
-    model = place_model(saved.model.train(), workers, run.train.shard_model)
-    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
+    setup, state = _set_up(run, out, output, workers, data, saved.model, saved.manifest.get("start"))
     # Optimiser, position in the data and counts; the weights came with the bundle.
     restore_state(state, checkpoint)
     output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
     if workers.is_first:
         write_text_whole(out / "run.toml", to_toml(run))  # the data may have moved, the run may be longer now
-    c = run.train
-    dev = DevSet.from_pairs(data.dev, saved.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    initial = saved.manifest.get("start")
-    return _RunSetup(
-        run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, data.languages, initial
-    ), state
+    return setup, state
 
 
 def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on the dev set, it becomes `best/`."""
-    run, out, counts = setup.run, setup.out, state.counts
-    stop = "done" if run_progress(counts, run.train) >= 1.0 else "patience"
+    out, counts = setup.out, state.counts
+    stop = "done" if run_progress(counts, setup.run.train) >= 1.0 else "patience"
     state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         setup.workers.barrier()
         return Outcome(out, out / "best", None, stop, first=False)
     # The last step was usually evaluated a moment ago: do not translate the dev set twice.
-    last_evaluation = log.evaluations.get(counts.step) or evaluate_model(
-        state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision
-    )
-    save_model(setup, state, "last", last_evaluation)
+    save_model(setup, state, "last", log.evaluations.get(counts.step) or _evaluate(setup, state))
+    earliest = (1 - _AVERAGED_SHARE) * counts.step
+    averaged_checkpoints = [path for path in _checkpoints_to_keep(setup) if checkpoint_step(path) >= earliest]
     # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
-    averaged_checkpoints = _checkpoints_to_average(setup, counts.step) or list_checkpoints(out)[-1:]
-    average_weights(averaged_checkpoints, into=state.model)
-    averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision)
+    average_weights(averaged_checkpoints or list_checkpoints(out)[-1:], into=state.model)
+    averaged = _evaluate(setup, state)
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
         save_model(setup, state, "best", averaged)
@@ -397,18 +401,24 @@ def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
 def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evaluation) -> None:
     """Write one of the model directories of the run: `best`, `last` or `average`."""
     longest = int(state.stream.encoded.sources.lengths.max())  # translation splits longer lines
+    data = setup.data
     manifest = {
-        "data": setup.fingerprint,
-        "pairs": [account.row() for account in setup.accounts],
+        "data": data.fingerprint,
+        "pairs": [account.row() for account in data.accounts],
         "step": state.counts.step,
     }
     manifest |= ancestry_notes(setup.initial_model, longest)
     # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
-    if languages := setup.languages or (setup.initial_model or {}).get("languages"):
+    if languages := data.languages or (setup.initial_model or {}).get("languages"):
         manifest["languages"] = dict(languages)
     if setup.run.data.context:
         manifest["context"] = setup.run.data.context
-    reference = _choose_reference_lines(setup, evaluation, manifest["longest_source"])
+    reference, limit = [], manifest["longest_source"]
+    if setup.run.train.keep_reference:
+        sources = encode_with_context(data.tokenizer, [line.source for line in evaluation.translations])
+        # None that translation would split into sentences.
+        fits = (limit is None or len(ids) <= limit for ids in sources)
+        reference = choose_reference(compress(evaluation.translations, fits))
     if reference:
         manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}
 
@@ -418,16 +428,7 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
 
     # A float32 weight takes 4 bytes.
     with explain_failed_write(setup.out / name, size=4 * state.parameters):
-        save_bundle(setup.out / name, state.model, setup.tokenizer, also=write_more, **manifest, dev=evaluation.row())
-
-
-def _choose_reference_lines(setup: _RunSetup, evaluation: Evaluation, longest: int | None) -> list[ReferenceLine]:
-    """Choose the dev lines whose translations are kept in a model, none that translation would split into sentences."""
-    if not setup.run.train.keep_reference:
-        return []
-    sources = encode_with_context(setup.tokenizer, [line.source for line in evaluation.translations])
-    fits = (longest is None or len(ids) <= longest for ids in sources)
-    return choose_reference(compress(evaluation.translations, fits))
+        save_bundle(setup.out / name, state.model, data.tokenizer, also=write_more, **manifest, dev=evaluation.row())
 
 
 def save_checkpoint(setup: _RunSetup, state: TrainState, planned: bool = True) -> None:
@@ -442,18 +443,12 @@ def save_checkpoint(setup: _RunSetup, state: TrainState, planned: bool = True) -
         return
     with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and two running means
         if not checkpoint.exists():
-            manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
+            manifest = {"data": setup.data.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}
-            save_state(state, setup.tokenizer, checkpoint, **manifest)
+            save_state(state, setup.data.tokenizer, checkpoint, **manifest)
         prune_checkpoints(setup.out, keep=set(_checkpoints_to_keep(setup)))
 
 
 def _checkpoints_to_keep(setup: _RunSetup) -> list[Path]:
     """Return the newest good checkpoints, as many as the run keeps."""
     return [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)][-setup.run.train.keep :]
-
-
-def _checkpoints_to_average(setup: _RunSetup, steps: int) -> list[Path]:
-    """Return those of the kept checkpoints that were made in the last quarter of a run of so many steps."""
-    earliest = (1 - _AVERAGED_SHARE) * steps
-    return [path for path in _checkpoints_to_keep(setup) if checkpoint_step(path) >= earliest]

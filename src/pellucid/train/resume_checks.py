@@ -16,6 +16,9 @@ TEXTS_FILE = "texts.json"
 _PATH_SETTINGS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
 """Settings of [data] that name files of text, which may have been moved but not changed."""
 
+_FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "precision")
+"""Settings of [train] that may not change; the others say how long to train, and what to do beside it."""
+
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
     """Raise ValueError if settings differ that would make the resumed run another one than the run in `out`.
@@ -24,18 +27,12 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
     whether the model is sharded may change.
     """
     began = read_run(out / "run.toml", began=out)
-    fixed_train = ("batch_tokens", "accumulate", "initial_embeddings", "precision")
-    fixed = [("", "seed"), *(("train", key) for key in fixed_train)]
-    fixed += [
-        (section, setting.name)
-        for section in ("data", "tokenizer", "model", "optim")
-        for setting in fields(getattr(run, section))
-    ]
-    fixed = [setting for setting in fixed if setting not in [("data", name) for name in _PATH_SETTINGS]]
-    values = {
-        f"{section}.{key}".lstrip("."): [getattr(getattr(c, section) if section else c, key) for c in (run, began)]
-        for section, key in fixed
-    }
+    values: dict[str, list[Any]] = {"seed": [run.seed, began.seed]}
+    for section in ("train", "data", "tokenizer", "model", "optim"):
+        names = [setting.name for setting in fields(getattr(run, section))]
+        fixed = {"train": _FIXED_TRAIN_SETTINGS, "data": [name for name in names if name not in _PATH_SETTINGS]}
+        for name in fixed.get(section, names):
+            values[f"{section}.{name}"] = [getattr(getattr(c, section), name) for c in (run, began)]
     # The files of a corpus may have moved, its weight may not change.
     values["data.corpus: weights"] = [[corpus.weight for corpus in c.data.corpora] for c in (run, began)]
     problems = [f"{name} is {now!r}, it began with {then!r}" for name, (now, then) in values.items() if now != then]
