@@ -222,6 +222,7 @@ function Footer(props: { manifest: Manifest }) {
         {run.torch}
         {run.capture === "float16" ? " · numbers stored as float16" : ""}
       </span>
+      {app.source.hindrance ? <span class="quiet computed-by">{describeComputer(props.manifest, app.source.hindrance.value)}</span> : null}
       <span class="spring" />
       <button type="button" class="link" onClick={() => app.goTo({ view: "export" })}>
         export
@@ -236,6 +237,12 @@ function Footer(props: { manifest: Manifest }) {
       </span>
     </footer>
   );
+}
+
+/** Says who computed a trace in the page of a server. */
+function describeComputer(manifest: Manifest, hindrance: string): string {
+  if (manifest.computed_here) return "computed in your browser, checked against the server";
+  return `computed by the server${hindrance ? ` alone: ${hindrance}` : ""}`;
 }
 
 function Help(props: { onClose: () => void }) {

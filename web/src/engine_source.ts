@@ -8,7 +8,7 @@ import { isAnswerTo } from "./permalink";
 import { fileSource, gatherRequests } from "./trace_source";
 import type { Acts, Manifest, Question, TraceSource } from "./types";
 
-type AskEngine = <Q extends keyof EngineQuestions>(ask: Q, args: EngineQuestions[Q]["args"]) => Promise<EngineQuestions[Q]["gives"]>;
+export type AskEngine = <Q extends keyof EngineQuestions>(ask: Q, args: EngineQuestions[Q]["args"]) => Promise<EngineQuestions[Q]["gives"]>;
 
 /** What a page with a model offers to scripts around it, as `window.pellucid`. */
 export interface PellucidApi {
@@ -16,7 +16,7 @@ export interface PellucidApi {
   translate(text: string, options?: { beam?: number }): Promise<EngineQuestions["translate"]["gives"]>;
 }
 
-const COMPUTED: ReadonlySet<string> = new Set(["trace", "edit", "account", "masking", "identity"]); // acts that the engine performs
+export const COMPUTED: ReadonlySet<string> = new Set(["trace", "edit", "account", "masking", "identity"]); // acts that the engine performs
 
 /** Makes the source of a document that holds a model, and what it offers to scripts; null where the document holds none. */
 export function engineSource(document: Document): { source: TraceSource; api: PellucidApi } | null {
@@ -78,13 +78,13 @@ async function readRecording(document: Document): Promise<Recording> {
 async function openEngine(document: Document, header: ModelHeader, recording: Promise<Recording>): Promise<AskEngine> {
   if (document.readyState === "loading") await new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve, { once: true }));
   await waitUntilIdle(); // the first sentence is drawn meanwhile
-  const ask = startEngine(document.getElementById("pellucid-engine")?.textContent ?? "");
+  const { ask } = startEngine(document.getElementById("pellucid-engine")?.textContent ?? "");
   await ask("open", { header, manifest: leaveOutAnswers((await recording).manifest), blocks: listBlocks(document) });
   return ask;
 }
 
 /** Leaves out of a manifest what the engine has no use for. */
-function leaveOutAnswers({ words: _, heads: __, ...manifest }: Manifest): Manifest {
+export function leaveOutAnswers({ words: _, heads: __, ...manifest }: Manifest): Manifest {
   return manifest;
 }
 
@@ -96,14 +96,14 @@ function listBlocks(document: Document): PackedModel["blocks"] {
   return blocks;
 }
 
-/** Starts the worker; gives a function that asks it, one question after the other. */
-function startEngine(script: string): AskEngine {
+/** Starts the worker; gives a function that asks it, one question after the other, and one that ends it. */
+export function startEngine(script: string): { ask: AskEngine; stop: () => void } {
   const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
   let lastId = 0;
   let worker: Worker | null = null;
   let failure: Error | null = null;
   const fail = () => {
-    failure = new Error("This browser does not start the worker in which the model of this file runs.");
+    failure = new Error("This browser does not start the worker in which the model runs.");
     for (const { reject } of waiting.values()) reject(failure);
     waiting.clear();
   };
@@ -119,11 +119,12 @@ function startEngine(script: string): AskEngine {
   } catch {
     fail();
   }
-  return (ask, args) =>
+  const ask: AskEngine = (question, args) =>
     new Promise((resolve, reject) => {
       if (failure) return reject(failure);
       const id = ++lastId;
       waiting.set(id, { resolve, reject });
-      worker?.postMessage({ id, ask, args } satisfies EngineRequest);
+      worker?.postMessage({ id, ask: question, args } satisfies EngineRequest);
     });
+  return { ask, stop: () => worker?.terminate() };
 }

@@ -5,6 +5,7 @@ import { Page } from "./app";
 import { engineSource } from "./engine_source";
 import { AppContext } from "./hooks";
 import { applyLink, openLink, readLink, syncAddress } from "./permalink";
+import { servedSource } from "./served_source";
 import { App, type Host } from "./state";
 import { fileSource, httpSource, type WidgetModel, widgetSource } from "./trace_source";
 import type { TraceSource } from "./types";
@@ -75,7 +76,7 @@ function adoptStyle(root: Node): () => void {
 }
 
 const root = typeof document === "undefined" ? null : document.getElementById("pellucid");
-if (root?.dataset.host === "page") mount(root, httpSource(), { host: "page" });
+if (root?.dataset.host === "page") mount(root, servedSource(httpSource()), { host: "page" });
 else if (root?.dataset.host === "file") {
   const engine = engineSource(document);
   if (engine) Object.assign(window, { pellucid: engine.api });

@@ -180,7 +180,7 @@ export function makeLink(app: App): Link {
       .filter(([, name]) => app[name].value)
       .map(([letter]) => letter)
       .join(""),
-    trace: manifest?.id ?? null,
+    trace: manifest && !manifest.computed_here ? manifest.id : null, // a server knows its own traces only
     question: app.host === "page" && manifest ? makeQuestion(manifest) : null,
     fault: null,
   };

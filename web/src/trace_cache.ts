@@ -122,7 +122,7 @@ export class TraceCache {
 }
 
 /** Questions about the model, not about the sentence; their answers outlive a trace. */
-const OF_MODEL: ReadonlySet<string> = new Set(["words", "neighbours", "similar", "analogy", "heads"]);
+export const OF_MODEL: ReadonlySet<string> = new Set(["words", "neighbours", "similar", "analogy", "heads"]);
 
 type FileAnswers = { [V in keyof Acts]?: (manifest: Manifest, args: Acts[V]["args"]) => Acts[V]["gives"] | null | undefined };
 

@@ -2,9 +2,12 @@
 import { inflate, toFloats, toNumbers } from "./packed_numbers";
 import type { Acts, Examples, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
-interface HttpSource extends TraceSource {
+export interface HttpSource extends TraceSource {
   /** Id of the trace that is shown; null before the first. */
   id: string | null;
+  /** Fetches the model, as pellucid/trace/model_page.py packs it. */
+  fetchModel(): Promise<ArrayBuffer>;
+  act: NonNullable<TraceSource["act"]>;
 }
 
 /** Makes the source of a server; `base` is the address of the page, ending in a slash, or "" for the page's own. */
@@ -36,6 +39,7 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
       if (verb === "trace" || verb === "edit") source.id = (result as Manifest).id;
       return result;
     },
+    fetchModel: async () => (await request(`${base}model`)).arrayBuffer(),
     fetchExamples: async () => (await (await request(`${base}examples`)).json()) as Examples,
     async fetchRareWords(text) {
       const headers = { "content-type": "application/json" };

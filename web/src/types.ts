@@ -1,5 +1,6 @@
 // The manifest of a trace (manifest.json), the source of its numbers, and the acts of the server. The page knows kinds of
 // dimensions and of operations, never layers: everything it draws is listed in the manifest by the model that ran.
+import type { ReadonlySignal } from "@preact/signals";
 
 /** One dimension letter of the glossary: S, T, D, H, E, F, 2F, V or 1. */
 export type Dim = string;
@@ -252,6 +253,8 @@ export interface Manifest {
   masking?: Masking;
   heads?: HeadStudyAnswer;
   languages?: { source?: string; target?: string };
+  /** In a server's page: the browser computed this trace, and not the server. */
+  computed_here?: true;
   /** How likely it is that a person keeps a word, from each of some rising log-probabilities of it on; one more confidence than scores. */
   word_curve?: { scores: number[]; confidences: number[] };
 }
@@ -429,6 +432,8 @@ export interface TraceSource {
   peekTensor?(id: string, name: string): Float32Array | undefined;
   /** Fetches rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
   fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
+  /** In a server's page: why the browser computes nothing of the trace that is shown; empty where it does, or does not yet. */
+  hindrance?: ReadonlySignal<string>;
   /** Performs an act; absent in a file. */
   act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
   /** Fetches sentences to try; absent where nothing can be typed. */

@@ -43,6 +43,9 @@ class Limits:
     traces: Annotated[Count, "traces kept; the one not looked at for longest goes first"] = 32
     trace_bytes: Annotated[Count, "bytes of all traces kept"] = 2**30
     trace_minutes: Annotated[Seconds, "until a trace that nobody looks at is forgotten"] = 30.0
+    page_bytes: Annotated[
+        CountOrNone, "bytes of the weights, in float32, of a model that the page computes changes with; 0: none"
+    ] = 40_000_000
 
 
 CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")

@@ -2,20 +2,24 @@
 
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from io import BytesIO
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field, RootModel
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from pellucid.page.html import read_script, trace_page
 from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
+from pellucid.serve.gate import SECURITY_HEADERS
 from pellucid.serve.service import Service
 from pellucid.trace.edits import EditList
 from pellucid.trace.facts import model_facts
+from pellucid.trace.model_page import pack_model
 from pellucid.trace.session import Drawing, Trace, choose_target
 from pellucid.trace.untrusted import read_strictly
 
@@ -100,7 +104,7 @@ class Text(BaseModel):
 
 
 def page_routes(service: Service) -> APIRouter:
-    """Make the routes GET /, GET /pellucid.js, GET /examples and POST /rare-words."""
+    """Make the routes GET /, /pellucid.js, /model and /examples, and POST /rare-words."""
     router = APIRouter(tags=["page"])
 
     @router.get("/", **answers("text/html"))
@@ -108,12 +112,33 @@ def page_routes(service: Service) -> APIRouter:
         """Return the page that shows what the model computes."""
         # Refuse here rather than send a page that would stay empty.
         _page_script()
-        return HTMLResponse(_DOCUMENT)
+        # The engine of the page runs in a worker, whose script comes with the model.
+        policy = f"{SECURITY_HEADERS['Content-Security-Policy']}; worker-src blob:"
+        return HTMLResponse(_DOCUMENT, headers={"Content-Security-Policy": policy})
 
     @router.get("/pellucid.js", **answers("text/javascript"))
     def javascript() -> Response:
         """Return the script of the page."""
         return Response(_page_script(), media_type="text/javascript")
+
+    @router.get("/model", **answers(_BINARY))
+    def model(request: Request) -> Response:
+        """Return the model that the page looks into, with which the page computes changes to a trace by itself.
+
+        First comes a line of JSON, then the numbers that it lists. Where the line holds `refusal`, that is why there
+        are none.
+        """
+        loaded = service.model
+        try:
+            head, blocks = pack_model(loaded.bundle, loaded.translator, service.limits.page_bytes)
+        except ValueError as error:
+            # No error status: a browser would show that as a fault of the page, which goes on without.
+            return JSONResponse({"refusal": str(error)}, media_type=_BINARY)
+        # Kept by the browser, but asked for each time: the model may have been replaced.
+        headers = {"ETag": f'"{sha256(head).hexdigest()}"', "Cache-Control": "private, no-cache"}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return StreamingResponse(chain([head], blocks), media_type=_BINARY, headers=headers)
 
     @router.get("/examples", **answers(JSON))
     def examples() -> Response:

@@ -1,11 +1,14 @@
-"""Exports the model behind a trace as one HTML file in which it translates and traces any sentence."""
+"""Packs a model for a browser that translates and traces by itself: as one HTML file, or for the page of a server."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
@@ -13,6 +16,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model import Transformer
 from pellucid.model.known_parts import unknown_parts
 from pellucid.store.directory import Bundle
+from pellucid.trace.facts import model_facts
 from pellucid.trace.session import Trace, TraceOrigin, trace_sentence
 
 _DRAWN_FIRST = ("embedding", "positions", "allowed", "pattern", "memory", "states")
@@ -37,19 +41,8 @@ def save_model_page(
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
     origin = trace.origin
-    model, tokenizer, lengths = origin.bundle.model, origin.bundle.tokenizer, origin.translator.lengths
-    if problems := unknown_parts(model):
-        raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
-    if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
-        raise ValueError(f"the page cannot cut text as this tokenizer does: it {reasons[0]}")
     header = {
-        "format": "pellucid-model",
-        "version": 1,
-        "config": asdict(model.config),
-        "precision": precision,
-        "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
-        "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
-        "forbidden": list(origin.translator.bounds.forbidden),
+        **_model_header(origin.bundle, origin.translator, precision),
         "examples": list(dict.fromkeys([trace.sentence, *examples])),
         "languages": languages if languages and all(languages) else None,
     }
@@ -62,9 +55,56 @@ def save_model_page(
         header,
         {**manifest, **answers, "run": run},
         {name: first.tensor(name) for name in first if name.rpartition(".")[2] in _DRAWN_FIRST},
-        ((name, weight.detach().float().cpu().numpy()) for name, weight in model.named_parameters()),
-        _tokenizer_files(tokenizer),
+        _list_parameters(origin.bundle.model),
+        _tokenizer_files(origin.bundle.tokenizer),
     )
+
+
+def pack_model(bundle: Bundle, translator: Translator, most_bytes: int) -> tuple[bytes, Iterator[bytes]]:
+    """Return a model in float32 for the engine of a page: a line of JSON, and the bytes that it lists, one by one.
+
+    The line holds the header of the model, the hashes of its files, the script of the engine, and the bytes of each
+    block. Raises ValueError, with the reason, for a model that the page cannot compute, for one that was never saved,
+    which nothing tells from another, and for more than `most_bytes` of weights.
+    """
+    from pellucid.page.html import format_size, read_script
+    from pellucid.page.model_file import ENGINE_PATH
+
+    facts, files = model_facts(bundle), _tokenizer_files(bundle.tokenizer)
+    if (size := 4 * facts.parameters) > most_bytes:
+        raise ValueError(f"its weights have {format_size(size)}, and a browser gets {format_size(most_bytes)} at most")
+    if not facts.sha256:
+        raise ValueError("the model was never saved")
+    head = {
+        "header": _model_header(bundle, translator, "float32"),
+        "sha256": facts.sha256,
+        "tokenizer_sha256": facts.tokenizer_sha256,
+        "engine": read_script(ENGINE_PATH),
+        "sizes": {
+            **{f"parameter {name}": 4 * weights.numel() for name, weights in bundle.model.named_parameters()},
+            **{f"tokenizer {name}": len(data) for name, data in files.items()},
+        },
+    }
+    weights = (values.astype("<f4", copy=False).tobytes() for _, values in _list_parameters(bundle.model))
+    return json.dumps(head).encode() + b"\n", chain(weights, files.values())
+
+
+def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dict[str, Any]:
+    """Return `ModelHeader` of web/src/engine/package.ts; raise ValueError for a model that the page cannot compute."""
+    tokenizer, lengths = bundle.tokenizer, translator.lengths
+    if problems := unknown_parts(bundle.model):
+        raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
+    if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
+        raise ValueError(f"the page cannot cut text as this tokenizer does: it {reasons[0]}")
+    return {
+        "format": "pellucid-model",
+        "version": 1,
+        "config": asdict(bundle.model.config),
+        "precision": precision,
+        "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
+        "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
+        "forbidden": list(translator.bounds.forbidden),
+    }
 
 
 def _trace_rounded(origin: TraceOrigin, sentence: str, precision: str) -> Trace:
@@ -88,6 +128,12 @@ def with_rounded_weights(model: Transformer, precision: str) -> Transformer:
     for name, parameter in rounded.named_parameters():
         parameter.data = torch.from_numpy(round_weights(name, parameter.detach().cpu().numpy(), precision))
     return rounded
+
+
+def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the weights of a model by name, each once."""
+    for name, parameter in model.named_parameters():
+        yield name, parameter.detach().float().cpu().numpy()
 
 
 _USER_DEFINED = 4

@@ -20,11 +20,11 @@ export interface ModelHeader {
   languages: [source: string, target: string] | null;
 }
 
-/** A model as it stands in a file; a block is base64 of gzip, under its kind and name ("parameter encoder_norm.weight"). */
+/** A model as it is packed, its blocks by kind and name ("parameter encoder_norm.weight"): base64 of gzip in a file, bytes of a server. */
 export interface PackedModel {
-  header: ModelHeader;
+  header: Omit<ModelHeader, "examples" | "languages">;
   manifest: Manifest;
-  blocks: Readonly<Record<string, string>>;
+  blocks: Readonly<Record<string, string | ArrayBuffer>>;
 }
 
 const CHOICES = {
@@ -111,8 +111,8 @@ export function listParameters(config: ModelConfig): [name: string, shape: numbe
   ];
 }
 
-async function readBlock(blocks: Readonly<Record<string, string>>, kind: string, name: string): Promise<ArrayBuffer> {
+async function readBlock(blocks: PackedModel["blocks"], kind: string, name: string): Promise<ArrayBuffer> {
   const block = blocks[`${kind} ${name}`];
   if (block === undefined) throw new Error(`The file lacks ${name} of its model.`);
-  return inflate(block);
+  return typeof block === "string" ? inflate(block) : block;
 }

@@ -8,7 +8,7 @@ import { useApp, useDark } from "../hooks";
 import { Matrix } from "../matrix";
 import { listAttentions } from "../network";
 import { HeadMenu, Menu, Missing } from "../parts";
-import { makeAddress } from "../permalink";
+import { makeAddress, traceAgain } from "../permalink";
 import { findMask, makePicture } from "../picture";
 import { describeError } from "../errors";
 import type { App } from "../state";
@@ -110,7 +110,7 @@ function LinkHere({ app }: { app: App }) {
 }
 
 function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) {
-  const download = app.source.downloadUrl?.bind(app.source);
+  const download = manifest.computed_here ? undefined : app.source.downloadUrl?.bind(app.source);
   const captured = manifest.tensors.filter((row) => row.captured);
   const saveAll = async () => {
     const arrays = await Promise.all(captured.map(async (row) => makeNamedArray(row, (await app.loadTensor(row.name)).values)));
@@ -131,6 +131,10 @@ function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) {
             </li>
           ))}
         </ul>
+      ) : manifest.computed_here ? (
+        <button type="button" class="button" onClick={() => void traceAgain(app, manifest)}>
+          Let the server compute it too, to save the page with it
+        </button>
       ) : (
         <p class="quiet">To save the page with its numbers in one file, run “pellucid explain --html” or call trace.save_html() where the model is.</p>
       )}
