@@ -1,4 +1,4 @@
-"""Times of the page: Enter to drawn, with a server and with the model inside, a play, translations beside a study.
+"""Times of the page: Enter and switches to drawn, by a server and in the browser, a play, translations beside a study.
 
     python -m benchmarks.glass_box runs/demo/best
 
@@ -28,6 +28,7 @@ PAUSE = 1.5
 """Seconds between two translations; the study goes on after one second without work."""
 
 PLAYED_SECONDS = 4
+WINDOW = {"width": 1440, "height": 900}
 
 ENTER = """() => {
     window.entered = undefined
@@ -52,6 +53,20 @@ requestAnimationFrame(look)
 """
 """Notes in the page itself when the first picture is there; whoever drives the browser learns of it later."""
 
+STOPS = (4, 7, 10, 11, 12)
+"""Stops of the story whose switch searches for another translation."""
+
+SWITCHED = """isOn => new Promise(resolve => {
+    const clicked = performance.now()
+    document.querySelector('.without [role=switch]').click()
+    const look = () => {
+        const isTurned = document.querySelector(`.without [role=switch][aria-checked=${isOn}]`)
+        if (!isTurned || document.querySelector('.waiting, .busy:not(:empty)')) return requestAnimationFrame(look)
+        requestAnimationFrame(() => requestAnimationFrame(() => resolve((performance.now() - clicked) / 1000)))
+    }
+    look()
+})"""
+COMPUTED_BY = "word => document.querySelector('.computed-by')?.innerText.includes(word)"
 CHECKED = "() => !document.querySelector('.footer').innerText.includes('being made')"
 FRAMES = """seconds => new Promise(resolve => {
     const times = []
@@ -75,11 +90,14 @@ def main() -> None:
         print_row("a translation afterwards", time_translations(address, 0.1))
         with open_page(address) as page:
             print_row("Enter to everything drawn, the demo", time_enter(page))
+        time_switches("the demo", address)
+    with tempfile.TemporaryDirectory() as folder, serve(save_random_model(model, Path(folder), "small")) as address:
+        time_switches("small", address)
     with tempfile.TemporaryDirectory() as folder:
         time_model_page(model, Path(folder, "model.html"))
     with (
         tempfile.TemporaryDirectory() as folder,
-        serve(save_large_model(model, Path(folder))) as address,
+        serve(save_random_model(model, Path(folder), "base")) as address,
         open_page(f"{address}#s=The+ball+is+blue.&v=map") as page,
     ):
         page.wait_for_function(CHECKED)  # the server has nothing to do any more
@@ -138,7 +156,7 @@ def open_page(address: str) -> Iterator[Any]:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page = browser.new_page(viewport=WINDOW)
         page.add_init_script(NOTE_DRAWN)
         page.goto(address)
         page.wait_for_function("() => window.drawnAt")
@@ -157,6 +175,28 @@ def time_enter(page: Any) -> list[float]:
         times.append(page.evaluate(DRAWN, sentence) / 1000)
         page.wait_for_timeout(500)
     return times[1:]
+
+
+def time_switches(name: str, address: str) -> None:
+    """Print the times from a click on a switch to its picture, computed by the server and in the browser in turn."""
+    start = f"{address}#s={SENTENCES[-1].replace(' ', '+')}&v=map&n=1"
+    times: dict[str, list[float]] = {"server": [], "browser": []}
+    with open_page(start) as page:
+        pages = {"server": page.context.browser.new_page(viewport=WINDOW), "browser": page}
+        pages["server"].add_init_script("delete window.Worker")  # without one the page stays with the server
+        pages["server"].goto(start)
+        for word, page in zip(("alone", "alike"), pages.values(), strict=True):
+            page.wait_for_function(COMPUTED_BY, arg=word)
+        for stop in STOPS:
+            for computer, page in pages.items():
+                page.get_by_role("button", name=f"Stop {stop}:").click()
+                page.wait_for_timeout(500)
+                times[computer].append(page.evaluate(SWITCHED, True))
+                page.wait_for_function(COMPUTED_BY, arg=computer)
+                page.wait_for_timeout(500)
+                page.evaluate(SWITCHED, False)
+    for computer, seconds in times.items():
+        print_row(f"a switch to its picture, {name}, {computer}", seconds)
 
 
 def post(address: str, fields: dict[str, Any]) -> Any:
@@ -185,8 +225,8 @@ def wait_for_study(address: str) -> None:
         time.sleep(2)
 
 
-def save_large_model(demo: Path, folder: Path) -> Path:
-    """Save a random model of six layers and d_model 512 with the demo's tokenizer."""
+def save_random_model(demo: Path, folder: Path, preset: str) -> Path:
+    """Save a random model of a preset's sizes with the demo's tokenizer."""
     import torch
 
     from pellucid.api import load
@@ -196,8 +236,8 @@ def save_large_model(demo: Path, folder: Path) -> Path:
     torch.manual_seed(1)
     tokenizer = load(demo).bundle.tokenizer
     size = tokenizer.source_vocabulary
-    save_bundle(folder / "large", Transformer(ModelConfig(size, size, **PRESETS["base"])).eval(), tokenizer)
-    return folder / "large"
+    save_bundle(folder / preset, Transformer(ModelConfig(size, size, **PRESETS[preset])).eval(), tokenizer)
+    return folder / preset
 
 
 if __name__ == "__main__":

@@ -240,8 +240,9 @@ function Footer(props: { manifest: Manifest }) {
 }
 
 /** Says who computed a trace in the page of a server. */
-function describeComputer(manifest: Manifest, hindrance: string): string {
+function describeComputer(manifest: Manifest, hindrance: string | null): string {
   if (manifest.computed_here) return "computed in your browser, checked against the server";
+  if (hindrance === "") return "computed by the server, and alike in your browser";
   return `computed by the server${hindrance ? ` alone: ${hindrance}` : ""}`;
 }
 

@@ -19,14 +19,14 @@ type Engine = ReturnType<typeof startEngine>;
 
 /** Makes the source of the page of a server. */
 export function servedSource(server: HttpSource): TraceSource {
-  const hindrance = signal("");
+  const hindrance = signal<string | null>(null);
   let engine: { sha256: string; opened: Promise<Engine> } | null = null; // of the model that traced last
   let isProven = false; // every number of a trace was compared
   let shown: Manifest | null = null;
   let base: Manifest | null = null; // the server's trace that the engine has computed alike; changes start from it
 
   const askEngine: AskEngine = async (question, args) => {
-    if (!engine) throw new Error("The model of this page was replaced; translate the sentence again.");
+    if (!engine) throw new Error("The model in this page is not open.");
     return (await engine.opened).ask(question, args);
   };
 
@@ -49,7 +49,7 @@ export function servedSource(server: HttpSource): TraceSource {
   /** Lets the engine compute a trace of the server, too, and uses it from then on if the two are alike. */
   const checkEngine = async (manifest: Manifest) => {
     base = null;
-    hindrance.value = "";
+    hindrance.value = null;
     const question = makeQuestion(manifest);
     if (question.drawing) return; // only the server draws
     try {
@@ -64,6 +64,7 @@ export function servedSource(server: HttpSource): TraceSource {
       if (difference) throw new Error(difference);
       base = manifest;
       isProven = true;
+      hindrance.value = "";
     } catch (error) {
       if (manifest === shown) hindrance.value = describeError(error);
     }

@@ -432,8 +432,8 @@ export interface TraceSource {
   peekTensor?(id: string, name: string): Float32Array | undefined;
   /** Fetches rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
   fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
-  /** In a server's page: why the browser computes nothing of the trace that is shown; empty where it does, or does not yet. */
-  hindrance?: ReadonlySignal<string>;
+  /** In a server's page: why the browser computes no changes to the trace that is shown; empty where it does, null until that is known. */
+  hindrance?: ReadonlySignal<string | null>;
   /** Performs an act; absent in a file. */
   act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
   /** Fetches sentences to try; absent where nothing can be typed. */

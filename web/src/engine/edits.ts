@@ -25,6 +25,11 @@ export function isReplaced(name: string, edits: readonly EditSpec[], config: Mod
   return edits.some((edit) => listChanges(edit, config, []).some(({ names, replaces }) => replaces && names.test(name)));
 }
 
+/** Tells whether an edit counts the rows of the decoder as positions, so that a search must read every beginning as a whole. */
+export function countsPositions(edit: EditSpec, config: ModelConfig): boolean {
+  return (edit.kind === "pattern" && edit.attention.startsWith("decoder")) || (edit.kind === "without" && edit.part === "positions" && config.positions === "rotary");
+}
+
 function listChanges(edit: EditSpec, config: ModelConfig, words: readonly (number | null)[]): Change[] {
   const replace = (pattern: string, change: (value: Tensor) => Tensor): Change => ({
     names: new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", ".*")}$`),

@@ -1,7 +1,7 @@
 // A traced translation: its manifest, made from the one that the file was written with, and every tensor by its name.
 import type { Acts, Candidate, Check, EditSpec, LogitAccount, Manifest, Side, Step, TensorRow, Tree, TreeNode } from "../types";
 import { accountForLogit } from "./account";
-import { isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
+import { countsPositions, isReplaced, makeEditor, refuseRowsBeyond } from "./edits";
 import { identifyTrace } from "./identity";
 import { decode, encode, logits, type Watch } from "./model";
 import { findLargest, lengthDivisor, logSumExp, type SearchCandidate } from "./search";
@@ -117,9 +117,8 @@ function choosePrefix(translator: Translator, { prefix_ids: ids = [], edits = []
 function search(translator: Translator, source: number[], beam: number, prefix: Prefix | undefined, edits: EditSpec[], editor: Watch | undefined): Target {
   if (edits.some((edit) => edit.kind === "without" && edit.part === "mask"))
     throw new Error("A search has no later pieces that the mask could hide; trace a given target without the mask.");
-  // A prefix only starts the search; every other edit changes the run itself, which is then computed without a cache.
-  const edit = edits.some((each) => each.kind !== "prefix") ? editor : undefined;
-  const found = translator.search(source, { beam, prefix, edit });
+  const readsAgain = edits.some((edit) => countsPositions(edit, translator.model.config));
+  const found = translator.search(source, { beam, prefix, edit: editor, readsAgain });
   return {
     ids: found.tokens,
     logProbs: found.logProbs,
@@ -239,7 +238,7 @@ function makeRow(row: TensorRow, manifest: Manifest, tensors: ReadonlyMap<string
 function findExtremes(name: string, { shape, values }: Tensor, tensors: ReadonlyMap<string, Tensor>): { least: number; largest: number } {
   const mask = name.endsWith(".scores") ? tensors.get(name.replace(/scores$/, "allowed")) : undefined;
   const [, queries, keys] = shape as [number, number, number];
-  const isRead = (place: number) => {
+  const readsAgain = (place: number) => {
     if (!mask) return true;
     const row = mask.shape[1] === 1 ? 0 : Math.floor(place / keys) % queries;
     return mask.values[row * keys + (place % keys)] !== 0;
@@ -247,8 +246,8 @@ function findExtremes(name: string, { shape, values }: Tensor, tensors: Readonly
   let [least, largest] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (let place = 0; place < values.length; place++) {
     const value = values[place]!;
-    if (value < least && isRead(place)) least = value;
-    if (value > largest && isRead(place)) largest = value;
+    if (value < least && readsAgain(place)) least = value;
+    if (value > largest && readsAgain(place)) largest = value;
   }
   return { least, largest };
 }

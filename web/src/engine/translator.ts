@@ -31,6 +31,14 @@ export interface SearchResult extends Hypothesis {
   steps: SearchCandidate[][]; // of the search that decided
 }
 
+/** How a translation is searched for. With `readsAgain`, each step reads every beginning as a whole, for an edit that counts positions. */
+interface SearchSettings {
+  beam: number;
+  prefix?: Prefix;
+  edit?: Watch;
+  readsAgain?: boolean;
+}
+
 export class Translator {
   constructor(
     readonly model: Model,
@@ -62,7 +70,7 @@ export class Translator {
   }
 
   /** Searches for the translation of one segment, once more without repetitions where it repeats itself. */
-  search(source: number[], settings: { beam: number; prefix?: Prefix; edit?: Watch }): SearchResult {
+  search(source: number[], settings: SearchSettings): SearchResult {
     const first = this.searchOnce(source, settings, 0);
     const isRepeating = (result: Hypothesis) => hasRepetition(result.tokens.filter((token) => token !== EOS));
     if (!isRepeating(first) || hasRepetition(source)) return first;
@@ -78,14 +86,14 @@ export class Translator {
     return { ids, startsWord: text.endsWith(" ") };
   }
 
-  private searchOnce(source: number[], settings: { beam: number; prefix?: Prefix; edit?: Watch }, noRepeat: number): SearchResult {
-    const { beam, prefix, edit } = settings;
+  private searchOnce(source: number[], settings: SearchSettings, noRepeat: number): SearchResult {
+    const { beam, prefix, edit = unseen, readsAgain } = settings;
     const limit = Math.min(source.length - 1 + MAX_EXTRA, this.limits.longest);
     const ids = prefix?.ids ?? [];
     if (ids.length > limit) throw new Error(`The beginning has ${ids.length} pieces, the translation has at most ${limit}.`);
     const startsWord = (id: number) => this.target.names[id]?.startsWith(SPACE) ?? false;
     const steps: SearchCandidate[][] = [];
-    const best = searchBest(edit ? makeEditedState(this.model, edit, source) : makeCachedState(this.model, source), {
+    const best = searchBest((readsAgain ? makeReadingState : makeCachedState)({ model: this.model, watch: edit }, source), {
       width: beam,
       limit,
       lengthPenalty: LENGTH_PENALTY,
@@ -114,8 +122,7 @@ function listRows(x: Tensor): Float32Array[] {
 }
 
 /** Decodes one more position of every hypothesis in each step; keys and values of the others come from a cache. */
-function makeCachedState(model: Model, source: number[]): SearchState {
-  const run: Run = { model, watch: unseen };
+function makeCachedState(run: Run, source: number[]): SearchState {
   const memory = encode(run, source);
   const cache = new Cache();
   return {
@@ -125,14 +132,14 @@ function makeCachedState(model: Model, source: number[]): SearchState {
 }
 
 /** Reads the whole beginning of every hypothesis again in each step, so that row 3 of a pattern is row 3 in all of them. */
-function makeEditedState(model: Model, edit: Watch, source: number[]): SearchState {
-  const run: Run = { model, watch: edit };
+function makeReadingState(run: Run, source: number[]): SearchState {
   const memory = encode(run, source);
   let written: number[][] = [[]];
   return {
     next(tokens) {
       written = written.map((hypothesis, row) => [...hypothesis, tokens[row]!]);
-      return written.map((hypothesis) => listRows(logits(run, decode(run, hypothesis, memory))).at(-1)!);
+      const states = written.map((hypothesis) => listRows(decode(run, hypothesis, memory)).at(-1)!);
+      return states.map((values) => logits(run, { shape: [1, values.length], values }).values);
     },
     select(rows) {
       written = rows.map((row) => written[row]!);
