@@ -28,7 +28,7 @@ PAUSE = 1.5
 """Seconds between two translations; the study goes on after one second without work."""
 
 PLAYED_SECONDS = 4
-WINDOW = {"width": 1440, "height": 900}
+WINDOW: Any = {"width": 1440, "height": 900}
 
 ENTER = """() => {
     window.entered = undefined
@@ -185,7 +185,7 @@ def time_switches(name: str, address: str) -> None:
         pages = {"server": page.context.browser.new_page(viewport=WINDOW), "browser": page}
         pages["server"].add_init_script("delete window.Worker")  # without one the page stays with the server
         pages["server"].goto(start)
-        for word, page in zip(("alone", "alike"), pages.values(), strict=True):
+        for word, page in zip(("alone", "same"), pages.values(), strict=True):
             page.wait_for_function(COMPUTED_BY, arg=word)
         for stop in STOPS:
             for computer, page in pages.items():

@@ -25,7 +25,7 @@ from tests.serve.servers import EN_ES, running, running_app
 
 SWITCH = ".without [role=switch]"
 HERE, BY_SERVER = "computed in your browser, checked against the server", "computed by the server"
-ALIKE = "computed by the server, and alike in your browser"
+ALIKE = "computed by the server; your browser computes the same"
 KEY = "a-key-of-24-characters--"
 
 
@@ -184,12 +184,12 @@ def test_after_a_model_is_replaced_its_numbers_never_meet_those_of_the_old_one(b
         new_model = replace_model(directory)
         # The trace that is shown is the old model's, and so is every change to it.
         assert turn_switch(page, HERE) == old.edited(Without("scaling"), keep_target=False).target.text
-        assert page.link["k"] == old.model.sha256[:12]
+        assert page.link["k"] == old.facts.model.sha256[:12]
         page.tab.fill("#pellucid-sentence", OTHER)
         page.press("Enter")
         page.tab.wait_for_function("text => document.title.startsWith(text)", arg=OTHER)
         wait_for_line(page, ALIKE)
         new = new_model.trace(OTHER)
-        assert page.link["k"] == new.model.sha256[:12] != old.model.sha256[:12]
+        assert page.link["k"] == new.facts.model.sha256[:12] != old.facts.model.sha256[:12]
         assert page.text(".translation") == new.target.text
         assert turn_switch(page, HERE) == new.edited(Without("scaling"), keep_target=False).target.text

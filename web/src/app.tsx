@@ -242,7 +242,7 @@ function Footer(props: { manifest: Manifest }) {
 /** Says who computed a trace in the page of a server. */
 function describeComputer(manifest: Manifest, hindrance: string | null): string {
   if (manifest.computed_here) return "computed in your browser, checked against the server";
-  if (hindrance === "") return "computed by the server, and alike in your browser";
+  if (hindrance === "") return "computed by the server; your browser computes the same";
   return `computed by the server${hindrance ? ` alone: ${hindrance}` : ""}`;
 }
 
