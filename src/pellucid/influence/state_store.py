@@ -28,9 +28,12 @@ from pellucid.model import Transformer
 from pellucid.store.atomic import (
     MANIFEST,
     atomic_file,
+    explain_unfinished_work,
     read_json,
     read_manifest,
     replace_directory,
+    unfinished_folder,
+    verify_directory,
     write_manifest,
     write_text_whole,
 )
@@ -173,17 +176,20 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
     if _is_of_recipe(out, MANIFEST, recipe):
         say(f"{out} holds the states of this model already")
         return out
-    work = out.with_name(f"{out.name}.unfinished")
-    for place, name in ((out, MANIFEST), (work, _PROGRESS)):
-        if place.exists() and not (place / name).is_file():
+    work = unfinished_folder(out)
+    for place, is_ours in ((out, (out / MANIFEST).is_file()), (work, _holds_only_states(work))):
+        if place.exists() and not is_ours:
             raise ValueError(f"{place} holds something other than states and is not replaced; move it away")
-    if not _is_of_recipe(work, _PROGRESS, recipe):
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
-        # Written first: with it, a folder that was cut off is known as one of states.
-        _write_progress(work, {**recipe, "rows": 0, "corpora": [], "bytes": dict.fromkeys(_FILES, 0)})
-    _append_states(work, run, dev, bundle.model, bundle.tokenizer, rows, say)
-    _finish_store(work, out, recipe, bundle.tokenizer)
+    with explain_unfinished_work(out):
+        if not _is_finished(work, recipe):
+            if not _is_of_recipe(work, _PROGRESS, recipe):
+                shutil.rmtree(work, ignore_errors=True)
+                work.mkdir()
+                _write_progress(work, {**recipe, "rows": 0, "corpora": [], "bytes": dict.fromkeys(_FILES, 0)})
+            _append_states(work, run, dev, bundle.model, bundle.tokenizer, rows, say)
+            _write_store_manifest(work, recipe, bundle.tokenizer)
+        (work / _PROGRESS).unlink(missing_ok=True)
+        replace_directory(work, out)
     say(f"{out}: {_describe_size(out)}")
     return out
 
@@ -265,15 +271,29 @@ def _write_progress(work: Path, progress: dict[str, Any]) -> None:
     write_text_whole(work / _PROGRESS, json.dumps(progress) + "\n")
 
 
-def _finish_store(work: Path, out: Path, recipe: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """Put the finished files at `out`, with their manifest."""
+def _holds_only_states(work: Path) -> bool:
+    """Whether a folder is one of unfinished states. It is deleted as a whole, so nothing else may be in it."""
+    known = {*_FILES, "projection", MANIFEST, _PROGRESS}
+    return work.is_dir() and {path.name for path in work.iterdir()} <= known | {f".{name}.new" for name in known}
+
+
+def _is_finished(work: Path, recipe: dict[str, Any]) -> bool:
+    """Whether everything is written, and only the last step is missing."""
+    try:
+        return _is_of_recipe(work, MANIFEST, recipe) and bool(verify_directory(work))
+    except ValueError:
+        return False
+
+
+def _write_store_manifest(work: Path, recipe: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """List the finished files."""
     corpora = read_json(work / _PROGRESS)["corpora"]
     if not sum(corpus["pairs"] for corpus in corpora):
         raise ValueError("no training pair is short enough for the model; there is nothing to store")
-    (work / _PROGRESS).unlink()
+    for left_over in work.glob(".*.new"):  # by a write that failed
+        left_over.unlink()
     types = {side: f"<{'u2' if _id_bytes(tokenizer, side) == 2 else 'i4'}" for side in ("source", "target")}
-    write_manifest(work, {**recipe, "corpora": corpora, "types": types})
-    replace_directory(work, out)
+    write_manifest(work, {**recipe, "corpora": corpora, "types": types}, leave_out=_PROGRESS)
 
 
 def _id_bytes(tokenizer: Tokenizer, side: str) -> int:

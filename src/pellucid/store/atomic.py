@@ -149,6 +149,27 @@ def replace_directory(new: Path, directory: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)  # what cannot be removed goes with the next write
 
 
+def unfinished_folder(out: Path) -> Path:
+    """Return the folder that work of several steps is written to until it is complete, beside `out`."""
+    return out.with_name(f"{out.name}.unfinished")
+
+
+@contextmanager
+def explain_unfinished_work(out: Path) -> Iterator[None]:
+    """Turn an error of writing into WriteFailed, with what is left of the work."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, WriteFailed) and str(error).startswith(f"{out} "):
+            raise  # it already says so
+        if not is_failed_write(error):
+            raise
+        remains = "nothing was left behind"
+        if unfinished_folder(out).exists():
+            remains = f"what is done so far is in {unfinished_folder(out)}, and the same command goes on with it"
+        raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
+
+
 def explain_write_error(error: Exception) -> str:
     """Return the reason for a failed write, in words.
 
@@ -199,9 +220,9 @@ def refuse_non_model_directory(directory: Path) -> None:
         raise ValueError(f"{directory} is a file; a model needs a directory")
 
 
-def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
-    """List the files of a folder with their SHA-256, and force them all to the disk."""
-    paths = sorted(folder.iterdir())
+def write_manifest(folder: Path, about: Mapping[str, Any], leave_out: str = "") -> None:
+    """List the files of a folder, but one, with their SHA-256, and force them all to the disk."""
+    paths = sorted(path for path in folder.iterdir() if path.name not in (MANIFEST, leave_out))
     manifest = {
         **about,
         "format": FORMAT,

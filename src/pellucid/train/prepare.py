@@ -12,7 +12,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, groupby, islice
 from pathlib import Path
@@ -26,11 +25,10 @@ from pellucid.data.stream import encode_pairs_or_none, id_type
 from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.store.atomic import (
     MANIFEST,
-    WriteFailed,
-    explain_write_error,
-    is_failed_write,
+    explain_unfinished_work,
     read_json,
     replace_directory,
+    unfinished_folder,
     verify_directory,
     write_manifest,
     write_text_whole,
@@ -176,7 +174,7 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     """
     out = out.resolve()
     _refuse_non_shards(out)
-    with _explain_full_disk(out):
+    with explain_unfinished_work(out):
         initial = initial_tokenizer(run)
         recipe = {
             "shards_format": FORMAT,
@@ -184,12 +182,12 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
             "texts": [describe_text_file(path) for path in training_files(run.data)],
         }
         if shards_are_done(out, recipe):
-            if _is_work_folder(_unfinished_folder(out)):
-                shutil.rmtree(_unfinished_folder(out))  # left by a crash after the last step
+            if _is_work_folder(unfinished_folder(out)):
+                shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
             say(f"{out} is prepared already")
             return
         read_dev_pairs(run.data)  # an error in it must not wait until the end
-        work = _open_work_folder(_unfinished_folder(out), recipe, say)
+        work = _open_work_folder(unfinished_folder(out), recipe, say)
         if not shards_are_done(work / "whole", recipe):
             tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
             parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
@@ -203,22 +201,6 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
         manifest = read_shards_manifest(out)
         total = sum(entry["pairs"] for entry in manifest["corpora"])
         say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
-
-
-@contextmanager
-def _explain_full_disk(out: Path) -> Iterator[None]:
-    """Turn an error of writing into WriteFailed, with what is left of the work."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, WriteFailed) and str(error).startswith(f"{out} "):
-            raise  # it already says so
-        if not is_failed_write(error):
-            raise
-        remains = "nothing was left behind"
-        if _unfinished_folder(out).exists():
-            remains = f"what is done so far is in {_unfinished_folder(out)}, and the same command goes on with it"
-        raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
 
 
 def _refuse_non_shards(out: Path) -> None:
@@ -243,11 +225,6 @@ def _same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
     checksums = ([text["sha256"] for text in manifest["texts"]] for manifest in (first, second))
     same_settings = all(first.get(key) == second.get(key) for key in ("settings", "shards_format"))
     return same_settings and next(checksums) == next(checksums)
-
-
-def _unfinished_folder(out: Path) -> Path:
-    """Return the folder that everything is written to until it is complete."""
-    return out.with_name(f"{out.name}.unfinished")
 
 
 def _open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
