@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from pellucid.api import Model as Model
     from pellucid.api import load as load
     from pellucid.api import train as train  # pyright: ignore[reportAssignmentType]
+    from pellucid.translation_pipeline import pipeline as pipeline
 
-__all__ = ["Model", "load", "train"]
+__all__ = ["Model", "load", "pipeline", "train"]
 
 
 class _Package(ModuleType):
@@ -40,6 +41,10 @@ def __getattr__(name: str) -> Any:
             return version("pellucid")
         except PackageNotFoundError:
             return "0+source"  # run from its source and not installed; PEP 440 reads this, too
+    if name == "pipeline":
+        from pellucid.translation_pipeline import pipeline
+
+        return pipeline
     if name in __all__:
         from pellucid import api
 

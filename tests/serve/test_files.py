@@ -42,9 +42,10 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
 
 
-def test_each_text_of_a_document_is_read_with_the_one_before_it_by_a_model_that_learned_so():
+@pytest.mark.parametrize("context", [1, 2])
+def test_each_text_of_a_document_is_read_with_those_before_it_by_a_model_that_learned_so(context, monkeypatch):
     model, texts = small_model(), ["The ball is blue.", "Yes.", "Where is it?"]
-    model.translator.context = 1
+    monkeypatch.setattr(model.translator, "context", context)
     with client(model) as server:
         answer = upload(server, "a.html", "".join(f"<p>{text}</p>" for text in texts).encode()).json()
         content = server.get(answer["translatedFileUrl"]).text

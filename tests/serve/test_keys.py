@@ -108,6 +108,7 @@ def test_the_description_says_where_a_key_goes(server):
         "/health",
         "/languages",
         "/frontend/settings",
+        "/MTRestService/ListSupportedLanguagePairs",
         "/download_file/{name}",
     }
     translate = description["paths"]["/translate"]["post"]

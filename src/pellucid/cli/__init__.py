@@ -20,6 +20,7 @@ from pellucid.cli import (
     mini,
     plan,
     prepare,
+    push,
     remember,
     score,
     serve,
@@ -56,6 +57,7 @@ for name, module in {
     "distill": distill,
     "export": export,
     "import": import_,
+    "push": push,
     "mini": mini,
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.

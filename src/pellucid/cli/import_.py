@@ -8,17 +8,25 @@ import typer
 from pellucid.cli.files import write_lines
 
 EXAMPLES = """\
+  pellucid import Helsinki-NLP/opus-mt-en-es runs/opus-en-es
   pellucid import opus-mt-en-de runs/opus-en-de
   pellucid translate runs/opus-en-de news.en --beam 6"""
 
 
 def run(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="directory of a Marian model, as Hugging Face transformers saves it")
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="directory of a Marian model, as Hugging Face transformers saves it, or its name on the Hub",
+        ),
     ],
     out: Annotated[
         str, typer.Argument(metavar="OUT", help="model directory to write; a model that is already there is replaced")
     ],
+    revision: Annotated[
+        str | None, typer.Option(metavar="NAME", help="of a model on the Hub: branch, tag, commit or refs/pr/NUMBER")
+    ] = None,
 ) -> None:
     """Convert another program's model to a model directory.
 
@@ -26,15 +34,26 @@ def run(
     target.spm, such as a model of OPUS-MT. It may be a Marian model, or a Pegasus model with Marian's tokenizer, which
     is how `pellucid export` writes models with a norm before each sublayer.
 
+    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, is that of a model on the Hugging Face
+    Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are fetched, once, into the Hub's cache.
+
     The result translates as the original does: the same pieces, the same numbers; `pellucid export OUT DIR2 --to
     marian` gives the original back. For a model with several target languages, begin each line with one: >>fra<<.
 
     Weights in a pickle (pytorch_model.bin) are not opened, because a pickle can run any program. A model that cannot be
     converted exactly is refused, with every reason, and nothing is written.
     """
+    from pellucid.interop.hub import fetch_marian_model, is_hub_name
     from pellucid.interop.marian import import_marian
+    from pellucid.store.atomic import refuse_non_model_directory
 
-    bundle = import_marian(Path(directory), Path(out))
+    if is_hub_name(directory):
+        refuse_non_model_directory(Path(out))  # before anything is fetched
+        bundle = import_marian(fetch_marian_model(directory, revision), Path(out), directory)
+    elif revision is not None:
+        raise ValueError(f"--revision is of a model on the Hub, such as Helsinki-NLP/opus-mt-en-es, not of {directory}")
+    else:
+        bundle = import_marian(Path(directory), Path(out))
     c = bundle.model.config  # of the directory just written, loaded again
     weights = sum(parameter.numel() for parameter in bundle.model.parameters())
     write_lines(

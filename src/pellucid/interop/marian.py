@@ -33,7 +33,7 @@ from pellucid.store.directory import Bundle, load_bundle, save_bundle
 _IMPORTED_FILE = "marian.json"
 """File of a model directory that keeps the JSON files of an imported model, so that they can be exported again."""
 
-_FILES = (
+JSON_FILES = (
     "config.json",
     "vocab.json",
     "target_vocab.json",
@@ -46,8 +46,14 @@ _LARGEST_JSON = 32 * 2**20
 """Bytes of the largest JSON file that is read: a vocabulary is larger than any such file of a model directory."""
 
 
-def import_marian(directory: str | Path, out: str | Path) -> Bundle:
+_OPUS_LANGUAGES = re.compile(r"opus-mt-(?:[\w-]+-)?([a-z]{2})-([a-z]{2})")
+"""A name that ends in two languages; longer codes, as in opus-mt-en-roa, may stand for a whole family."""
+
+
+def import_marian(directory: str | Path, out: str | Path, name: str | None = None) -> Bundle:
     """Read a Marian or Pegasus model with its MarianTokenizer, write it as a model directory, and load that.
+
+    `name` is the model's name, if it is not that of the directory; one like opus-mt-en-es tells the languages.
 
     Logits and pieces are those of transformers. No pickle is opened, and no file outside `directory`. Raises
     ValueError, naming every problem, for a model that cannot be represented, before anything is written.
@@ -60,6 +66,8 @@ def import_marian(directory: str | Path, out: str | Path) -> Bundle:
     plan = _plan_import(files, str(directory))
     tokenizer = load_marian_tokenizer(directory, plan.source, plan.target)
     model, names, dtype = read_marian_weights(directory / WEIGHTS, plan)
+    name = name or directory.resolve().name
+    languages = _OPUS_LANGUAGES.fullmatch(name.rpartition("/")[2])
     # So that an export gives back the very files, names and precision.
     origin = {"files": files, "tensors": names, "dtype": dtype}
     save_bundle(
@@ -67,7 +75,8 @@ def import_marian(directory: str | Path, out: str | Path) -> Bundle:
         model,
         tokenizer,
         also=lambda folder: _write_json_like_transformers(folder / _IMPORTED_FILE, origin),
-        imported={"from": directory.resolve().name, "format": files["config.json"]["model_type"]},
+        imported={"from": name, "format": files["config.json"]["model_type"]},
+        **({"languages": {"source": languages[1], "target": languages[2]}} if languages else {}),
     )
     return load_bundle(out)
 
@@ -112,7 +121,7 @@ def read_json_files(directory: Path) -> dict[str, Any]:
         problems.append(_explain_missing_weights(directory))
     if problems:
         raise ValueError(f"{directory} is not a Marian model that can be imported: {join_problems(problems)}")
-    return {name: read_json(directory / name, _LARGEST_JSON) for name in _FILES if (directory / name).is_file()}
+    return {name: read_json(directory / name, _LARGEST_JSON) for name in JSON_FILES if (directory / name).is_file()}
 
 
 def _explain_missing_weights(directory: Path) -> str:
@@ -157,7 +166,7 @@ def _files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, list
     table = read_json(path, _LARGEST_JSON)
     files, names, dtype = table.get("files"), table.get("tensors"), table.get("dtype")
     if not isinstance(files, dict) or not all(
-        name in _FILES and isinstance(content, dict) for name, content in files.items()
+        name in JSON_FILES and isinstance(content, dict) for name, content in files.items()
     ):
         raise ValueError(f"{path} does not hold the files of a model")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or str(dtype) not in DTYPES:

@@ -14,6 +14,7 @@ from pellucid.api import Model
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
+from pellucid.serve.cat_tools import cat_tool_routes
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.files import file_routes
@@ -109,6 +110,7 @@ def create_app(
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate_routes(service))
+    app.include_router(cat_tool_routes(service))
     app.include_router(file_routes(service))
     for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())

@@ -180,7 +180,11 @@ async def _translate_texts(
 ) -> list[Translation]:
     """Translate the texts of a document in pieces, between which other requests get their turn."""
     translations: list[Translation] = []
-    reader = DocumentReader(1)
+    try:
+        model = await run_in_threadpool(service.directions.model, direction)
+    except ValueError as error:
+        raise Refusal(422, str(error)) from None
+    reader = DocumentReader(model.translator.context)
     for chunk in _cut_into_chunks(texts):
         job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, tuple(map(reader.take, chunk)))
         patience = time.monotonic() + service.limits.seconds

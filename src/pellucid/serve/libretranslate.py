@@ -136,7 +136,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
-        return await _translate_form(request, await _read_limited_form(request, TranslateRequest, service), service)
+        return await translate_form(request, await _read_limited_form(request, TranslateRequest, service), service)
 
     @router.post(
         "/suggest",
@@ -194,7 +194,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     return router
 
 
-async def _translate_form(request: Request, form: TranslateRequest, service: Service) -> Translated:
+async def translate_form(request: Request, form: TranslateRequest, service: Service) -> Translated:
     """Translate the texts of a form, each as a whole or as the texts in its HTML."""
     if form.alternatives > service.limits.alternatives:
         raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")

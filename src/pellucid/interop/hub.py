@@ -1,0 +1,93 @@
+"""The Hugging Face Hub: fetches a Marian model by its name, and uploads a model directory with its card."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from pellucid.interop.marian import JSON_FILES
+from pellucid.interop.marian_files import SENTENCEPIECE_FILES
+from pellucid.interop.marian_weights import WEIGHTS
+from pellucid.store.atomic import MANIFEST, verify_directory
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether a text names a model of the Hub, such as Helsinki-NLP/opus-mt-en-es, and not a path on this machine.
+
+    >>> is_hub_name("Helsinki-NLP/opus-mt-en-es"), is_hub_name("/models/opus"), is_hub_name("opus-mt-en-es")
+    (True, False, False)
+    """
+    # A path in a folder that is here was probably misspelled, and is not looked for elsewhere.
+    return re.fullmatch(r"[\w.-]+/[\w.-]+", text) is not None and not Path(text).parent.is_dir()
+
+
+def fetch_marian_model(name: str, revision: str | None = None) -> Path:
+    """Fetch the files of a Marian model that are not in the Hub's cache on this machine; return their directory there.
+
+    Weights in a pickle are not fetched. Raises ValueError, saying what to do, without huggingface_hub or a network, and
+    for a model that is not there or has no weights in safetensors.
+    """
+    by_hand = f"hf download {name} --local-dir {name.rpartition('/')[2]}"
+    library = _import_hub(f"{name} is not a directory here, and to fetch the model of that name", by_hand)
+    with _explain_refusals(name, f"fetched; on a machine with a network: {by_hand}, and import that directory"):
+        files = [*JSON_FILES, *SENTENCEPIECE_FILES, WEIGHTS]
+        folder = Path(library.snapshot_download(name, revision=revision, allow_patterns=files))
+    if not (folder / WEIGHTS).is_file():
+        raise ValueError(
+            f"{name} has no {WEIGHTS} at its revision {revision or 'main'}, and pickles are not fetched; if a pull "
+            f"request on its page adds one: --revision refs/pr/NUMBER; or {by_hand}, and import that directory, which "
+            "says how to convert it"
+        )
+    return folder
+
+
+def push_model(directory: Path, name: str, card: str, private: bool = False) -> str:
+    """Upload the files of a model directory, and the card as README.md, in one commit; return the address.
+
+    The repository is made if it is not there. Raises ValueError, saying what to do, without huggingface_hub, a network
+    or a token that may write there, and for a directory that is damaged.
+    """
+    library = _import_hub("to upload a model", f"hf upload {name} {directory}")
+    files = [MANIFEST, *verify_directory(directory)["files"]]
+    changes = [library.CommitOperationAdd(file, directory / file) for file in files]
+    changes.append(library.CommitOperationAdd("README.md", card.encode()))
+    with _explain_refusals(name, "uploaded"):
+        api = library.HfApi(library_name="pellucid")
+        address = api.create_repo(name, private=private, exist_ok=True)
+        api.create_commit(name, changes, commit_message="Upload a model of Pellucid with its card")
+    return str(address)
+
+
+def _import_hub(purpose: str, by_hand: str) -> ModuleType:
+    try:
+        import huggingface_hub
+        from huggingface_hub.utils import disable_progress_bars
+    except ImportError:
+        raise ValueError(f"{purpose}: pip install 'pellucid[hub]'; or, by hand: {by_hand}") from None
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    return huggingface_hub
+
+
+@contextmanager
+def _explain_refusals(name: str, undone: str) -> Iterator[None]:
+    """Turn the errors of the Hub and of the network into a ValueError of one sentence."""
+    from huggingface_hub import errors
+
+    # That of the library it speaks through, which differs between its versions.
+    network_error: type[Exception] = errors.HTTPError  # pyright: ignore[reportPrivateImportUsage]
+    try:
+        yield
+    except errors.RevisionNotFoundError:
+        raise ValueError(f"the Hub's model {name} has no such revision") from None
+    except (network_error, OSError) as error:  # without a token huggingface_hub raises an OSError
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status in (401, 403, 404) or isinstance(error, errors.LocalTokenNotFoundError):
+            raise ValueError(
+                f"the Hub has no model {name} that is open to you: check its name, or log in with a token that may "
+                "read it, or write it for an upload: hf auth login"
+            ) from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{name} cannot be {undone} ({reason:.200})") from None
