@@ -20,13 +20,15 @@ from benchmarks.check_corpus import read_gzip
 from benchmarks.quality import HOUSE, RESULTS, TASKS, lines, machine, score_model
 
 TASK = TASKS["multi30k"]
-TEXTS = ("clean", "ruined", "mended")
+TEXTS = ("clean", "fewer", "ruined", "mended")
+"""`fewer` is what the mended text could be at best: as many pairs of the clean one, drawn at random."""
+
 SHIFTED, EXCHANGED, COPIED, FRENCH = 0.2, 0.1, 0.03, 0.02
 """Shares of the pairs that are ruined in each way."""
 
 
 def write_texts(data: Path, folder: Path) -> None:
-    """Write the three texts as `NAME.source` and `NAME.target`, and the log of the pairs that were removed."""
+    """Write the texts as `NAME.source` and `NAME.target`, and the log of the pairs that were removed."""
     sources, targets, french = (
         read_gzip(data / "multi30k" / f"train.{language}.gz") for language in ("en", "de", "fr")
     )
@@ -35,6 +37,8 @@ def write_texts(data: Path, folder: Path) -> None:
     write_pairs(folder / "ruined", sources, ruin_targets(sources, targets, french))
     check = [sys.executable, "-m", "pellucid", "check", "ruined.source", "ruined.target", "--fix", "mended"]
     subprocess.run(check, cwd=folder, check=True, stdout=sys.stderr)
+    drawn = sorted(random.Random(1).sample(range(len(sources)), count_lines(folder / "mended.source")))
+    write_pairs(folder / "fewer", [sources[i] for i in drawn], [targets[i] for i in drawn])
 
 
 def ruin_targets(sources: list[str], targets: list[str], french: list[str]) -> list[str]:
@@ -93,8 +97,9 @@ def make_page(folder: Path, updates: int, seeds: list[int]) -> str:
         f"Multi30k English-German, {pairs['clean']:,} pairs. In the ruined text one block of {SHIFTED:.0%} is moved by",
         f"a line, {EXCHANGED:.0%} have the target of another pair, {COPIED:.0%} a copy of the source, and",
         f"{FRENCH:.0%} a French target. `pellucid check --fix` removed {removed:,} pairs of it, which gives the",
-        f"mended text; it never moves lines, so the moved block is lost. Each model gets {updates:,} updates with the",
-        "settings that `pellucid train` chooses for two files. BLEU and chrF: the test set of 2016, beam 5.",
+        "mended text; it never moves lines, so the moved block is lost. *fewer*: as many pairs of the clean text, drawn",
+        f"at random. Each model gets {updates:,} updates with the settings that `pellucid train` chooses for two files.",
+        "BLEU and chrF: the test set of 2016, beam 5.",
         "",
         f"| text | pairs | BLEU: mean | {' | '.join(f'seed {seed}' for seed in seeds)} | chrF: mean |",
         "|---" * (len(seeds) + 4) + "|",
