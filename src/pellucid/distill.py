@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pellucid.data.corpus import sentence_lines
 from pellucid.evaluate.scores import runs_in_a_loop
-from pellucid.store.atomic import atomic_file
+from pellucid.store.atomic import atomic_file, explain_unfinished_work
 from pellucid.train.config import RunConfig
 from pellucid.train.defaults import choose_settings_for_data
 
@@ -70,7 +70,7 @@ def write_translations(
     folder.mkdir(parents=True, exist_ok=True)
     path, first = folder / TRANSLATIONS, json.dumps(identity, sort_keys=True, ensure_ascii=False)
     done = _keep_complete_lines(path, first)
-    with path.open("ab") as file:
+    with explain_unfinished_work(path, folder), path.open("ab") as file:
         for count, (text, stop) in enumerate(translate(islice(read_text(files), done, None)), start=done + 1):
             file.write(json.dumps([text, stop], ensure_ascii=False).encode() + b"\n")
             # A reader of the file, and a run that goes on after this process was killed, find every line.

@@ -46,15 +46,15 @@ class FailingDisk:
         for module in (weights, checkpoint, marian_weights):
             patch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
-    def count_call(self) -> None:
+    def count_call(self, *path: object) -> None:
         self.calls += 1
         if self.calls == self.refused or (self.lasting and 0 < self.refused < self.calls):
-            raise OSError(28, FULL)
+            raise OSError(28, FULL, *map(str, path))
 
     def wrap_call(self, call: Callable) -> Callable:
         def checked_call(path, *arguments, **options):
             if isinstance(path, int) or options.get("dir_fd") is not None or str(path).startswith(self.folder):
-                self.count_call()
+                self.count_call(*([] if isinstance(path, int) else [path]))  # an open file has no name
             return call(path, *arguments, **options)
 
         return checked_call
@@ -63,7 +63,7 @@ class FailingDisk:
         def checked_open(path, mode="r", *arguments, **options):
             if mode in ("r", "rb") or not str(path).startswith(self.folder):
                 return call(path, mode, *arguments, **options)
-            self.count_call()
+            self.count_call(path)
             file = call(path, mode, *arguments, **options)
             try:
                 self.count_call()  # half of the file is there

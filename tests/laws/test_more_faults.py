@@ -10,6 +10,7 @@ from pellucid.store import atomic
 from pellucid.store.directory import add_file, load_bundle, save_bundle
 from pellucid.train.loop import train_run
 from tests.decode.models import random_model, small_tokenizer
+from tests.laws.runs import read_weights, same_weights
 from tests.laws.test_faults import FailingDisk, hash_files, read_refusal, run_command
 from tests.train.corpora import small_run, write_corpus
 
@@ -95,3 +96,31 @@ def test_mended_text_is_the_old_or_the_new_one(tmp_path: Path, existing: bool):
         if result.exit_code:
             read_refusal(result)
     assert n > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_student_comes_out_the_same_when_the_command_is_given_again(tmp_path: Path, lasting: bool):
+    names, out, settings = write_corpus(tmp_path, pairs=60), tmp_path / "student", []
+    for setting in ("tokenizer.vocabulary=300", "model.d_model=8", "model.heads=2", "model.d_ff=16",
+                    "model.encoder_layers=2", "train.batch_tokens=64", "train.dev_sentences=3", "train.dev_beam=1",
+                    "data.max_pieces=64"):  # fmt: skip
+        settings += ["--set", setting]
+    dev = "--dev-source", names["dev_source"], "--dev-target", names["dev_target"]
+    words = ["distill", "--command", "tr a-z A-Z", "--source", names["source"], *dev, "--out", out, "--steps", 4]
+    words += ["--no-export", *settings]
+    assert run_command(*words).exit_code == 0
+    whole, n = read_weights(out / "last"), 0
+    for n in range(1, 1000, 5):
+        shutil.rmtree(out, ignore_errors=True)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = FailingDisk(patch, out, n, lasting)
+            result = run_command(*words)
+        if disk.calls < n:
+            break
+        if result.exit_code:
+            read_refusal(result)
+        again = run_command(*words)
+        assert again.exit_code == 0, again.output
+        assert same_weights(read_weights(out / "last"), whole)
+    assert n > 20

@@ -155,8 +155,8 @@ def unfinished_folder(out: Path) -> Path:
 
 
 @contextmanager
-def explain_unfinished_work(out: Path) -> Iterator[None]:
-    """Turn an error of writing into WriteFailed, with what is left of the work."""
+def explain_unfinished_work(out: Path, work: Path | None = None) -> Iterator[None]:
+    """Turn an error of writing into WriteFailed, with what is left in `work`, by default the unfinished folder."""
     try:
         yield
     except OSError as error:
@@ -164,9 +164,9 @@ def explain_unfinished_work(out: Path) -> Iterator[None]:
             raise  # it already says so
         if not is_failed_write(error):
             raise
-        remains = "nothing was left behind"
-        if unfinished_folder(out).exists():
-            remains = f"what is done so far is in {unfinished_folder(out)}, and the same command goes on with it"
+        work, remains = work or unfinished_folder(out), "nothing was left behind"
+        if work.exists():
+            remains = f"what is done so far is in {work}, and the same command goes on with it"
         raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
 
 
