@@ -176,31 +176,21 @@ class Model:
         or that of a similar line, which is not used.
         """
         config = SearchConfig.from_options(search)
+        texts, beginnings = lines, prefixes
         if isinstance(lines, str):
             if not isinstance(prefixes, str | None):
                 raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
-            prefix_list = None if prefixes is None else [prefixes]
-            return next(
-                _warn_of_failures(
-                    self.translator.translate(
-                        [lines],
-                        config,
-                        terms=_as_terms(terms),
-                        prefixes=prefix_list,
-                        translation_memory=translation_memory,
-                    )
-                )
-            )
-        prefix_list = None if prefixes is None else list(_check_texts(prefixes, "prefixes"))
+            texts, beginnings = [lines], None if prefixes is None else [prefixes]
         translations = self.translator.translate(
-            list(_check_texts(lines)),
+            list(_check_texts(texts)),
             config,
             terms=_as_terms(terms),
-            prefixes=prefix_list,
+            prefixes=None if beginnings is None else list(_check_texts(beginnings, "prefixes")),
             translation_memory=translation_memory,
         )
         # Warnings are given when all lines are translated: one that is made an error does not stop the others.
-        return list(_warn_of_failures(translations))
+        warned = list(_warn_of_failures(translations))
+        return warned[0] if isinstance(lines, str) else warned
 
     def translate_stream(
         self,
@@ -223,15 +213,13 @@ class Model:
             raise ValueError(f"block is {block}, it must be 1 or more")
         if document:
             self.translator.require_context("document (--document)")
-        prefix_texts = None if prefixes is None else _check_texts(prefixes, "prefixes")
-        checked_terms = _as_terms(terms)
         return _warn_of_failures(
             self.translator.translate_stream(
                 _check_texts(lines),
                 config,
                 block,
-                terms=checked_terms,
-                prefixes=prefix_texts,
+                terms=_as_terms(terms),
+                prefixes=None if prefixes is None else _check_texts(prefixes, "prefixes"),
                 translation_memory=translation_memory,
                 document=document,
             )

@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -32,14 +33,14 @@ def test_json_is_one_object(call, files):
     result = call("compare", "a.es", "b.es", "--reference", "test.es", "--source", "test.en", "--json", "--show", 1)
     expected = compare_translations(A, B, REFERENCES, SOURCES, names=("a.es", "b.es"), show=1)
     [line] = result.stdout.splitlines()
-    assert json.loads(line) == json.loads(json.dumps(expected.to_json()))
+    assert json.loads(line) == json.loads(json.dumps(asdict(expected)))
 
 
 def test_a_directory_is_a_model_and_translates(call, model, files):
     result = call("compare", model, "b.es", "--reference", "test.es", "--source", "test.en", "--beam", 2, "--json")
     texts = [translation.text for translation in load(model).translate(SOURCES, beam=2)]
     expected = compare_translations(texts, B, REFERENCES, SOURCES, names=(f"{model} (beam 2)", "b.es"))
-    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_json()))
+    assert json.loads(result.stdout) == json.loads(json.dumps(asdict(expected)))
     assert "4 sentences translated in" in result.stderr
 
 
@@ -49,7 +50,7 @@ def test_case_is_ignored_where_asked_for_or_where_a_model_writes_lower_case(call
     options = "--reference", "loud.es", "--source", "test.en", "--json"
     result = call("compare", "a.es", "b.es", *options, "--lowercase")
     expected = compare_translations(A, B, upper_references, SOURCES, names=("a.es", "b.es"), lowercase=True)
-    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_json()))
+    assert json.loads(result.stdout) == json.loads(json.dumps(asdict(expected)))
     cased = call("compare", "a.es", model, *options)
     monkeypatch.setattr(Model, "lowercase", True)
     uncased = call("compare", "a.es", model, *options)
@@ -99,8 +100,8 @@ def test_standard_input_may_be_one_of_the_files(shell, files):
         (("-", "-"), "only one file can be standard input"),
         (("a.es", "short.es"), "a.es has 4 lines, short.es has 1 lines: line n of each"),
         (("a.es", "bad.es"), "bad.es:1:2: byte 0xED is not UTF-8"),
-        (("a.es", "b.es", "--html", "no/page.html"), "--html no/page.html cannot be written; name a file in"),
-        (("a.es", "b.es", "--html", "."), "--html . cannot be written; name a file in"),
+        (("a.es", "b.es", "--html", "no/page.html"), "no/page.html cannot be written: no is not a folder"),
+        (("a.es", "b.es", "--html", "."), ". cannot be written: it is a folder"),
         (("a.es", "b.es", "--beam", "0"), "invalid search settings: beam is 0"),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_figure_is_drawn(study, tmp_path):
         (["--alignments", "SOURCE"], "line 1: 'The' is no link"),
         (["--alignments", "FEWER"], "2 lines of links and 3 pairs: each line aligns one pair"),
         (["--alignments", "BEYOND"], "line 2: link 0-7"),
-        (["--badges", "absent/badges.json"], "--badges absent/badges.json: absent is not a folder"),
+        (["--badges", "absent/badges.json"], "absent/badges.json cannot be written: absent is not a folder"),
     ],
 )
 def test_mistakes_are_reported_before_any_work(study, files, tmp_path, words: list[str], message: str):

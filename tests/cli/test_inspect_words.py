@@ -105,7 +105,7 @@ def test_a_map_of_given_words_is_printed(call, model, tmp_path):
             ["similar", "MODEL", "the", "--plot", "a.jpg"],
             "a.jpg: a figure is written to a file that ends in .png or .svg",
         ),
-        (["similar", "MODEL", "the", "--plot", "no/a.png"], "no/a.png: no is not a folder"),
+        (["similar", "MODEL", "the", "--plot", "no/a.png"], "no/a.png cannot be written: no is not a folder"),
         (["neighbours", "MODEL", " "], "' ' is no word"),
         (["neighbours", "MODEL", "the", "-k", "0"], "0 neighbours were asked for"),
         (["analogy", "MODEL"], "give the words of one analogy"),

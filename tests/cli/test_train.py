@@ -212,7 +212,7 @@ def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
     monkeypatch.setattr("pellucid.plots.charts.draw_training_curve", fail)
     result = call("train", "small.toml", *SETS)
     assert (result.exit_code, result.stdout) == (0, "runs/small/best\n")
-    assert "no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in result.stderr
+    assert "training.png is not drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in result.stderr
 
 
 def shrink_demo(monkeypatch) -> None:

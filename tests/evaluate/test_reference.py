@@ -1,10 +1,12 @@
 """The reference of a model: which lines it keeps, how it is read, and what counts as the same."""
 
+import json
 from math import nan
 from pathlib import Path
 
 import pytest
 
+from pellucid.cli.files import json_line
 from pellucid.evaluate.reference import (
     REFERENCE_LINES,
     ReferenceLine,
@@ -67,10 +69,8 @@ def test_a_tolerance_below_zero_is_refused():
 
 
 def test_the_answer_is_json_even_where_a_line_failed():
-    import json
-
-    answer = compare_reference(LINES, TEXTS, [-0.25, nan, -0.75]).as_json()
-    assert json.loads(json.dumps(answer, allow_nan=False))["changed"][0]["score"] is None
+    answer = json_line(compare_reference(LINES, TEXTS, [-0.25, nan, -0.75]))
+    assert json.loads(answer)["changed"][0]["score"] is None
 
 
 def test_a_reference_is_chosen_evenly():

@@ -1,5 +1,6 @@
 """The evidence for a word: which word is meant, which pairs are named, and how far the two ways agree."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_pairs_must_be_one_or_more(model):
 def test_the_answer_is_ready_for_json(model):
     import json
 
-    found = model.find_influence(SOURCE, "dos", target=TARGET, pairs=2).as_json()
+    found = asdict(model.find_influence(SOURCE, "dos", target=TARGET, pairs=2))
     assert json.loads(json.dumps(found))["because"][0]["line"] == found["because"][0]["line"]
     assert {"word", "because", "against", "agreement"} <= found.keys()
     assert {"line", "source", "target", "state", "gradient"} <= found["because"][0].keys()

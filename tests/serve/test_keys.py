@@ -134,7 +134,7 @@ def test_keys_are_read_from_a_file_with_comments(tmp_path: Path):
     (tmp_path / "keys").write_text(f"# Anna\n{KEY}\n\n  {OTHER}  \n")
     keys = ApiKeys.from_file(str(tmp_path / "keys"))
     assert keys
-    assert [keys.has_key(key) for key in (KEY, OTHER, "# Anna", "")] == [True, True, False, False]
+    assert [keys.find(key) for key in (KEY, OTHER, "# Anna", "")] == [0, 1, None, None]
 
 
 @pytest.mark.parametrize(

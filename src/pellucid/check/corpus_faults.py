@@ -5,11 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pellucid.check.links import Bools, Floats, Ints
 
 BOILERPLATE = 20
 """Pairs with one sentence from which it is boilerplate; in Tatoeba a sentence has 17 translations at most."""

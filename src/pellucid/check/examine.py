@@ -139,7 +139,8 @@ def examine_corpus(
         language = None
     _mark(report, degrees)
     if language:
-        _mark_languages(report, language, read())
+        found = [language.find_wrong_languages(sources, targets) for *_, sources, targets in _read_blocks(read())]
+        _mark(report, {"language": np.concatenate(found)})
     _find_examples(report, read(), examples)
     return report
 
@@ -247,13 +248,6 @@ def _mark(report: CorpusReport, degrees: dict[str, Floats]) -> None:
         indices = np.flatnonzero(values)
         if len(indices):
             report.marks[name] = indices, values[indices]
-
-
-def _mark_languages(report: CorpusReport, language: LanguageModel, rows: Rows) -> None:
-    """Read once more, to judge the language of every line."""
-    blocks = _read_blocks(rows)
-    strange = np.concatenate([language.find_wrong_languages(sources, targets) for _, _, sources, targets in blocks])
-    _mark(report, {"language": strange})
 
 
 def _find_examples(report: CorpusReport, rows: Rows, examples: int) -> None:

@@ -9,7 +9,7 @@ from pellucid.check.evidence import Judge
 from pellucid.check.examine import CorpusReport, Example, FaultFinding, describe_block, removing_option
 from pellucid.check.links import Floats, WordStems, list_words
 from pellucid.check.pair_faults import FAULTS
-from pellucid.evaluate.page import report_page
+from pellucid.evaluate.page import report_page, text_or_empty
 
 _WIDTH, _HEIGHT = 640, 120
 _BARS = 80
@@ -100,7 +100,6 @@ def _bars_svg(counts: np.ndarray, left: str, right: str, title: str, bad: np.nda
 
 
 def _finding_html(report: CorpusReport, finding: FaultFinding) -> str:
-    """Return the section of one fault."""
     fault = FAULTS[finding.fault]
     listed = "".join(f"<li>{escape(describe_block(block))}</li>" for block in report.blocks_of(finding.fault))
     drawn = finding.fault in ("not_translation", "shifted", "language", "ratio", "sentences")
@@ -127,13 +126,9 @@ def _example_html(report: CorpusReport, example: Example, drawn: bool) -> str:
             links += _links_svg(report.judge, report.words, example.source, example.right_target)
     return (
         f"<li><h3>Line {example.line:,}</h3><dl>"
-        f'<dt class="source">Source</dt><dd dir="auto">{_escape_text(example.source)}</dd>'
-        f'<dt class="reference">Target</dt><dd dir="auto">{_escape_text(example.target)}</dd>{right}</dl>{links}</li>'
+        f'<dt class="source">Source</dt><dd dir="auto">{text_or_empty(example.source)}</dd>'
+        f'<dt class="reference">Target</dt><dd dir="auto">{text_or_empty(example.target)}</dd>{right}</dl>{links}</li>'
     )
-
-
-def _escape_text(text: str) -> str:
-    return escape(text) if text.strip() else "<em>empty</em>"
 
 
 def _links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:

@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from pellucid.text.line_splitting import sentence_ends
@@ -21,7 +22,7 @@ class _Fault:
     title: str
     means: str
     costs: str
-    removed: bool
+    removed: bool = True
     """Whether `--fix` takes such pairs out unless it is told to keep them."""
     check: PairCheck | None = None
     """The check of a single pair; faults without one need the whole corpus."""
@@ -95,17 +96,8 @@ def _find_markup(source: str, target: str) -> float:
     return float(((a - b) + (b - a)).total() + len(_ENTITY.findall(source)) + len(_ENTITY.findall(target)))
 
 
-def _find_placeholders(source: str, target: str) -> float:
-    """Return the number of placeholders that only one side has."""
-    return _protected_difference(source, target, addresses=False)
-
-
-def _find_addresses(source: str, target: str) -> float:
-    """Return the number of web and e-mail addresses that only one side has; http and https are one."""
-    return _protected_difference(source, target, addresses=True)
-
-
-def _protected_difference(source: str, target: str, addresses: bool) -> float:
+def _find_protected(source: str, target: str, addresses: bool) -> float:
+    """Return the number of placeholders, or of addresses, that only one side has; http and https are one."""
     if not (_PROTECTED_SIGN.search(source) or _PROTECTED_SIGN.search(target)):
         return 0
     sides = []
@@ -190,45 +182,38 @@ FAULTS = {
         "shifted lines",
         "from some line on, the translation stands on another line than its source",
         "every pair of the block is wrong; trained on many of them, a model writes fluent text about something else",
-        removed=True,
     ),
     "not_translation": _Fault(
         "not translations of each other",
         "the words of the two sides have no more to do with each other than those of shuffled pairs",
         "the commonest fault of collected text; the model learns to make things up",
-        removed=True,
     ),
     "empty": _Fault(
         "empty sides",
         "one side has no text, or a unit of a translation memory holds no pair",
         "nothing, if the pair is left out, as `pellucid train` does",
-        removed=True,
         check=_find_empty,
     ),
     "copy": _Fault(
         "copies",
         "the target is the source again, untranslated",
         "a few in a hundred teach the model to copy its input instead of translating (Khayrallah and Koehn 2018)",
-        removed=True,
         check=_find_copy,
     ),
     "language": _Fault(
         "wrong language",
         "a side is not written in the language of the other lines of its side",
         "the model answers in the wrong language",
-        removed=True,
     ),
     "leaked": _Fault(
         "sentences of the test set",
         "a sentence of the files named with --against is in this text, too",
         "scores measured on those files are too good, because the model has seen the answers",
-        removed=True,
     ),
     "duplicate": _Fault(
         "duplicates",
         "a pair that stood in an earlier line already",
         "repeated pairs weigh more than others, and take time",
-        removed=True,
     ),
     "near_duplicate": _Fault(
         "near-duplicates",
@@ -240,7 +225,6 @@ FAULTS = {
         "boilerplate",
         "a sentence that stands in very many pairs, such as the menu of a web page",
         "the model writes these sentences where it is unsure",
-        removed=True,
     ),
     "many_targets": _Fault(
         "one source with several targets",
@@ -252,41 +236,36 @@ FAULTS = {
         "wrong encoding",
         "text that was decoded with the wrong encoding somewhere, such as Ã© for é",
         "the model learns to write it",
-        removed=True,
         check=_find_mojibake,
     ),
     "placeholder": _Fault(
         "placeholders",
         "a placeholder such as {name} or %s that only one side has",
         "the model drops placeholders or makes them up",
-        removed=True,
-        check=_find_placeholders,
+        check=partial(_find_protected, addresses=False),
     ),
     "address": _Fault(
         "addresses",
         "a web or e-mail address that only one side has, or that differs",
         "the model drops addresses or makes them up",
         removed=False,
-        check=_find_addresses,
+        check=partial(_find_protected, addresses=True),
     ),
     "markup": _Fault(
         "markup",
         "tags that only one side has, or HTML entities such as &amp;",
         "the model drops tags or makes them up",
-        removed=True,
         check=_find_markup,
     ),
     "ratio": _Fault(
         "odd ratio of lengths",
         "one side is much longer than is usual for this text",
         "a part of the sentence is missing on one side; the model learns to leave out or to add",
-        removed=True,
     ),
     "long": _Fault(
         "odd lengths",
         "a side with more than 1,000 characters, or a word with more than 60",
         "mostly lines that are no sentences; what is too long for the model is left out of training anyway",
-        removed=True,
         check=_find_long,
     ),
     "number": _Fault(

@@ -1,34 +1,18 @@
 """The command line: one small file for each command; heavy imports wait until a command runs."""
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from pellucid.cli import (
-    calibrate,
-    check,
-    compare,
-    convert,
-    demo,
-    distill,
-    evaluate,
-    explain,
-    export,
-    import_,
-    improve,
-    inspecting,
-    mini,
-    plan,
-    prepare,
-    push,
-    remember,
-    score,
-    serve,
-    train,
-    translate,
-    verify,
-)
-from pellucid.cli.options import Command, report_errors
+from pellucid.cli import inspecting
+from pellucid.cli.options import Command, option, report_errors
+
+_COMMANDS = """
+    demo plan check convert prepare train translate remember explain serve evaluate compare score verify calibrate
+    improve distill export import push mini
+"""
+"""Names of the commands, in the order of the help; each is the `run` of the module of its name."""
 
 app = typer.Typer(
     name="pellucid",
@@ -37,29 +21,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text is faster, and copies into documents
     pretty_exceptions_enable=False,  # a failure of ours keeps its plain traceback; report_errors handles the rest
 )
-for name, module in {
-    "demo": demo,
-    "plan": plan,
-    "check": check,
-    "convert": convert,
-    "prepare": prepare,
-    "train": train,
-    "translate": translate,
-    "remember": remember,
-    "explain": explain,
-    "serve": serve,
-    "evaluate": evaluate,
-    "compare": compare,
-    "score": score,
-    "verify": verify,
-    "calibrate": calibrate,
-    "improve": improve,
-    "distill": distill,
-    "export": export,
-    "import": import_,
-    "push": push,
-    "mini": mini,
-}.items():
+for name in _COMMANDS.split():
+    module = import_module(f"pellucid.cli.{name}" + "_" * (name == "import"))  # a word of Python
     # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, cls=Command, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
 app.add_typer(inspecting.app)
@@ -82,7 +45,7 @@ def _show_version(requested: bool) -> None:
 @app.callback()
 def pellucid(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+        bool, option("show the version and exit", None, "--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """A Transformer you can see through: train it on your own sentence pairs, translate with it, score it.

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pellucid.cli.files import read_file_pair, show_progress, write_lines
-from pellucid.cli.options import ENGINE, MODEL
+from pellucid.cli.options import ENGINE, MODEL, option
 
 EXAMPLES = """\
   pellucid calibrate runs/mine/best
@@ -17,11 +15,11 @@ EXAMPLES = """\
 def run(
     model: Annotated[str, MODEL],
     source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="dev sentences; default: those of the run that trained the model")
+        str | None, option("dev sentences; default: those of the run that trained the model", "FILE")
     ] = None,
-    reference: Annotated[str | None, typer.Option(metavar="FILE", help="their translations by people")] = None,
+    reference: Annotated[str | None, option("their translations by people", "FILE")] = None,
     good_chrf: Annotated[
-        float, typer.Option(help="chrF with the reference, of 0 to 100, from which a sentence needs no change")
+        float, option("chrF with the reference, of 0 to 100, from which a sentence needs no change")
     ] = 80.0,
     engine: Annotated[str, ENGINE] = "auto",
 ) -> None:

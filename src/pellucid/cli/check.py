@@ -1,15 +1,14 @@
 """`pellucid check`: says what is wrong with parallel text, where, how often, and how to take it out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, read_sentences, require_file, show_progress, write_lines
-from pellucid.cli.options import DEVICE, JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, file_option
-from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_items
-from pellucid.store.atomic import write_text_whole
+from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines, write_objects
+from pellucid.cli.options import DEVICE, JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option, option
+from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_text
+from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.check.examine import CorpusReport, Example
@@ -26,10 +25,7 @@ EXAMPLES = """\
 
 def run(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx"
-        ),
+        str, argument("SOURCE", "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx")
     ],
     target: Annotated[
         str | None, typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
@@ -40,25 +36,14 @@ def run(
         list[str] | None, file_option("sentences of a dev or test set that must not be in the text; repeatable")
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="model directory; its scores then decide which pairs are no translations of each other",
-        ),
+        str | None, option("model directory; its scores then decide which pairs are no translations", "MODEL")
     ] = None,
     device: Annotated[str, DEVICE] = "cpu",
-    fix: Annotated[
-        str | None,
-        typer.Option(metavar="PREFIX", help="write PREFIX.source, PREFIX.target and PREFIX.removed.tsv"),
-    ] = None,
-    remove: Annotated[
-        list[str] | None, typer.Option(metavar="FAULT", help="a fault that --fix takes out, too; repeatable")
-    ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(metavar="FAULT", help="a fault that --fix leaves in; repeatable")
-    ] = None,
+    fix: Annotated[str | None, option("write PREFIX.source, PREFIX.target and PREFIX.removed.tsv", "PREFIX")] = None,
+    remove: Annotated[list[str] | None, option("a fault that --fix takes out, too; repeatable", "FAULT")] = None,
+    keep: Annotated[list[str] | None, option("a fault that --fix leaves in; repeatable", "FAULT")] = None,
     html: Annotated[str | None, file_option("also write the report as an HTML page")] = None,
-    examples: Annotated[int, typer.Option(min=0, help="examples of each fault to show")] = 5,
+    examples: Annotated[int, option("examples of each fault to show", min=0)] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Check parallel text for faults.
@@ -81,12 +66,8 @@ def run(
     files = [source] if target is None else [source, target]
     for path in (*files, *(against or ())):
         require_file(path)
-    if fix is not None and not Path(fix).absolute().parent.is_dir():
-        raise ValueError(
-            f"--fix {fix}: {Path(fix).absolute().parent} is no directory; name a prefix in one that exists"
-        )
-    if html is not None and not Path(html).absolute().parent.is_dir():
-        raise ValueError(f"--html {html} cannot be written; name a file in a directory that exists")
+    require_writable(html)
+    require_writable(fix and f"{fix}.source")
     sides = Sides(source_language, target_language)
     # Standard input can be read only once.
     held = list(read_rows(source, target, sides)) if "-" in files else None
@@ -106,7 +87,7 @@ def run(
             f"{kept:,} pairs kept in {fix}.source and {fix}.target, {removed:,} removed: {fix}.removed.tsv", err=True
         )
     if json:
-        write_lines([json_line(report_as_object(report, files))])
+        write_objects([report_as_object(report, files)])
     else:
         write_lines(_report_lines(report, files, Terminal.of_stdout()))
 
@@ -133,7 +114,6 @@ def _make_scores(directory: str, device: str) -> "ScorePairs":
 
 
 def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
-    """Yield the report as lines for a terminal."""
     from pellucid.check.examine import describe_block, removing_option
     from pellucid.check.pair_faults import FAULTS
 
@@ -145,13 +125,13 @@ def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Termin
         counted = f"{finding.pairs:,} pair{'s' if finding.pairs > 1 else ''}, {finding.pairs / report.pairs:.2%}"
         yield f"{terminal.bold(fault.title)}: {counted} ({removing_option(name)})"
         for sentence in fault.sentences:
-            yield from wrap_items(sentence.split(), terminal.width, indent="  ", gap=" ")
+            yield from wrap_text(sentence, terminal.width, "  ")
         yield from (f"  {describe_block(block)}" for block in report.blocks_of(name))
         for example in finding.examples:
             yield from _example_lines(example, terminal)
     for note in report.notes:
         yield ""
-        yield from wrap_items(f"Not looked for: {note}.".split(), terminal.width, gap=" ")
+        yield from wrap_text(f"Not looked for: {note}.", terminal.width)
 
 
 def _example_lines(example: "Example", terminal: Terminal) -> Iterator[str]:

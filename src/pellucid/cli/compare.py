@@ -1,17 +1,14 @@
 """`pellucid compare`: compares two models, or two files of translations, with significance tests."""
 
-import time
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated
 
 from pellucid.cli.files import (
     json_line,
     name_file_in_errors,
     read_sentences,
     read_test_pairs,
-    show_progress,
+    translate_test_set,
     write_lines,
 )
 from pellucid.cli.options import (
@@ -20,11 +17,14 @@ from pellucid.cli.options import (
     PRECISIONS,
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
+    argument,
     file_option,
+    flag,
+    option,
     search_default,
     search_option,
 )
-from pellucid.store.atomic import write_text_whole
+from pellucid.store.atomic import require_writable, write_text_whole
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es
@@ -34,8 +34,8 @@ EXAMPLES = """\
 
 
 def run(
-    a: Annotated[str, typer.Argument(metavar="A", help="a model directory, or a file of translations, plain or .gz")],
-    b: Annotated[str, typer.Argument(metavar="B", help="what to compare A with: another of either kind")],
+    a: Annotated[str, argument("A", "a model directory, or a file of translations, plain or .gz")],
+    b: Annotated[str, argument("B", "what to compare A with: another of either kind")],
     reference: Annotated[str | None, file_option("translations by people, one per line")] = None,
     source: Annotated[
         str | None,
@@ -54,14 +54,11 @@ def run(
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
-    samples: Annotated[int, typer.Option(min=1, help="test sets that the bootstrap draws from this one")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="random seed; the same seed draws the same test sets")] = 1,
-    show: Annotated[int, typer.Option(min=0, help="changed sentences to show in each direction")] = 10,
+    samples: Annotated[int, option("test sets that the bootstrap draws from this one", min=1)] = 1000,
+    seed: Annotated[int, option("random seed; the same seed draws the same test sets", min=0)] = 1,
+    show: Annotated[int, option("changed sentences to show in each direction", min=0)] = 10,
     lowercase: Annotated[
-        bool,
-        typer.Option(
-            "--lowercase", help="ignore upper and lower case; not needed for models that write lower case only"
-        ),
+        bool, flag("--lowercase", "ignore upper and lower case; not needed for models that write lower case only")
     ] = False,
     html: Annotated[str | None, file_option("also write the comparison as an HTML page")] = None,
     json: Annotated[bool, JSON] = False,
@@ -73,14 +70,16 @@ def run(
     that changed most. Differences are B minus A. Without --train-target, a word is rare if it occurs once in the
     references. Case counts, unless A or B is a model that writes lower case only.
     """
+    from pellucid.api import load
     from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.compare import compare_translations
     from pellucid.evaluate.page import comparison_as_html
     from pellucid.evaluate.report import comparison_as_text
 
-    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
+    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty}
     SearchConfig(**search)  # refuses impossible numbers before a file or a model is read
-    _check_files((a, b), source, reference, train_target, html)
+    _check_files((a, b), source, reference, train_target)
+    require_writable(html)
     # Everything that is a file is read first: a wrong line count shows before a model spends minutes translating.
     known = dict[str, list[str]]()
     if reference is None:
@@ -90,10 +89,10 @@ def run(
     texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
     for side in dict.fromkeys((a, b)):  # a model that stands on both sides translates once
         if side not in texts:
-            texts[side], lowercase_model = _translate_with_model(
-                side, str(source), texts[str(source)], (precision, engine), search
-            )
-            lowercase = lowercase or lowercase_model  # case it does not write would count as wrong
+            model = load(side, precision, engine)
+            texts[side] = translate_test_set(model, str(source), texts[str(source)], **search)
+            lowercase = lowercase or model.lowercase  # case it does not write would count as wrong
+    titles = {side: f"{side} (beam {beam})" if Path(side).is_dir() else side for side in (a, b)}
     with name_file_in_errors(reference):
         comparison = compare_translations(
             texts[a],
@@ -101,7 +100,7 @@ def run(
             texts[reference],
             texts[source] if source else None,
             training=read_sentences(train_target) if train_target else None,
-            names=(_describe_side(a, beam), _describe_side(b, beam)),
+            names=(titles[a], titles[b]),
             samples=samples,
             seed=seed,
             show=show,
@@ -109,12 +108,10 @@ def run(
         )
     if html:
         write_text_whole(html, comparison_as_html(comparison))
-    write_lines([json_line(comparison.to_json())] if json else comparison_as_text(comparison))
+    write_lines([json_line(comparison)] if json else comparison_as_text(comparison))
 
 
-def _check_files(
-    sides: tuple[str, str], source: str | None, reference: str | None, train_target: str | None, html: str | None
-) -> None:
+def _check_files(sides: tuple[str, str], source: str | None, reference: str | None, train_target: str | None) -> None:
     """Raise ValueError, before anything is read, for files that are missing or of the wrong kind."""
     models = [side for side in dict.fromkeys(sides) if Path(side).is_dir()]
     files = {"--source": source, "--reference": reference, "--train-target": train_target}
@@ -134,8 +131,6 @@ def _check_files(
         problems.append("--reference is missing: name translations by people, or a file of pairs as --source")
     if [*sides, *files.values()].count("-") > 1:  # it can be read only once
         problems.append("only one file can be standard input; name the others")
-    if html is not None and (Path(html).is_dir() or not Path(html).absolute().parent.is_dir()):
-        problems.append(f"--html {html} cannot be written; name a file in a directory that exists")
     if problems:
         raise ValueError("; ".join(problems))
 
@@ -149,23 +144,3 @@ def _require_equal_lengths(texts: dict[str, list[str]]) -> dict[str, list[str]]:
     if not all(numbers.values()):
         raise ValueError(f"{' and '.join(numbers)}: there is no line to compare")
     return texts
-
-
-def _translate_with_model(
-    model: str, source: str, sources: list[str], precision_and_engine: tuple[str, str], search: dict[str, Any]
-) -> tuple[list[str], bool]:
-    """Return a model's translations of the sentences, and whether it writes lower case only."""
-    from pellucid.api import load
-
-    # The clock starts once the model is loaded: the time is that of translating.
-    loaded, started = load(model, *precision_and_engine), time.monotonic()
-    with name_file_in_errors(source):
-        translations = loaded.translate_stream(sources, **search)
-        texts = [translation.text for translation in show_progress(translations, total=len(sources))]
-    typer.echo(f"{model}: {len(sources):,} sentences translated in {time.monotonic() - started:.1f} s", err=True)
-    return texts, loaded.lowercase
-
-
-def _describe_side(side: str, beam: int) -> str:
-    """Return the name of one side for the report: a file as it is, a model with its beam."""
-    return f"{side} (beam {beam})" if Path(side).is_dir() else side

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import open_output
-from pellucid.cli.options import SOURCE_LANGUAGE, TARGET_LANGUAGE, file_option
+from pellucid.cli.options import SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option
 from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ _COMPRESSORS = {
 def run(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="IN OUT",
-            help="a file of pairs, or a source and a target with one sentence per line; then the same again, to write",
+        argument(
+            "IN OUT", "a file of pairs, or a source and a target, a sentence a line; then the same again, to write"
         ),
     ],
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
@@ -159,7 +158,6 @@ def _find_output_format(name: str, sides: "Sides", source: str) -> "PairFormat |
 
 
 def _write_lines_of_both(units: Iterable["Unit"], writes: list[Write]) -> None:
-    """Write two files with one sentence on each line."""
     for number, unit in enumerate(units):
         for write, text in zip(writes, (unit.source, unit.target), strict=True):
             # A byte order mark would be dropped from the beginning of a file; of two, the text's own stays.

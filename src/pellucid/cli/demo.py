@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import file_option
+from pellucid.cli.options import file_option, option
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -34,11 +35,9 @@ DEMO_RECIPE: dict[str, Any] = {
 
 
 def run(
-    out: Annotated[str, typer.Option(metavar="DIR", help="directory to write the run to")] = "runs/demo",
-    steps: Annotated[int | None, typer.Option(help=f"number of updates to train for  [default: {DEMO_STEPS}]")] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="train for so many minutes instead; a few minutes teach little")
-    ] = None,
+    out: Annotated[str, option("directory to write the run to", "DIR")] = "runs/demo",
+    steps: Annotated[int | None, option(f"number of updates to train for  [default: {DEMO_STEPS}]")] = None,
+    minutes: Annotated[float | None, option("train for so many minutes instead; a few minutes teach little")] = None,
     page: Annotated[
         str | None, file_option("also write the model as a page that translates: one HTML file, no server")
     ] = None,
@@ -52,10 +51,8 @@ def run(
     from pellucid.api import load
     from pellucid.cli.export import export_page
     from pellucid.cli.train import train_unless_finished
-    from pellucid.page.html import require_writable
 
-    if page is not None:
-        require_writable(Path(page), None)
+    require_writable(page)
     directory = Path(out)
     folder = directory / "data"
     settings = demo_settings(directory, {"steps": steps, "minutes": minutes})

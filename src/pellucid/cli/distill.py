@@ -2,14 +2,15 @@
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pellucid.cli.files import read_file_pair, require_file, show_progress, write_lines
-from pellucid.cli.options import ENGINE, SETTINGS, file_option, search_default, search_option
+from pellucid.cli.options import ENGINE, SETTINGS, argument, file_option, flag, option, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -24,9 +25,7 @@ EXAMPLES = """\
 
 
 def run(
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="directory of the student's run; go on with the same command")
-    ],
+    out: Annotated[str, option("directory of the student's run; go on with the same command", "DIR")],
     source: Annotated[
         list[str],
         file_option(
@@ -37,29 +36,24 @@ def run(
     dev_source: Annotated[str, file_option("sentences to evaluate the student on")],
     dev_target: Annotated[str, file_option("their translations by people")],
     teachers: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEACHER...", help="a model directory, or several with the same tokenizer, as one"),
+        list[str] | None, argument("TEACHER...", "a model directory, or several with the same tokenizer, as one")
     ] = None,
     command: Annotated[
-        str | None,
-        typer.Option(help="a program as the teacher: it reads a sentence a line, and writes its translation a line"),
+        str | None, option("a program as the teacher: it reads a sentence a line, and writes its translation a line")
     ] = None,
     backward: Annotated[
         bool,
-        typer.Option(
-            "--backward",
-            help="the teacher translates the other way round: the student learns to write the text it is given",
-        ),
+        flag("--backward", "the teacher translates the other way: the student learns to write the text it is given"),
     ] = False,
     pairs_source: Annotated[str | None, file_option("sentences that people translated, to learn from as well")] = None,
     pairs_target: Annotated[str | None, file_option("their translations")] = None,
-    weight: Annotated[float, typer.Option(help="how often an epoch shows each pair of people")] = 1.0,
-    size: Annotated[str | None, typer.Option(metavar="tiny|small|base|big", help="size of the student")] = None,
-    steps: Annotated[int | None, typer.Option(help="number of updates to train for")] = None,
-    minutes: Annotated[float | None, typer.Option(help="train for so many minutes instead")] = None,
+    weight: Annotated[float, option("how often an epoch shows each pair of people")] = 1.0,
+    size: Annotated[str | None, option("size of the student", "tiny|small|base|big")] = None,
+    steps: Annotated[int | None, option("number of updates to train for")] = None,
+    minutes: Annotated[float | None, option("train for so many minutes instead")] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     engine: Annotated[str, ENGINE] = "auto",
-    no_export: Annotated[bool, typer.Option("--no-export", help="do not export the student in int8")] = False,
+    no_export: Annotated[bool, flag("--no-export", "do not export the student in int8")] = False,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
     """Make a small, fast student of a model.
@@ -85,14 +79,15 @@ def run(
     )
 
     directory, data = Path(out), Path(out) / "data"
-    teacher = load(teachers[0], engine=engine, others=teachers[1:]) if teachers else None
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
-    if teacher is None:
-        identity["command"], translate = command, translate_with_command(shlex.split(str(command)))
-    else:
+    if teachers:
+        teacher = load(teachers[0], engine=engine, others=teachers[1:])
         assert teacher.load_request
         identity |= {"models": teacher.load_request.models, "beam": beam}
         translate = _translate_with_model(teacher, beam)
+    else:
+        teacher, identity["command"] = None, command
+        translate = translate_with_command(shlex.split(str(command)))
     for _ in show_progress(write_translations(source, translate, data, identity)):
         pass
     text = write_pairs(source, data, backward)
@@ -134,12 +129,8 @@ def _check_files(files: list[str], pairs_source: str | None, pairs_target: str |
 
 def _translate_with_model(teacher: "Model", beam: int) -> "Translate":
     """Return a function that translates with a model; only the text counts, so scores are not asked for."""
-
-    def translate(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-        for translation in teacher.translate_stream(lines, beam=beam, scores=False):
-            yield translation.text, translation.stop
-
-    return translate
+    stream = partial(teacher.translate_stream, beam=beam, scores=False)
+    return lambda lines: ((translation.text, translation.stop) for translation in stream(lines))
 
 
 def _export(student: Path, out: Path, dev: tuple[list[str], list[str]], source: Path, target: Path) -> Path | None:

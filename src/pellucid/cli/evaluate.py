@@ -1,16 +1,13 @@
 """`pellucid evaluate`: scores a model's translations of a test set."""
 
-import time
 from typing import Annotated
-
-import typer
 
 from pellucid.cli.files import (
     json_line,
     name_file_in_errors,
     read_parallel_files,
     read_test_pairs,
-    show_progress,
+    translate_test_set,
     write_lines,
 )
 from pellucid.cli.options import (
@@ -23,6 +20,7 @@ from pellucid.cli.options import (
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
     file_option,
+    flag,
     search_default,
     search_option,
 )
@@ -44,8 +42,7 @@ def run(
         ),
     ],
     reference: Annotated[
-        list[str] | None,
-        file_option("their translations by people, line by line; repeat it for several references"),
+        list[str] | None, file_option("their translations by people, line by line; repeat it for several references")
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
@@ -53,7 +50,7 @@ def run(
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
     document: Annotated[
-        bool, typer.Option("--document", help="read each line with the one before it, as `translate --document` does")
+        bool, flag("--document", "read each line with the one before it, as `translate --document` does")
     ] = False,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
@@ -72,24 +69,16 @@ def run(
     from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.scores import METRICS, corpus_scores
 
-    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
+    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty}
     SearchConfig(**search)  # refuses impossible numbers before a file or the model is read
     if reference:
         sources, references = read_parallel_files(source, reference)
     else:
         sources, *references = read_test_pairs(source, source_language, target_language)
-    # The clock starts once the model is loaded: the time is that of translating.
-    loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
-    with name_file_in_errors(source):
-        translations = loaded.translate_stream(sources, document=document, **search)
-        texts = [translation.text for translation in show_progress(translations, total=len(sources))]
-    typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
+    loaded = load(model, precision, engine, device=device, exported=exported)
+    texts = translate_test_set(loaded, source, sources, document=document, **search)
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
-    if json:
-        write_lines([json_line(scores)])
-    else:
-        write_lines(
-            f"{METRICS[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items()
-        )
+    lines = (f"{METRICS[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items())
+    write_lines([json_line(scores)] if json else lines)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, read_sentences, write_lines
-from pellucid.cli.options import CONTEXT, MODEL, file_option, search_default, search_option
+from pellucid.cli.files import json_line, read_sentences, write_lines, write_objects
+from pellucid.cli.options import CONTEXT, JSON, MODEL, argument, file_option, option, search_default, search_option
 from pellucid.cli.terminal import Terminal, escape_controls
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
@@ -26,29 +27,24 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="the sentence to translate; - is standard input")],
-    target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="explain this translation instead of searching for one")
-    ] = None,
+    sentence: Annotated[str, argument("SENTENCE", "the sentence to translate; - is standard input")],
+    target: Annotated[str | None, option("explain this translation instead of searching for one", "TEXT")] = None,
     context: Annotated[str, CONTEXT] = "",
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
     keep: Annotated[
         str | None,
-        typer.Option(
-            metavar="maps|float16|float32|weights",
-            help="what the file keeps: attention patterns and every account (maps); all tensors, rounded to float16 or "
+        option(
+            "what the file keeps: attention patterns and every account (maps); all tensors, rounded to float16 or "
             "in full float32; or the weights too. By default float16, and maps where that would take more than 3 MB",
+            "maps|float16|float32|weights",
         ),
     ] = None,
     because: Annotated[
-        str | None,
-        typer.Option(metavar="WORD", help="show the training pairs that taught this word of the translation"),
+        str | None, option("show the training pairs that taught this word of the translation", "WORD")
     ] = None,
-    pairs: Annotated[
-        int, typer.Option(help="with --because: the most pairs to show for the word, and against it")
-    ] = 10,
-    json: Annotated[bool, typer.Option("--json", help="write one JSON object instead of text")] = False,
+    pairs: Annotated[int, option("with --because: the most pairs to show for the word, and against it")] = 10,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show every step of one translation, with its numbers.
 
@@ -65,33 +61,29 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
-    from pellucid.page.html import (
-        format_size,
-        manifest_with_answers,
-        require_writable,
-        save_html,
-        without_infinities,
-    )
+    from pellucid.page.html import format_size, manifest_with_answers, require_keep_choice, save_html
 
     SearchConfig(beam=beam)
-    if html:
-        require_writable(Path(html), keep)  # a wrong path is reported before the model is loaded
-    elif keep:
+    require_writable(html)
+    require_keep_choice(keep)
+    if keep and not html:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
-    line = _read_only_line() if sentence == "-" else sentence
+    lines = list(read_sentences("-")) if sentence == "-" else [sentence]
+    if len(lines) != 1:
+        raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
+    [line] = lines
     if because is not None:
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
         found = load(model).find_influence(line, because, target=target, context=context, beam=beam, pairs=pairs)
-        write_lines([json_line(found.as_json())] if json else _influence_lines(line, found, Terminal.of_stdout()))
+        write_lines([json_line(found)] if json else _influence_lines(line, found, Terminal.of_stdout()))
         return
     trace = load(model).trace(line, target=target, beam=beam, context=context)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
     if json:
-        # JSON has neither infinities nor NaN: they become null.
-        write_lines([json_line(without_infinities(manifest_with_answers(trace)))])
+        write_objects([manifest_with_answers(trace)])
     elif not html:
         write_lines(walk_lines(trace))
 
@@ -115,14 +107,6 @@ def _align_trace(trace: "Trace") -> "Links":
     return link_words(
         norms, *(words_without_punctuation(side.pieces[: len(strip_eos(side.ids))], side.text) for side in sides)
     )
-
-
-def _read_only_line() -> str:
-    """Return the only line of standard input; raise ValueError for none or several."""
-    lines = list(read_sentences("-"))
-    if len(lines) != 1:
-        raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
-    return lines[0]
 
 
 def _influence_lines(sentence: str, found: "WordInfluence", terminal: Terminal) -> Iterator[str]:

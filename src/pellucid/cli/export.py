@@ -9,6 +9,7 @@ import typer
 
 from pellucid.cli.files import read_file_pair, require_file, write_lines
 from pellucid.cli.options import MODEL, file_option
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -47,8 +48,7 @@ DevPairs = tuple[list[str], list[str]]
 def run(
     model: Annotated[str, MODEL],
     out: Annotated[
-        str,
-        typer.Argument(metavar="OUT", help="directory, or file of a page; an earlier export is replaced"),
+        str, typer.Argument(metavar="OUT", help="directory, or file of a page; an earlier export is replaced")
     ],
     to: Annotated[str, typer.Option(metavar="marian|ctranslate2|argos|page", help="format to convert to")],
     precision: Annotated[
@@ -143,12 +143,11 @@ def export_page(
     none, for a file that cannot be written, for a model that the page cannot compute, and if the gate refuses.
     """
     from pellucid.api import load
-    from pellucid.page.html import require_writable
     from pellucid.serve.settings import Languages
     from pellucid.serve.training_text import TrainingText
     from pellucid.trace.model_page import save_model_page
 
-    require_writable(out, None)
+    require_writable(out)
     loaded = load(model)
     text = TrainingText.find_beside(loaded.bundle.directory, loaded.bundle.manifest)
     codes = Languages.from_manifest(loaded.bundle.manifest).codes or text.languages

@@ -1,19 +1,28 @@
-"""Input and output of the commands: files of sentences, standard output as UTF-8 lines, and a progress bar."""
+"""Input and output of the commands: files of sentences, lines and JSON on standard output, figures, and a bar."""
 
 import json
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from pellucid.store.atomic import atomic_file
 
+if TYPE_CHECKING:
+    from pellucid.api import Model
+
 _LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Translation of characters that some readers take for the end of a line into JSON escapes."""
+
+FIGURES = (".png", ".svg")
+"""Endings of files that a figure can be written to."""
 
 LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
 """Translation of characters that may not stand inside a line of text into spaces."""
@@ -95,6 +104,17 @@ def read_parallel_lines(path: str, other: str) -> list[str]:
     return read_file_pair(path, other)[0]
 
 
+def translate_test_set(model: "Model", file: str, sources: Sequence[str], **search: Any) -> list[str]:
+    """Translate the sentences of a file, say how long that took, and return the translations."""
+    started = time.monotonic()
+    with name_file_in_errors(file):
+        translations = model.translate_stream(sources, scores=False, **search)
+        texts = [translation.text for translation in show_progress(translations, total=len(sources))]
+    seconds = time.monotonic() - started
+    typer.echo(f"{model.directory}: {len(sources):,} sentences translated in {seconds:.1f} s", err=True)
+    return texts
+
+
 @contextmanager
 def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
     """Yield a function that writes text to a file, which appears once all is written; yield None for no path."""
@@ -141,13 +161,45 @@ def write_lines(lines: Iterable[str], write: Callable[[str], Any] | None = None)
         sys.stdout.buffer.flush()
 
 
+def write_objects(objects: Iterable[Any]) -> None:
+    """Write each object as a line of JSON to standard output."""
+    write_lines(map(json_line, objects))
+
+
 def json_line(value: Any) -> str:
     r"""Return an object as one line of JSON that every reader of lines takes for one line.
 
-    >>> json_line({"text": "año\u2028\n"})
-    '{"text": "año\\u2028\\n"}'
+    >>> json_line({"text": "año\u2028\n", "scores": (1, float("nan"))})
+    '{"text": "año\\u2028\\n", "scores": [1, null]}'
     """
-    return json.dumps(value, ensure_ascii=False).translate(_LINE_SEPARATORS)
+    return json.dumps(_as_plain_json(value), ensure_ascii=False).translate(_LINE_SEPARATORS)
+
+
+def _as_plain_json(value: Any) -> Any:
+    """Return a value, of dataclasses and arrays too, as lists, mappings and numbers; infinities and NaN are None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _as_plain_json(item) for key, item in value.items()}
+    # Arrays of NumPy and torch, without importing either.
+    if tolist := getattr(value, "tolist", None):
+        value = tolist()
+    if isinstance(value, list | tuple):
+        return [_as_plain_json(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def save_figure(path: str | Path | None, draw: Callable[..., Any], *data: Any, **options: Any) -> None:
+    """Call `draw(*data, path, **options)` and say where the figure is; do nothing without a path."""
+    if path is None:
+        return
+    try:
+        draw(*data, Path(path), **options)
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise  # not a missing extra, but a fault of ours
+        raise ValueError(f"{path} is not drawn, for lack of matplotlib: pip install 'pellucid[plots]'") from None
+    typer.echo(f"drawn: {path}", err=True)
 
 
 def require_file(path: str) -> str:

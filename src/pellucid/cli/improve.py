@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
-from pellucid.cli.options import FAILED, MODEL, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE
+from pellucid.cli.options import FAILED, MODEL, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, option
 from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
@@ -29,33 +29,30 @@ def run(
     model: Annotated[str, MODEL],
     corrections: Annotated[
         str,
-        typer.Argument(
-            metavar="CORRECTIONS",
-            help="a .tsv with three columns: source, wrong translation, right translation; or any file of pairs of a "
+        argument(
+            "CORRECTIONS",
+            "a .tsv with three columns: source, wrong translation, right translation; or any file of pairs of a "
             "source and its right translation: .tmx, .jsonl and .tsv of `pellucid serve --corrections`, ...",
         ),
     ],
-    out: Annotated[str, typer.Option(metavar="DIR", help="directory of the run; the new model is DIR/best")],
-    keep: Annotated[
-        str | None, typer.Option(metavar="FILE", help="sentences, one per line, whose translations must stay")
-    ] = None,
+    out: Annotated[str, option("directory of the run; the new model is DIR/best", "DIR")],
+    keep: Annotated[str | None, option("sentences, one per line, whose translations must stay", "FILE")] = None,
     without: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="take correction N back: its line in the file, or its unit; can be repeated"),
+        list[int] | None, option("take correction N back: its line in the file, or its unit; can be repeated", "N")
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="old text, where that of the model's own training is gone: its sources, some of which are held out as "
+        option(
+            "old text, where that of the model's own training is gone: its sources, some of which are held out as "
             "dev (--set data.dev_source=FILE and data.dev_target=FILE name others)",
+            "FILE",
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
+    target: Annotated[str | None, option("their translations, line by line", "FILE")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
-    steps: Annotated[int, typer.Option(min=1, help="number of updates to train for")] = 150,
-    seed: Annotated[int, typer.Option(min=0, help="random seed, by which corrections are held out, too")] = 1,
+    steps: Annotated[int, option("number of updates to train for", min=1)] = 150,
+    seed: Annotated[int, option("random seed, by which corrections are held out, too", min=0)] = 1,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
     """Make a model better by corrections of its translations.
@@ -173,6 +170,5 @@ def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: S
 
 
 def _translate(model: "Model", lines: Sequence[str]) -> dict[str, str]:
-    """Return the translation of each line."""
     translations = show_progress(model.translate_stream(lines, scores=False), total=len(lines))
     return {line: translation.text for line, translation in zip(lines, translations, strict=True)}

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import argument, flag
 from pellucid.store.atomic import atomic_file
 
 EXAMPLES = """\
@@ -16,8 +15,8 @@ EXAMPLES = """\
 
 
 def run(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="Python file to write")] = "mini.py",
-    force: Annotated[bool, typer.Option("--force", help="replace a file that is already there")] = False,
+    out: Annotated[str, argument("OUT", "Python file to write")] = "mini.py",
+    force: Annotated[bool, flag("--force", "replace a file that is already there")] = False,
 ) -> None:
     """Write a whole Transformer as one Python file.
 

@@ -29,49 +29,60 @@ def search_default(name: str) -> Any:
     return getattr(SearchConfig, name)
 
 
+def option(help: str, metavar: str | None = None, *names: str, **limits: Any) -> Any:
+    """Return an option, called as its parameter unless there are `names`; `limits` are `min` and `max`."""
+    return typer.Option(*names, metavar=metavar, help=help, **limits)
+
+
 def file_option(help: str, *names: str) -> Any:
-    """Return an option that names a file; it is called as its parameter, unless there are `names`."""
-    return typer.Option(*names, metavar="FILE", help=help)
+    """Return an option that names a file."""
+    return option(help, "FILE", *names)
 
 
-MODEL = typer.Argument(metavar="MODEL", help="a model directory, such as runs/demo/best")
-JSON = typer.Option("--json", help="write JSON objects instead of text")
-PRECISION = typer.Option(
-    metavar="float32|bfloat16",
-    help="precision of the weights; bfloat16 takes half the memory, and less time where the processor has it built in",
+def flag(name: str, help: str) -> Any:
+    """Return an option that is there or not, without a --no- of its own."""
+    return option(help, None, name)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Return an argument of the command line."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+MODEL = argument("MODEL", "a model directory, such as runs/demo/best")
+SENTENCE = argument("SENTENCE", "sentence to translate")
+TARGET = option("look into this translation instead of searching for one", "TEXT")
+CONTEXT = option("the sentence before it, for a model that was trained with data.context", "TEXT")
+JSON = flag("--json", "write JSON objects instead of text")
+PLOT = file_option("also draw a figure into this file, .png or .svg", "--plot")
+_PRECISION = "precision of the weights; bfloat16 takes half the memory, and less time where the processor has it"
+PRECISION = option(_PRECISION, "float32|bfloat16")
+PRECISIONS = option(
+    f"{_PRECISION}; int8 is for CTranslate2 only, and `pellucid export` measures what it costs", "float32|bfloat16|int8"
 )
-PRECISIONS = typer.Option(
-    metavar="float32|bfloat16|int8",
-    help="precision of the weights; bfloat16 takes half the memory, and less time where the processor has it built in; "
-    "int8 is for CTranslate2 only, and `pellucid export` measures what it costs",
+ENGINE = option(
+    "engine that runs the model; auto takes CTranslate2 where it is installed and gives the same text",
+    "auto|torch|ctranslate2",
 )
-ENGINE = typer.Option(
-    metavar="auto|torch|ctranslate2",
-    help="engine that runs the model; auto takes CTranslate2 where it is installed and gives the same text",
+DEVICE = option(
+    "device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch", "cpu|cuda"
 )
-SOURCE_LANGUAGE = typer.Option(
-    "--from",
-    metavar="LANGUAGE",
-    help="language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
+EXPORTED = option(
+    "translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has", "DIR"
+)
+SOURCE_LANGUAGE = option(
+    "language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
     "needed if the file has more than two",
+    "LANGUAGE",
+    "--from",
 )
-TARGET_LANGUAGE = typer.Option("--to", metavar="LANGUAGE", help="language or column of the translations")
-DEVICE = typer.Option(
-    metavar="cpu|cuda",
-    help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
-)
-CONTEXT = typer.Option(metavar="TEXT", help="the sentence before it, for a model that was trained with data.context")
+TARGET_LANGUAGE = option("language or column of the translations", "LANGUAGE", "--to")
 TERMS = file_option("terminology: on each line a source term, a tab and its target term")
-MEMORY = typer.Option(
-    metavar="FILE",
-    help="translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "
-    "similar one is told as such",
+MEMORY = file_option(
+    "translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "
+    "similar one is told as such"
 )
-SETTINGS = typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
-EXPORTED = typer.Option(
-    metavar="DIR",
-    help="translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
-)
+SETTINGS = option("override a setting; can be repeated", "SECTION.KEY=VALUE", "--set")
 
 _LIMITS = (
     "characters", "texts", "alternatives", "request_terms", "term_characters", "body", "waiting", "connections",

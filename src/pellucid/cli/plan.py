@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import json_line, write_lines
-from pellucid.cli.options import JSON, SETTINGS
+from pellucid.cli.options import JSON, SETTINGS, argument, option
 
 if TYPE_CHECKING:
     from pellucid.plan.estimate import RunPlan
@@ -20,17 +20,13 @@ EXAMPLES = """\
 
 
 def run(
-    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")],
+    run_file: Annotated[str, argument("RUN.toml", "file with the settings of the run")],
     change: Annotated[list[str] | None, SETTINGS] = None,
     stand_in: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="PAIRS",
-            help="plan with so many phrasebook pairs, as long as news, instead of the run's data",
-        ),
+        option("plan with so many phrasebook pairs, as long as news, instead of the run's data", "PAIRS", min=1),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="seconds to try updates for, after a warm-up")] = 5.0,
+    seconds: Annotated[float, option("seconds to try updates for, after a warm-up", min=0.0)] = 5.0,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Estimate what a run will take, before it starts.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import SETTINGS
+from pellucid.cli.options import SETTINGS, argument, option
 
 EXAMPLES = """\
   pellucid prepare run.toml --out shards && pellucid train run.toml --set data.shards=shards
@@ -14,15 +14,12 @@ EXAMPLES = """\
 
 
 def run(
-    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")],
+    run_file: Annotated[str, argument("RUN.toml", "file with the settings of the run")],
     out: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="directory to write; default: data.shards of the run, or runs/NAME.shards"),
+        str | None, option("directory to write; default: data.shards of the run, or runs/NAME.shards", "DIR")
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="threads that cut text into pieces; default: one per core")
-    ] = None,
+    workers: Annotated[int | None, option("threads that cut text into pieces; default: one per core", min=1)] = None,
 ) -> None:
     """Turn the text of a run into ids on disk.
 

@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
+from pellucid.cli.options import argument
+
 EXAMPLES = """\
   pellucid remember runs/demo
   pellucid remember runs/demo/last"""
 
 
 def run(
-    path: Annotated[str, typer.Argument(metavar="RUN", help="a run directory, such as runs/demo, or a model in one")],
+    path: Annotated[str, argument("RUN", "a run directory, such as runs/demo, or a model in one")],
 ) -> None:
     """Store the decoder's state at every word of the training text.
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pellucid.cli.files import json_line, name_file_in_errors, read_file_pair, read_pair_rows, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, read_pair_rows, write_lines, write_objects
 from pellucid.cli.options import (
     DEVICE,
     JSON,
@@ -57,9 +57,6 @@ def run(
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)
     if json:
-        write_lines(
-            json_line({"log_prob": score.log_prob, "pieces": score.pieces, "per_piece": score.per_piece})
-            for score in scores
-        )
+        write_objects(scores)
     else:
         write_lines(f"{score.log_prob:.6f}" for score in scores)

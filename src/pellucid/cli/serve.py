@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, file_option
+from pellucid.cli.options import ENGINE, EXPORTED, MEMORY, PRECISIONS, TERMS, argument, file_option, flag, option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -31,20 +31,13 @@ EXAMPLES = """\
 def run(
     models: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL...",
-            help="a model directory, such as runs/demo/best; several for several languages, which en:es=DIR names",
-        ),
+        argument("MODEL...", "a model directory; several for several languages, which en:es=DIR names"),
     ],
-    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 lets other machines connect")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 takes any free one")] = 5000,
-    browse: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
-    source: Annotated[
-        str | None, typer.Option("--from", metavar="CODE", help="language the model translates from, such as en")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--to", metavar="CODE", help="language it translates to, such as es")
-    ] = None,
+    host: Annotated[str, option("address to listen on; 0.0.0.0 lets other machines connect")] = "127.0.0.1",
+    port: Annotated[int, option("port to listen on; 0 takes any free one", min=0, max=65535)] = 5000,
+    browse: Annotated[bool, flag("--open", "open the page in a browser")] = False,
+    source: Annotated[str | None, option("language the model translates from, such as en", "CODE", "--from")] = None,
+    target: Annotated[str | None, option("language it translates to, such as es", "CODE", "--to")] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     exported: Annotated[str | None, EXPORTED] = None,
@@ -57,25 +50,17 @@ def run(
         str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")
     ] = None,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="another host name that requests may use, for example through a proxy"),
+        list[str] | None, option("another host name that requests may use, for example through a proxy", "NAME")
     ] = None,
     allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", help="site whose pages may send requests, such as https://example.com; * for any"
-        ),
+        list[str] | None, option("site whose pages may send requests, such as https://example.com; * for any", "ORIGIN")
     ] = None,
     log_format: Annotated[
         str,
-        typer.Option(
-            metavar="text|json",
-            help="text for people, or json: an object a line, for each request too, without texts and keys",
-        ),
+        option("text for people, or json: an object a line, for each request too, without texts and keys", "text|json"),
     ] = "text",
     change: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="LIMIT=NUMBER", help="change a limit, such as characters=2000; can be repeated"),
+        list[str] | None, option("change a limit, such as characters=2000; can be repeated", "LIMIT=NUMBER", "--set")
     ] = None,
 ) -> None:
     """Serve the page that shows every number, and a translation API.
@@ -130,9 +115,7 @@ def run(
             for languages, directory in other_models
         ]
         languages = Languages.from_manifest(loaded.manifest, source, target)
-        remembered = None
-        if memory is not None:
-            remembered = TranslationMemory.read(memory, *(languages.codes or ()))
+        remembered = TranslationMemory.read(memory, *(languages.codes or ())) if memory is not None else None
         is_local = _is_loopback(host)
         app = create_app(
             loaded,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from pellucid.cli.files import write_lines
+
 
 @dataclass(frozen=True)
 class Terminal:
@@ -89,6 +91,11 @@ def wrap_items(items: Iterable[str], width: int, indent: str = "", gap: str = " 
         yield line
 
 
+def wrap_text(text: str, width: int, indent: str = "") -> Iterator[str]:
+    """Yield a text in lines of at most this width, control characters escaped."""
+    return wrap_items(escape_controls(text).split(), width, indent, gap=" ")
+
+
 def format_table(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Return rows as lines with aligned columns, control characters escaped; `sides` has "l" or "r" for each column.
 
@@ -103,6 +110,17 @@ def format_table(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
         cells = [c + b if side == "l" else b + c for c, b, side in zip(row, blanks, sides, strict=True)]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def write_table(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> None:
+    """Write rows under their heads with aligned columns; `sides` says for each column "l" or "r"."""
+    terminal = Terminal.of_stdout()
+    head, *lines = (
+        # Only a terminal cuts long lines; a file or a pipe gets them whole.
+        shorten_text(f"{indent}{line}", terminal.width) if terminal.colour else f"{indent}{line}"
+        for line in format_table(rows, sides)
+    )
+    write_lines([terminal.dim(head), *lines])
 
 
 def format_blocks(columns: Sequence[Sequence[str]], heads: Sequence[str], width: int) -> Iterator[str]:

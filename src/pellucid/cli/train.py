@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import write_lines
+from pellucid.cli.files import save_figure, write_lines
 from pellucid.cli.options import (
     FAILED,
     INTERRUPTED,
@@ -14,7 +14,10 @@ from pellucid.cli.options import (
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
     TERMINATED,
+    argument,
     file_option,
+    flag,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +34,7 @@ EXAMPLES = """\
 
 
 def run(
-    run_file: Annotated[
-        str | None, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")
-    ] = None,
+    run_file: Annotated[str | None, argument("RUN.toml", "file with the settings of the run")] = None,
     source: Annotated[
         str | None,
         file_option(
@@ -48,29 +49,22 @@ def run(
     dev_target: Annotated[str | None, file_option("their translations")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="directory of the run; default: runs/ and the name of RUN.toml")
-    ] = None,
-    size: Annotated[str | None, typer.Option(metavar="tiny|small|base|big", help="size of the model")] = None,
+    out: Annotated[str | None, option("directory of the run; default: runs/ and the name of RUN.toml", "DIR")] = None,
+    size: Annotated[str | None, option("size of the model", "tiny|small|base|big")] = None,
     start: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="model to continue training from, instead of a new one: one of yours, or an imported one",
-        ),
+        option("model to continue training from, instead of a new one: one of yours, or an imported one", "MODEL"),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="number of updates to train for")] = None,
+    steps: Annotated[int | None, option("number of updates to train for")] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="train for so many minutes instead; the schedule is fitted to them")
+        float | None, option("train for so many minutes instead; the schedule is fitted to them")
     ] = None,
     log: Annotated[
-        str | None,
-        typer.Option(metavar="tensorboard|mlflow", help="also send the reports of log.jsonl there, as they come"),
+        str | None, option("also send the reports of log.jsonl there, as they come", "tensorboard|mlflow")
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="continue the run in --out where it stopped, with the same result to the bit"),
+        bool, flag("--resume", "continue the run in --out where it stopped, with the same result to the bit")
     ] = False,
 ) -> None:
     """Train a model on sentence pairs.
@@ -132,7 +126,13 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
         typer.echo(f"pellucid: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if outcome.first:
-        _plot_training(directory)
+        from pellucid.plots.charts import draw_training_curve
+        from pellucid.train.log import read_log
+
+        try:
+            save_figure(directory / "training.png", draw_training_curve, read_log(directory / "log.jsonl"))
+        except ValueError as error:
+            typer.echo(f"pellucid: {error}", err=True)
     # A run that a signal stopped has saved everything, but a script must not take it for finished.
     if outcome.stop in ("SIGINT", "SIGTERM"):
         raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
@@ -143,21 +143,3 @@ def train_unless_finished(settings: "RunConfig", directory: Path, reasons: Seque
     """Train the run, or go on with it where it was interrupted; a run that is finished stays as it is."""
     if not (directory / "average").is_dir():  # written only when training is over
         train_and_plot(settings, directory, resume=(directory / "run.toml").is_file(), reasons=reasons)
-
-
-def _plot_training(directory: Path) -> Path | None:
-    """Draw the reports of a run and say where the plot is; return None without matplotlib."""
-    from pellucid.train.log import read_log
-
-    try:
-        from pellucid.plots.charts import draw_training_curve
-
-        path = directory / "training.png"
-        draw_training_curve(read_log(directory / "log.jsonl"), path)
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise  # not a missing extra, but a fault of ours
-        typer.echo("no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'", err=True)
-        return None
-    typer.echo(f"loss and scores against minutes: {path}", err=True)
-    return path

@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,10 @@ from pellucid.cli.options import (
     MODEL,
     PRECISIONS,
     TERMS,
+    argument,
     file_option,
+    flag,
+    option,
     search_default,
     search_option,
 )
@@ -53,10 +56,7 @@ EXAMPLES = """\
 def run(
     model: Annotated[str, MODEL],
     file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="sentences, one per line, plain or .gz, or a document; - is standard input"
-        ),
+        str, argument("FILE", "sentences, one per line, plain or .gz, or a document; - is standard input")
     ] = "-",
     out: Annotated[
         str | None, file_option("write here instead of to standard output; appears once all is written")
@@ -84,38 +84,34 @@ def run(
     ] = None,
     others: Annotated[
         list[str] | None,
-        typer.Option(
-            "--with", metavar="MODEL", help="another model to translate with, together with this one; can be repeated"
-        ),
+        option("another model to translate with, together with this one; can be repeated", "MODEL", "--with"),
     ] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     exported: Annotated[str | None, EXPORTED] = None,
     source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="CODE", help="source language of a document and in a memory, where needed"),
+        str | None, option("source language of a document and in a memory, where needed", "CODE", "--from")
     ] = None,
-    target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it is translated to")] = None,
+    target: Annotated[str | None, option("language it is translated to", "CODE", "--to")] = None,
     document: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--document",
-            help="the lines are a text: read each with the one before it (a model trained with data.context); an empty "
+            "the lines are a text: read each with the one before it (a model trained with data.context); an empty "
             "line ends the text",
         ),
     ] = False,
     block: Annotated[
-        int | None,
-        typer.Option(min=1, help="lines read and translated together; default: 2048, or 1 at a keyboard"),
+        int | None, option("lines read and translated together; default: 2048, or 1 at a keyboard", min=1)
     ] = None,
     only_above: Annotated[
         float | None,
-        typer.Option(
-            metavar="CONFIDENCE",
+        option(
+            "leave lines of less confidence to people, as empty lines (`pellucid calibrate` first)",
+            "CONFIDENCE",
             min=0,
             max=1,
-            help="leave lines of less confidence to people: an empty line stands for each (`pellucid calibrate` first)",
         ),
     ] = None,
     json: Annotated[bool, JSON] = False,
@@ -201,23 +197,13 @@ def run(
         write_lines(translation_lines(stream, n_best, json), write)
 
 
-_LINE_OPTIONS = {
-    "only_above": "--only-above",
-    "json": "--json",
-    "prefix": "--prefix",
-    "alignments": "--alignments",
-    "block": "--block",
-}
-
-
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
     from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix
 
-    used = [name for key, name in _LINE_OPTIONS.items() if options[key] not in (None, False)] + ["--n-best"] * (
-        options["n_best"] > 1
-    )
-    if used:
+    of_lines = ("only_above", "json", "prefix", "alignments", "block")
+    used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]
+    if used := used + ["--n-best"] * (options["n_best"] > 1):
         raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
     if options["out"] is None and sys.stdout.isatty() and not DOCUMENT_FORMATS[document_suffix(file) or ""].is_text:
         raise ValueError(f"{file} becomes a document that no terminal shows; name a file for it: --out FILE")
@@ -257,14 +243,11 @@ def _translate_document(
     else:
         with atomic_file(out) as write:
             write(content)
-    for translation in failed[:_MOST_FAILURES]:
+    for translation in failed[:10]:
         reason = "; ".join(translation.notes)
         typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
-    if len(failed) > _MOST_FAILURES:
-        typer.echo(f"pellucid: {file}: {len(failed) - _MOST_FAILURES} more texts are not translated", err=True)
-
-
-_MOST_FAILURES = 10
+    if len(failed) > 10:
+        typer.echo(f"pellucid: {file}: {len(failed) - 10} more texts are not translated", err=True)
 
 
 def _choose_languages(manifest: Mapping[str, Any], source: str | None, target: str | None) -> tuple[str, str] | None:
@@ -273,10 +256,8 @@ def _choose_languages(manifest: Mapping[str, Any], source: str | None, target: s
         raise ValueError("one language is named; name both: --from en --to es")
     if source is not None and target is not None:
         return source, target
-    stored = manifest.get("languages")
-    codes = (stored.get("source"), stored.get("target")) if isinstance(stored, Mapping) else ()
-    match codes:
-        case (str() as known_source, str() as known_target):
+    match manifest.get("languages"):
+        case {"source": str() as known_source, "target": str() as known_target}:
             return known_source, known_target
     return None
 
@@ -303,16 +284,9 @@ def _leave_to_people(translations: "Iterable[Translation]", least: float) -> "It
             left.append(count)
             translation = replace(translation, text="", alternatives=[])
         yield translation
-    numbers = ", ".join(map(str, left[:_MOST_NUMBERS])) + (", ..." if len(left) > _MOST_NUMBERS else "")
-    typer.echo(
-        f"pellucid: {len(left):,} of {count:,} lines are left to people, with a confidence below {least:g}"
-        + (f": {numbers}" if left else ""),
-        err=True,
-    )
-
-
-_MOST_NUMBERS = 20
-"""Numbers of lines that a message names."""
+    numbers = ", ".join(map(str, left[:20])) + (", ..." if len(left) > 20 else "")
+    below = f"with a confidence below {least:g}" + (f": {numbers}" if left else "")
+    typer.echo(f"pellucid: {len(left):,} of {count:,} lines are left to people, {below}", err=True)
 
 
 def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, json: bool = False) -> Iterator[str]:
@@ -330,15 +304,11 @@ def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, js
 
 def _translation_object(translation: "Translation") -> dict[str, Any]:
     """Return one translation as `--json` writes it."""
-    return {
-        "text": translation.text,
-        # The score of a line that was not searched for is NaN, which JSON does not know.
-        "score": None if translation.stop in ("failed", "memory") else translation.score,
-        "stop": translation.stop,
-        "pieces": translation.pieces,
-        "notes": list(translation.notes),
-        **({} if translation.alignment is None else {"alignment": translation.alignment}),
-        **({} if translation.confidence is None else {"confidence": translation.confidence}),
-        **({} if translation.word_confidences is None else {"word_confidences": translation.word_confidences}),
-        **({} if translation.remembered is None else {"memory": asdict(translation.remembered)}),
+    always = {name: getattr(translation, name) for name in ("text", "score", "stop", "pieces", "notes")}
+    there_or_not = {
+        "alignment": translation.alignment,
+        "confidence": translation.confidence,
+        "word_confidences": translation.word_confidences,
+        "memory": translation.remembered,
     }
+    return always | {name: value for name, value in there_or_not.items() if value is not None}

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, write_lines
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, FAILED, MODEL, PRECISIONS
+from pellucid.cli.files import write_lines, write_objects
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, FAILED, JSON, MODEL, PRECISIONS, option
 
 if TYPE_CHECKING:
     from pellucid.evaluate.reference import Verification
@@ -23,10 +23,8 @@ def run(
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     exported: Annotated[str | None, EXPORTED] = None,
-    tolerance: Annotated[
-        float, typer.Option(help="largest difference of two scores that counts as the same, in nats")
-    ] = 1e-3,
-    json: Annotated[bool, typer.Option("--json", help="write one JSON object instead of text")] = False,
+    tolerance: Annotated[float, option("largest difference of two scores that counts as the same, in nats")] = 1e-3,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Check that a model still translates as when it was saved.
 
@@ -38,7 +36,10 @@ def run(
     from pellucid.api import load
 
     verification = load(model, precision, engine, device=device, exported=exported).verify(tolerance)
-    write_lines([json_line(verification.as_json())] if json else _verification_lines(verification))
+    if json:
+        write_objects([{"passed": verification.passed, **vars(verification)}])
+    else:
+        write_lines(_verification_lines(verification))
     if not verification.passed:
         raise typer.Exit(FAILED)
 

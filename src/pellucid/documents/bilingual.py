@@ -52,9 +52,7 @@ def split_xliff(name: str, text: str, languages: LanguagePair | None) -> Parts:
                 named = _name_target_language(name, xml, element, languages)
                 out[first] = named + f"{out[first]}"[len(opening) :]
 
-    parts: list[str | TextSlot] = [text[: xml.root.start]]
-    cut(xml.root, parts)
-    return join_markup([*parts, text[xml.root.end :]])
+    return join_markup(xml.cut_root(cut))
 
 
 def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> None:
@@ -63,14 +61,13 @@ def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, langua
         xml.attribute(element, old) or xml.attribute(element, new)
         for old, new in (("source-language", "srcLang"), ("target-language", "trgLang"))
     ]
-    if languages and any(tag and not _is_related(wish, tag) for wish, tag in zip(languages, found, strict=True)):
+    # One of two codes may leave out the region.
+    if languages and any(
+        tag and not (matches_language(wish, tag) or matches_language(tag, wish))
+        for wish, tag in zip(languages, found, strict=True)
+    ):
         known = " to ".join(tag or "a language it does not name" for tag in found)
         raise ValueError(f"{name} translates {known}, not {' to '.join(languages)}")
-
-
-def _is_related(one: str, other: str) -> bool:
-    """Whether two codes may mean one language: one of them may leave out the region."""
-    return matches_language(one, other) or matches_language(other, one)
 
 
 def _name_target_language(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> str:
@@ -153,7 +150,8 @@ def _put_target(xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlE
 
 def _describe_text(xml: XmlText, element: XmlElement, keep_lines: bool) -> Parts:
     """Return the content of an element as a slot, or as one for each segment that is marked in it."""
-    if any(_is_marked_segment(xml, inner) for inner in xml.walk(element) if inner is not element):
+    inside = [inner for inner in xml.walk(element) if inner is not element and inner.name == "mrk"]
+    if any(xml.attribute(mark, "mtype") == "seg" for mark in inside):
         out: list[str | TextSlot] = []
         position = element.inner
         for child in element.children:
@@ -163,10 +161,6 @@ def _describe_text(xml: XmlText, element: XmlElement, keep_lines: bool) -> Parts
         return join_markup([*out, xml.text[position : element.inner_end]])
     items = _list_inline(xml, element)
     return make_slot(items, escape_xml_text, read=read_xml_text, keep_lines=keep_lines)
-
-
-def _is_marked_segment(xml: XmlText, element: XmlElement) -> bool:
-    return element.name == "mrk" and xml.attribute(element, "mtype") == "seg"
 
 
 def _list_inline(xml: XmlText, element: XmlElement) -> list[str | Inline]:
@@ -214,9 +208,7 @@ def split_tmx(name: str, text: str, languages: LanguagePair | None) -> Parts:
         else:
             out.append(xml.raw(element))
 
-    parts: list[str | TextSlot] = [text[: xml.root.start]]
-    cut(xml.root, parts)
-    return join_markup([*parts, text[xml.root.end :]])
+    return join_markup(xml.cut_root(cut))
 
 
 def _fill_tmx_unit(xml: XmlText, unit: XmlElement, languages: LanguagePair) -> Parts:

@@ -264,7 +264,9 @@ def _join_fields(items: Iterable[_Item]) -> list[_Item]:
             field = out[start:]
             middle = next((i for i, inner in enumerate(field) if _is_mark(inner, "separate")), len(field) - 1)
             result = field[middle + 1 : -1]
-            if _has_half(field):
+            # A pair of tags may have only one of its halves in the field.
+            kinds = Counter((inner.key, inner.kind) for inner in field if isinstance(inner, Inline))
+            if any(kinds[key, "closing"] != kinds[key, "opening"] for key, kind in kinds if kind != "single"):
                 continue
             if any(isinstance(inner, _Run) and re.search(r"[^\W\d_]", inner.text) for inner in result):
                 opening = Inline("opening", ("field", id(item)), _list_parts(field[: middle + 1]))
@@ -276,12 +278,6 @@ def _join_fields(items: Iterable[_Item]) -> list[_Item]:
 
 def _is_mark(item: _Item, kind: str) -> bool:
     return isinstance(item, _FieldMark) and item.kind == kind
-
-
-def _has_half(items: Sequence[_Item]) -> bool:
-    """Whether a pair of tags has only one of its halves among these items."""
-    kinds = Counter((item.key, item.kind) for item in items if isinstance(item, Inline) and item.kind != "single")
-    return any(kinds[key, "closing"] != kinds[key, "opening"] for key, _ in kinds)
 
 
 def _find_middle(items: "Sequence[_Item] | Sequence[str | Inline]") -> tuple[int, int]:

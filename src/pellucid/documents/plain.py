@@ -35,13 +35,14 @@ def decode_text(name: str, content: bytes) -> tuple[str, str]:
 
 def split_text(text: str) -> Parts:
     """Take a text apart into its lines, each a slot, and the white space around them."""
-    return join_markup(part for line in _LINE.findall(text) for part in _slot_of_line(line))
-
-
-def _slot_of_line(line: str) -> Parts:
-    content = line.strip("\ufeff \t\r\n")
-    start = line.find(content)
-    return [line[:start], TextSlot(content), line[start + len(content) :]] if content else [line]
+    parts: list[str | TextSlot] = []
+    for line in _LINE.findall(text):
+        if content := line.strip("\ufeff \t\r\n"):
+            before, _, after = line.partition(content)
+            parts += [before, TextSlot(content), after]
+        else:
+            parts.append(line)
+    return join_markup(parts)
 
 
 def split_subtitles(name: str, text: str) -> Parts:

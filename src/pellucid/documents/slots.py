@@ -51,12 +51,6 @@ class TextSlot:
     after: Parts = ()
 
     @property
-    def inner_parts(self) -> "Iterator[str | TextSlot]":
-        """All markup around and inside the text, in order; it may hold texts of its own, as a footnote does."""
-        for parts in (self.before, *self.tags.values(), self.after):
-            yield from parts
-
-    @property
     def is_translatable(self) -> bool:
         """Whether the text has a letter outside its tags; numbers and signs alone stay as they are."""
         return _LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
@@ -65,7 +59,9 @@ class TextSlot:
         """Write a translation with its markup, given what each numbered tag stands for."""
         pieces = [*_split_numbered_tags(translation, tags)]
         own = [*_split_numbered_tags(self.text, tags)]
-        if not _are_sound([piece for piece in pieces if piece in tags], [piece for piece in own if piece in tags]):
+        there, here = ([piece for piece in found if piece in tags] for found in (own, pieces))
+        # All tags once each, and no pair that crosses another unless it did so in the document.
+        if sorted(here) != sorted(there) or not _find_crossing(here) <= _find_crossing(there):
             # A tag too many or too few would damage the document: the text stands together, beside all tags in order.
             plain = "".join(piece for piece in pieces if piece not in tags)
             first = next((i for i, piece in enumerate(own) if piece not in tags and piece.strip()), len(own))
@@ -94,11 +90,6 @@ def _split_numbered_tags(text: str, known: Mapping[str, object]) -> Iterator[str
             yield match[0]
             position = match.end()
     yield text[position:]
-
-
-def _are_sound(found: Sequence[str], source: Sequence[str]) -> bool:
-    """Whether the tags of a source are all here, once each, and no pair crosses another that it did not cross there."""
-    return sorted(found) == sorted(source) and _find_crossing(found) <= _find_crossing(source)
 
 
 def _find_crossing(tags: Sequence[str]) -> set[str]:
@@ -191,7 +182,9 @@ def list_slots(parts: Parts) -> Iterator[TextSlot]:
     for part in parts:
         if isinstance(part, TextSlot):
             yield part
-            yield from list_slots([*part.inner_parts])
+            # The markup around and inside a text may hold texts of its own, as a footnote does.
+            for inner in (part.before, *part.tags.values(), part.after):
+                yield from list_slots(inner)
 
 
 def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
@@ -203,7 +196,7 @@ def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
             continue
         translation = next(translations)
         if translation == part.text and part.original is not None:
-            # Its slots are those of `inner_parts`, in the same order.
+            # Its slots are those of the markup around and inside the text, in the same order.
             out.append(fill_slots(part.original, translations))
         else:
             out.append(fill_slots(part.before, translations))

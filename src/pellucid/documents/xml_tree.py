@@ -96,6 +96,12 @@ class XmlText:
             position = child.end
         out.append(self.text[position : element.end])
 
+    def cut_root(self, cut: "Callable[[XmlElement, list[str | TextSlot]], object]") -> "list[str | TextSlot]":
+        """Return the parts of the whole text, those of the root appended by `cut`."""
+        parts: list[str | TextSlot] = [self.text[: self.root.start]]
+        cut(self.root, parts)
+        return [*parts, self.text[self.root.end :]]
+
 
 def with_attribute(opening: str, name: str, value: str) -> str:
     """Return an opening tag with an attribute set to a value.

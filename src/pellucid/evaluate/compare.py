@@ -4,8 +4,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -115,10 +114,6 @@ class Comparison:
     """Sentences where B is most above A, by chrF of the sentence."""
     lost: list[ChangedSentence]
     """Sentences where B is most below A."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison as dictionaries, lists, texts and numbers."""
-        return asdict(self)
 
 
 def compare_translations(
@@ -312,7 +307,6 @@ def _find_winner(difference: Interval, p: float, sentences: int, lower_is_better
 
 
 def _describe_winner(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
-    """Return the verdict in words."""
     p_text = f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
     if better:
         return f"{better} is better, {p_text}"

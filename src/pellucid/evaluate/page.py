@@ -1,6 +1,6 @@
 """HTML page of a comparison: one file without scripts, which loads nothing and escapes every text it shows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
@@ -84,7 +84,6 @@ def _scores_html(comparison: Comparison) -> str:
 
 
 def _score_row_html(score: PairedScore, edge: float) -> str:
-    """Return one row of the table of scores."""
     title = score.title + ("<small>lower is better</small>" if score.lower_is_better else "")
     numbers = _interval_cell(score.a, "") + _interval_cell(score.b, "") + _interval_cell(score.difference, "+")
     better = f' class="words {score.better.lower()}"' if score.better else ' class="words"'
@@ -96,7 +95,6 @@ def _score_row_html(score: PairedScore, edge: float) -> str:
 
 
 def _interval_cell(interval: Interval, sign: str) -> str:
-    """Return a cell with a score and its interval below it."""
     low, high = format_signed(interval.low, sign), format_signed(interval.high, sign)
     return _print_minus(f"<td>{format_signed(interval.score, sign)}<small>{low} to {high}</small></td>")
 
@@ -117,7 +115,6 @@ def _grouping_html(grouping: Grouping) -> str:
 
 
 def _bucket_row_html(bucket: ScoredBucket, edge: float) -> str:
-    """Return one row of a table of groups."""
     numbers = "".join(
         _print_minus(f"<td>{a:.2f}</td><td>{b:.2f}</td><td>{format_signed(b - a)}</td>")
         for a, b in (bucket.bleu, bucket.chrf)
@@ -140,10 +137,9 @@ not</ins>.</p>
 
 
 def _change_html(change: ChangedSentence) -> str:
-    """Return one changed sentence as an item of the list."""
-    rows = [("source", "Source", _text_or_empty(change.source))] if change.source is not None else []
+    rows = [("source", "Source", text_or_empty(change.source))] if change.source is not None else []
     a, b = mark_differences(change.a, change.b)
-    rows += [("reference", "Reference", _text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
+    rows += [("reference", "Reference", text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
     # dir=auto: Arabic or Hebrew text is read from the right.
     definitions = "".join(
         f'<dt class="{kind}">{name}</dt><dd dir="auto">{content}</dd>' for kind, name, content in rows
@@ -160,33 +156,26 @@ def mark_differences(a: str, b: str) -> tuple[str, str]:
     """
     words_a, words_b = a.split(), b.split()
     if max(len(words_a), len(words_b)) > MOST_WORDS:
-        return _text_or_empty(a), _text_or_empty(b)
+        return text_or_empty(a), text_or_empty(b)
     # autojunk would ignore words that are frequent in long texts.
     operations = SequenceMatcher(None, words_a, words_b, autojunk=False).get_opcodes()
     html_a = _join_word_runs("del", ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations))
     html_b = _join_word_runs("ins", ((words_b[i:j], operation != "equal") for operation, _, _, i, j in operations))
-    return html_a or _text_or_empty(""), html_b or _text_or_empty("")
+    return html_a or text_or_empty(""), html_b or text_or_empty("")
 
 
 def _join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]]) -> str:
     """Return runs of words as HTML, with the runs that differ inside of the tag."""
-
-    def run_html() -> Iterator[str]:
-        for words, differs in runs:
-            if words:
-                content = escape(" ".join(words))
-                yield f"<{tag}>{content}</{tag}>" if differs else content
-
-    return " ".join(run_html())
+    escaped = ((escape(" ".join(words)), differs) for words, differs in runs if words)
+    return " ".join(f"<{tag}>{content}</{tag}>" if differs else content for content, differs in escaped)
 
 
-def _text_or_empty(words: str) -> str:
+def text_or_empty(words: str) -> str:
     """Return a text as HTML, or a placeholder if it has no words."""
     return escape(words) if words.strip() else "<em>empty</em>"
 
 
 def _print_minus(numbers: str) -> str:
-    """Return a text with hyphens replaced by minus signs."""
     return numbers.replace("-", "−")
 
 
@@ -225,7 +214,6 @@ def _bar_svg(difference: float, edge: float) -> str:
 
 
 def _axis_position(value: float, edge: float) -> float:
-    """Return the x coordinate of a value."""
     return WIDTH / 2 * (1 + value / edge)
 
 

@@ -1,12 +1,11 @@
 """Reference of a model: lines with the translations and scores it gave when it was saved, to compare with later."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 REFERENCE_FILE = "reference.jsonl"
 """File of a model directory that holds its reference, a line of JSON each."""
@@ -58,12 +57,6 @@ class Verification:
         """Whether every line came out the same."""
         return not self.changed
 
-    def as_json(self) -> dict[str, Any]:
-        """Return everything as an object for JSON."""
-        # A line that failed has no score, and JSON has no NaN.
-        changed = [{k: None if v != v else v for k, v in asdict(line).items()} for line in self.changed]
-        return {"passed": self.passed, **asdict(self), "changed": changed}
-
 
 def choose_reference(lines: Iterable[ReferenceLine]) -> list[ReferenceLine]:
     """Choose at most REFERENCE_LINES of the lines, evenly, without those that could not be translated."""
@@ -80,10 +73,7 @@ def read_reference(path: Path) -> list[ReferenceLine]:
     """Read a reference; ValueError, naming the line, for anything that is none."""
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a reference has at most {_LARGEST_FILE:,}")
-    return list(_parse_reference(path))
-
-
-def _parse_reference(path: Path) -> Iterator[ReferenceLine]:
+    lines = []
     # Not by splitlines: a translation may hold other characters that end a line for it.
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
         row = None
@@ -91,7 +81,8 @@ def _parse_reference(path: Path) -> Iterator[ReferenceLine]:
             row = ReferenceLine(**json.loads(line))
         if row is None or not (isinstance(row.source, str) and isinstance(row.text, str) and type(row.score) is float):
             raise ValueError(f'{path}:{number} is not {{"source", "text", "score"}} with two texts and a number')
-        yield row
+        lines.append(row)
+    return lines
 
 
 def compare_reference(

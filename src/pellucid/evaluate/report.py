@@ -98,7 +98,6 @@ def format_signed(value: float, sign: str = "+") -> str:
 
 
 def _bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
-    """Yield a line for each group."""
     # Aligned with the rows below: 9 characters for the name, 11 for the sentences, 8 for each number.
     yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
     for bucket in buckets:
@@ -107,7 +106,6 @@ def _bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
 
 
 def _changed_sentence_lines(change: ChangedSentence) -> Iterator[str]:
-    """Yield the lines of a changed sentence: source, reference and both translations."""
     yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
     if change.source is not None:
         yield f"    source     {change.source}"

@@ -1,6 +1,6 @@
 """Queries of a page about the whole model, with the one about the training pairs that taught it a word."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def _answer_influence(trace: Trace, arguments: _WordArguments) -> dict[str, Any]
     because, against = (
         tuple(replace(pair, file=Path(pair.file).name) for pair in pairs) for pairs in (found.because, found.against)
     )
-    return {"found": replace(found, because=because, against=against).as_json(), "says": None}
+    return {"found": asdict(replace(found, because=because, against=against)), "says": None}
 
 
 VERBS = {**model_queries.VERBS, "influence": (_WordArguments, _answer_influence)}

@@ -1,7 +1,7 @@
 """Training pairs that made a word of a translation likelier, and those that spoke against it, found in two ways."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
@@ -71,10 +71,6 @@ class WordInfluence:
     candidates: int
     steps: tuple[int, ...]
     """Steps of the checkpoints that the gradients were summed over; empty where there was only the model itself."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything as an object for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

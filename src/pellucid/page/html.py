@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pellucid.store.atomic import atomic_file
+from pellucid.store.atomic import atomic_file, require_writable
 
 KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 """Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights."""
@@ -53,8 +53,8 @@ def save_html(
     Without `keep`, all numbers are kept as float16 if the file has 3 MB at most, and maps otherwise, which `say` is
     told. Raises ValueError for numbers that cannot be kept or are not there; then nothing is written.
     """
-    path = Path(path)
-    require_writable(path, keep)
+    require_keep_choice(keep)
+    require_writable(path)
     manifest = _manifest_for_file(trace)
     chosen = keep or choose_keep(manifest)
     if say:
@@ -70,7 +70,7 @@ def save_html(
 
 def trace_page(trace: TraceLike, keep: str | None = None) -> str:
     """Return the text of the file; without `keep`, of one that `choose_keep` chooses."""
-    _require_keep_choice(keep)
+    require_keep_choice(keep)
     manifest = _manifest_for_file(trace)
     return page_html(trace, manifest, keep or choose_keep(manifest))
 
@@ -133,7 +133,7 @@ def _select_for_file(
     manifest: Mapping[str, Any], keep: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the manifest of the file, and those of its rows, of tensors and of parameters, whose numbers are kept."""
-    _require_keep_choice(keep)
+    require_keep_choice(keep)
     rows = [_row_for_file(row, keep) for row in manifest["tensors"]]
     weights = [{**row, "captured": row["captured"] and keep == "weights"} for row in manifest["parameters"]]
     tensors = [row for row in rows if row["captured"]]
@@ -218,14 +218,7 @@ does not run.</p></noscript>
 """
 
 
-def require_writable(path: Path, keep: str | None) -> None:
-    """Raise ValueError where no file of this kind can be written."""
-    _require_keep_choice(keep)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"{path} cannot be a file: {'it is' if path.is_dir() else f'{path.parent} is not'} a folder")
-
-
-def _require_keep_choice(keep: str | None) -> None:
+def require_keep_choice(keep: str | None) -> None:
     """Raise ValueError for a choice that is none of `KEEP_CHOICES`; None leaves it to `choose_keep`."""
     if keep is not None and keep not in KEEP_CHOICES:
         raise ValueError(f"a file keeps {', '.join(KEEP_CHOICES[:-1])} or {KEEP_CHOICES[-1]}, not {json.dumps(keep)}")

@@ -21,67 +21,48 @@ def list_advice(plan: RunPlan) -> list[str]:
     return [sentence for adviser in _ADVISERS for sentence in adviser(plan)]
 
 
-def advise_dev_files(plan: RunPlan) -> Iterator[str]:
-    """Advise on dev files that do not exist."""
+def _advise_what_stops_a_run(plan: RunPlan) -> Iterator[str]:
+    """Advise on missing files, memory, the disk, and a loss that is not finite."""
+    run, trial, free = plan.run, plan.trial, plan.free_memory
     if plan.missing_dev:
         yield (
             f"dev files missing: {', '.join(plan.missing_dev)}; training would be refused. Put them there, or leave "
-            f"the names out: then data.held_out = {plan.run.data.held_out} of the training pairs take their place, as "
+            f"the names out: then data.held_out = {run.data.held_out} of the training pairs take their place, as "
             "they did here"
         )
-
-
-def _advise_memory(plan: RunPlan) -> Iterator[str]:
-    """Advise on a batch that does not fit in memory."""
-    c, free = plan.run.train, plan.free_memory
-    if plan.trial is None:
-        problem = f"memory: about {format_bytes(plan.memory.total)} are needed"
-        problem += (
-            f" and {format_bytes(free)} are free, so nothing was tried"
-            if free is not None
-            else ", and that was too much"
+    problem = None
+    if trial is None:
+        problem = f"memory: about {format_bytes(plan.memory.total)} are needed" + (
+            ", and that was too much" if free is None else f" and {format_bytes(free)} are free, so nothing was tried"
         )
-    elif plan.trial.halved:
-        problem = f"memory: the largest batch did not fit and was split, {plan.trial.halved} times"
-    else:
-        return
-    # Half the batch and twice as many of them: the update stays the same.
-    yield (
-        f"{problem}; set train.batch_tokens = {-(-c.batch_tokens // 2)} and train.accumulate = {2 * c.accumulate}, or "
-        "choose a smaller model"
-    )
-
-
-def _advise_disk(plan: RunPlan) -> Iterator[str]:
-    """Advise on checkpoints that do not fit on the disk."""
+    elif trial.halved:
+        problem = f"memory: the largest batch did not fit and was split, {trial.halved} times"
+    if problem:
+        # Half the batch and twice as many of them: the update stays the same.
+        yield (
+            f"{problem}; set train.batch_tokens = {-(-run.train.batch_tokens // 2)} and train.accumulate = "
+            f"{2 * run.train.accumulate}, or choose a smaller model"
+        )
     if plan.disk > plan.free_disk:
         yield (
             f"disk: {format_bytes(plan.disk)} are needed and {format_bytes(plan.free_disk)} are free "
-            f"here; keep fewer than train.keep = {plan.run.train.keep} checkpoints, or choose --out on another disk"
+            f"here; keep fewer than train.keep = {run.train.keep} checkpoints, or choose --out on another disk"
         )
-
-
-def _advise_finite_loss(plan: RunPlan) -> Iterator[str]:
-    """Advise on a loss that is not finite within the trial."""
     # Written this way round, the test finds NaN, too.
-    if plan.trial and not abs(plan.trial.loss) < float("inf"):
-        yield f"the loss was {plan.trial.loss} within the trial; lower optim.peak = {plan.run.optim.peak:g}"
-
-
-def _advise_busy_machine(plan: RunPlan) -> Iterator[str]:
-    """Advise on other programs that make every time too long."""
-    trial = plan.trial
+    if trial and not abs(trial.loss) < float("inf"):
+        yield f"the loss was {trial.loss} within the trial; lower optim.peak = {run.optim.peak:g}"
     if trial and trial.device == "cpu" and trial.share is not None and trial.share < BUSY_SHARE:
         yield describe_busy_machine(trial.share) + "; if they will be done soon, plan again then"
 
 
-def _advise_vocabulary(plan: RunPlan) -> Iterator[str]:
-    """Advise on a vocabulary with pieces too rare in the text to be learned."""
-    # Phrasebook text says nothing about the real one; an initial model brings its own vocabulary.
-    if plan.stand_in or plan.run.model.start:
+def _advise_sizes(plan: RunPlan) -> Iterator[str]:
+    """Advise on a vocabulary with pieces too rare to be learned, and on a model too large for its data."""
+    run, settings, pairs = plan.run, plan.run.model, len(plan.epoch.encoded)
+    if plan.stand_in:  # phrasebook text says nothing about the real one
         return
-    requested, learned, pairs = plan.run.tokenizer.vocabulary, min(plan.learned), len(plan.epoch.encoded)
-    if learned < requested or plan.supported < learned / 2:
+    requested, learned = run.tokenizer.vocabulary, min(plan.learned)
+    # A model to start from brings its own vocabulary.
+    if not settings.start and (learned < requested or plan.supported < learned / 2):
         reason = (
             f"the text has no more than {learned:,} pieces"
             if learned < requested
@@ -92,70 +73,46 @@ def _advise_vocabulary(plan: RunPlan) -> Iterator[str]:
             # No vocabulary is smaller than 261: four special tokens, 256 bytes, and one piece.
             f"set tokenizer.vocabulary = {max(plan.supported, 261)}"
         )
-
-
-def _advise_size(plan: RunPlan) -> Iterator[str]:
-    """Advise on a model that is too large for its data."""
-    settings, pairs = plan.run.model, len(plan.epoch.encoded)
-    has_own_numbers = any(
-        getattr(settings, name) is not None for name in ("d_model", "d_ff", "encoder_layers", "decoder_layers")
-    )
     # Only named sizes: whoever sets the numbers one by one has reasons.
-    if plan.stand_in or has_own_numbers:
-        return
+    numbers = (settings.d_model, settings.d_ff, settings.encoder_layers, settings.decoder_layers)
     sizes = [scale.size for scale in SCALES]
     suited = next(scale for scale in SCALES if pairs <= scale.pairs)
-    if sizes.index(settings.size) > sizes.index(suited.size):
+    if numbers == (None,) * 4 and sizes.index(settings.size) > sizes.index(suited.size):
         yield (
             f"{settings.size} has {format_count(plan.parameters.total)} parameters, and {pairs:,} pairs "
             f"would be learned by heart; set model.size = {suited.size} and model.dropout = {suited.dropout}"
         )
 
 
-def _advise_warmup(plan: RunPlan) -> Iterator[str]:
-    """Advise on a learning rate that never reaches its peak."""
-    c, steps = plan.run.optim, plan.steps
-    if steps is None or c.warmup < steps:
-        return
-    # The linear schedule shortens its warm-up by itself: see `learning_rate`.
-    if c.schedule == "linear":
-        yield f"warm-up longer than the run: optim.warmup = {c.warmup:,} of {steps:,} updates is cut to a fifth of them"
-    else:
+def _advise_length(plan: RunPlan) -> Iterator[str]:
+    """Advise on a learning rate that never reaches its peak, and on a run that is too short or too long."""
+    c, steps, trial = plan.run.optim, plan.steps, plan.trial
+    if steps is not None and c.warmup >= steps:
+        # The linear schedule shortens its warm-up by itself: see `learning_rate`.
         yield (
-            f"warm-up longer than the run: the learning rate still rises at its end, after {steps:,} of optim.warmup = "
-            f"{c.warmup:,} updates; set optim.warmup = {max(1, steps // 10)} or optim.schedule = linear"
+            f"warm-up longer than the run: optim.warmup = {c.warmup:,} of {steps:,} updates is cut to a fifth of them"
+            if c.schedule == "linear"
+            else f"warm-up longer than the run: the learning rate still rises at its end, after {steps:,} of "
+            f"optim.warmup = {c.warmup:,} updates; set optim.warmup = {max(1, steps // 10)} or optim.schedule = linear"
         )
-
-
-def _advise_epochs(plan: RunPlan) -> Iterator[str]:
-    """Advise on a run that ends before it has seen every pair."""
     if plan.epochs is not None and plan.epochs < 1 and not plan.stand_in:
         yield (
-            f"the run ends before every pair was seen: {plan.steps:,} updates are {plan.epochs:.2f} epochs; "
+            f"the run ends before every pair was seen: {steps:,} updates are {plan.epochs:.2f} epochs; "
             f"an epoch takes train.steps = {ceil(plan.updates_per_epoch)}"
         )
-
-
-def _advise_speed(plan: RunPlan) -> Iterator[str]:
-    """Advise on a run of more than a day."""
-    if plan.trial is None or plan.run.train.steps is None or plan.seconds is None or plan.seconds <= _LONG_RUN_SECONDS:
-        return
-    bfloat16_helps = plan.run.train.precision == "float32" and not explain_float32("bfloat16", ALONE.device)
-    faster = "try train.precision = bfloat16, " if bfloat16_helps else ""
-    yield (
-        f"at this speed {plan.steps:,} steps take {format_seconds(plan.seconds)}: {faster}train on "
-        f"a faster machine, or set train.steps = {int(_LONG_RUN_SECONDS / plan.trial.seconds)}, which is a day"
-    )
-
-
-def _advise_precision(plan: RunPlan) -> Iterator[str]:
-    """Advise on products that are not computed in the precision of the settings."""
-    if explanation := explain_float32(plan.run.train.precision, ALONE.device):
-        yield f"{explanation}; a machine that has it takes about half the time"
+    if trial and plan.run.train.steps is not None and plan.seconds is not None and plan.seconds > _LONG_RUN_SECONDS:
+        bfloat16_helps = plan.run.train.precision == "float32" and not explain_float32("bfloat16", ALONE.device)
+        faster = "try train.precision = bfloat16, " if bfloat16_helps else ""
+        yield (
+            f"at this speed {steps:,} steps take {format_seconds(plan.seconds)}: {faster}train on "
+            f"a faster machine, or set train.steps = {int(_LONG_RUN_SECONDS / trial.seconds)}, which is a day"
+        )
+    if emulated := explain_float32(plan.run.train.precision, ALONE.device):
+        yield f"{emulated}; a machine that has it takes about half the time"
 
 
 def _advise_batches(plan: RunPlan) -> Iterator[str]:
-    """Advise on batches that are smaller or larger than the settings say."""
+    """Advise on batches that are smaller or larger than the settings say, and on too few checkpoints to average."""
     budget, average = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
     # A corpus of one batch cannot fill it, whatever the budget.
     if len(plan.epoch.order) > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
@@ -165,13 +122,8 @@ def _advise_batches(plan: RunPlan) -> Iterator[str]:
         )
     rows, _, targets = plan.epoch.shapes.T
     # A pair longer than the budget is a batch of its own.
-    too_long = int(((rows == 1) & (targets > budget)).sum())
-    if too_long:
+    if too_long := int(((rows == 1) & (targets > budget)).sum()):
         yield f"{too_long:,} pairs are longer than a whole batch of train.batch_tokens = {budget:,}"
-
-
-def _advise_averaging(plan: RunPlan) -> Iterator[str]:
-    """Advise on fewer saved checkpoints than are to be kept, of which the last are averaged."""
     if plan.saved is not None and plan.saved < plan.run.train.keep:
         yield (
             f"train.keep = {plan.run.train.keep} checkpoints are to be kept and {plan.saved} are saved; "
@@ -180,21 +132,7 @@ def _advise_averaging(plan: RunPlan) -> Iterator[str]:
 
 
 # In the order in which their advice is shown: what stops a run comes before what makes it worse.
-_ADVISERS = (
-    advise_dev_files,
-    _advise_memory,
-    _advise_disk,
-    _advise_finite_loss,
-    _advise_busy_machine,
-    _advise_vocabulary,
-    _advise_size,
-    _advise_warmup,
-    _advise_epochs,
-    _advise_speed,
-    _advise_precision,
-    _advise_batches,
-    _advise_averaging,
-)
+_ADVISERS = (_advise_what_stops_a_run, _advise_sizes, _advise_length, _advise_batches)
 
 
 def format_bytes(n: float) -> str:

@@ -167,11 +167,20 @@ def plan_run(
     `stand_in` takes the place of the run's own data. The trial takes about `seconds`, or makes exactly so many
     `updates`. Raises ValueError for data that is missing or cannot be trained on.
     """
-    missing_dev = () if stand_in else _missing_files(run.data.dev_source, run.data.dev_target, run.data.dev)
-    # The plan goes on without them, on held-out pairs; `advise_dev_files` reports them.
+    dev_files = () if stand_in else (run.data.dev_source, run.data.dev_target, run.data.dev)
+    missing_dev = tuple(name for name in dev_files if name is not None and not Path(name).is_file())
+    # The plan goes on without them, on held-out pairs; `list_advice` reports them.
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
-    data = stand_in or read_data(_require_training_files(run))
+    files = [name for corpus in run.data.corpora for name in corpus.files if name is not None]
+    missing = [name for name in files if not Path(name).is_file()]
+    # With shards, the text itself is not needed.
+    if missing and run.data.shards is None and not stand_in:
+        raise ValueError(
+            f"{', '.join(missing)}: no such file; to plan without the data, on phrasebook pairs instead, "
+            "add --stand-in 20000"
+        )
+    data = stand_in or read_data(run)
     epoch = EpochBatches.first_of_run(data.encoded, run.train.batch_tokens, run.seed)
     model = run.model_config(data.tokenizer)
     if stand_in and run.model.start is None:
@@ -186,6 +195,7 @@ def plan_run(
     if free is None or memory.total < free:
         with suppress(MemoryError):
             trial = try_updates(run, model, epoch, seconds, updates)
+    sizes = data.tokenizer.source_vocabulary, data.tokenizer.target_vocabulary
     return RunPlan(
         run=run,
         stand_in=stand_in is not None,
@@ -196,7 +206,7 @@ def plan_run(
         memory=memory,
         flops=_flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
         trial=trial,
-        learned=_vocabulary_sizes(data.tokenizer),
+        learned=sizes[:1] if data.tokenizer.config.joint else sizes,
         supported=_count_supported_pieces(data.encoded, data.tokenizer),
         missing_dev=missing_dev,
         free_memory=free,
@@ -205,35 +215,11 @@ def plan_run(
     )
 
 
-def _missing_files(*names: str | None) -> tuple[str, ...]:
-    """Return the names of files that are given and do not exist."""
-    return tuple(name for name in names if name is not None and not Path(name).is_file())
-
-
-def _require_training_files(run: RunConfig) -> RunConfig:
-    """Return the run; raise ValueError, naming every missing file, if its training data is not there."""
-    missing = _missing_files(*(name for corpus in run.data.corpora for name in corpus.files))
-    # With shards, the text itself is not needed.
-    if missing and run.data.shards is None:
-        raise ValueError(
-            f"{', '.join(missing)}: no such file; to plan without the data, on phrasebook pairs instead, "
-            "add --stand-in 20000"
-        )
-    return run
-
-
 def _flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:
     """Return the floating-point operations of every pair of an epoch."""
     # Many pairs have the same two lengths; the formula is evaluated once for each.
     length_pairs, counts = np.unique(epoch.lengths, axis=1, return_counts=True)
     return sum(int(n) * training_flops(c, int(s), int(t)) for s, t, n in zip(*length_pairs, counts, strict=True))
-
-
-def _vocabulary_sizes(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Return the size of the joint vocabulary, or of both vocabularies."""
-    if tokenizer.config.joint:
-        return (tokenizer.source_vocabulary,)
-    return tokenizer.source_vocabulary, tokenizer.target_vocabulary
 
 
 def _count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:

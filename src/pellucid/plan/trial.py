@@ -138,7 +138,14 @@ def try_updates(
     # Target positions of each batch, padding included.
     positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
     seconds_per_position, spent, processor = [], 0.0, ProcessorShare()
-    while not _is_enough(len(seconds_per_position), spent, seconds, updates):
+
+    def is_enough(made: int) -> bool:
+        if updates is not None:
+            return made >= updates
+        # A few slow updates must do if the usual number would take far too long.
+        return made >= 1 and spent >= (seconds if made >= FEWEST_UPDATES else LONGEST_FACTOR * seconds)
+
+    while not is_enough(len(seconds_per_position)):
         batches = [next(upcoming) for _ in range(batches_per_update)]
         spent += (update_seconds := time_update(batches))
         # By position, for batches differ: the median is scaled to the average batch below.
@@ -156,14 +163,6 @@ def try_updates(
         threads=torch.get_num_threads(),
         share=processor.measure(),
     )
-
-
-def _is_enough(updates_made: int, spent: float, seconds: float, updates: int | None) -> bool:
-    """Whether the trial may end."""
-    if updates is not None:
-        return updates_made >= updates
-    # A few slow updates must do if the usual number would take far too long.
-    return updates_made >= 1 and spent >= (seconds if updates_made >= FEWEST_UPDATES else LONGEST_FACTOR * seconds)
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -51,7 +51,6 @@ def draw_architecture(
 
 
 def _column_height(parts: Sequence[Any]) -> float:
-    """Return the height of a column in inches."""
     boxes = sum(sum(map(len, part.parts)) if _is_frame(part) else 1 for part in parts)
     gaps = sum(2 * GAP + GAP * len(part.parts) for part in parts if _is_frame(part))
     return boxes * (HIGH + GAP) + gaps

@@ -187,7 +187,6 @@ def draw_positions(
 
 
 def _label_axes(axes: Any, title: str, across: str, up: str) -> None:
-    """Give axes a title, and names to their directions."""
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)

@@ -114,22 +114,11 @@ def create_app(
     app.include_router(file_routes(service))
     for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
-    app.include_router(_health_route(service))
 
-    @app.get("/spec", include_in_schema=False)
-    def spec() -> JSONResponse:
-        """Return the OpenAPI description at the path where LibreTranslate serves its own."""
-        return JSONResponse(app.openapi())
-
-    return app
-
-
-def _health_route(service: Service) -> APIRouter:
-    """Make the route GET /health."""
-    router = APIRouter(tags=["operation"])
-
-    @router.get(
-        "/health", responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}}
+    @app.get(
+        "/health",
+        tags=["operation"],
+        responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}},
     )
     def health() -> dict[str, str]:
         """Say that the server and the threads that run the model are up, and get on."""
@@ -142,11 +131,15 @@ def _health_route(service: Service) -> APIRouter:
             )
         return {"status": "ok"}
 
-    return router
+    @app.get("/spec", include_in_schema=False)
+    def spec() -> JSONResponse:
+        """Return the OpenAPI description at the path where LibreTranslate serves its own."""
+        return JSONResponse(app.openapi())
+
+    return app
 
 
 def _metrics_routes(service: Service) -> APIRouter:
-    """Make the route GET /metrics."""
     router = APIRouter(tags=["operation"])
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -116,7 +116,6 @@ def _parse_json(body: bytes) -> dict[str, Any]:
 
 
 def _parse_integer(digits: str) -> int:
-    """Parse a whole number of at most `_MOST_DIGITS` digits."""
     # Longer ones mean nothing here, and an error message would repeat all their digits.
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a whole number of {len(digits):,} digits, {_MOST_DIGITS} are read")
@@ -133,30 +132,18 @@ def _parse_urlencoded(body: bytes) -> dict[str, Any]:
         raise Refusal(422, f"the body is not a valid form: {error!s:.120}") from None
 
 
-@dataclass(frozen=True)
-class Upload:
-    """A file in a form: its name, and its bytes."""
-
-    name: str
-    content: bytes
-
-
-async def read_upload(request: Request) -> tuple[dict[str, Any], Upload | None]:
+async def read_upload(request: Request) -> "tuple[dict[str, Any], Section | None]":
     """Read the body as a form with one file; return its other fields, and the file; `Refusal` for any other body."""
     kind = media_type(request)
     if kind != PARTS:
         raise Refusal(415, f"the body is of type {kind!r:.80}, expected {PARTS}")
-    return await run_in_threadpool(_parse_upload, await request.body(), request.headers["content-type"])
-
-
-def _parse_upload(body: bytes, content_type: str) -> tuple[dict[str, Any], Upload | None]:
-    """Parse a multipart form in which the field `file` is a file."""
-    sections = _split_multipart(body, content_type)
+    body = await request.body()
+    sections = await run_in_threadpool(_split_multipart, body, request.headers["content-type"])
     files = [section for section in sections if section.name == "file"]
     if len(files) > 1:
         raise Refusal(422, f"file: the form has {len(files)} files, one is translated at a time")
     fields = _collect_fields((section.name, section.text) for section in sections if section.name != "file")
-    return fields, Upload(files[0].file_name, files[0].value) if files else None
+    return fields, files[0] if files else None
 
 
 def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
@@ -170,8 +157,8 @@ def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Section:
-    """A section of a multipart form."""
+class Section:
+    """A section of a multipart form: a field, or a file with its name."""
 
     name: str
     file_name: str
@@ -186,7 +173,7 @@ class _Section:
             raise Refusal(422, f"the field {self.name!r:.40} is not UTF-8: {error!s:.120}") from None
 
 
-def _split_multipart(body: bytes, content_type: str) -> list[_Section]:
+def _split_multipart(body: bytes, content_type: str) -> list[Section]:
     """Split a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
@@ -203,8 +190,7 @@ def _split_multipart(body: bytes, content_type: str) -> list[_Section]:
     return [_parse_part(section) for section in sections[:-1]]
 
 
-def _parse_part(section: bytes) -> _Section:
-    """Parse a section between two boundaries."""
+def _parse_part(section: bytes) -> Section:
     start = section.find(b"\r\n\r\n", 0, _LONGEST_PART_HEADER)
     field = _FIELD.search(section[:start]) if start >= 0 else None
     if field is None:
@@ -218,7 +204,7 @@ def _parse_part(section: bytes) -> _Section:
         name, shown_name = field[1].decode(), file_name[1].decode() if file_name else ""
     except UnicodeDecodeError as error:
         raise Refusal(422, f"the field {field[1]!r:.40} is not UTF-8: {error!s:.120}") from None
-    return _Section(name, shown_name, section[start + 4 :])
+    return Section(name, shown_name, section[start + 4 :])
 
 
 def _collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:

@@ -41,13 +41,8 @@ class Directions:
         self._lock, self._loading = Lock(), Lock()
         self._loaded = OrderedDict({self.first: (first_model, self._identity(self.first))})
         self.failed_reloads = 0
-        self._refuse_twins()
-
-    def _refuse_twins(self) -> None:
-        """Raise ValueError for several models of which two are for the same languages, or one does not say them."""
-        if len(self.all) == 1:
-            return
-        for number, direction in enumerate(self.all):
+        # Of several models each must say its languages, and none those of another.
+        for number, direction in enumerate(self.all if len(self.all) > 1 else ()):
             if not direction.languages.are_named:
                 raise ValueError(
                     f"{direction.directory} does not say its languages; name them: serve en:es={direction.directory}"

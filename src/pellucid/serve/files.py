@@ -5,7 +5,6 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -20,13 +19,12 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.documents.document import (
     DOCUMENT_FORMATS,
-    Document,
     DocumentLimits,
     DocumentTooLarge,
     document_suffix,
     read_document,
 )
-from pellucid.serve.bodies import PARTS, Refusal, Upload, documented_responses, read_upload, validate_table
+from pellucid.serve.bodies import PARTS, Refusal, documented_responses, read_upload, validate_table
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import describe_languages, parse_terms, refuse_large_terms
 from pellucid.serve.service import BoundedStore, Service, TranslationJob
@@ -60,17 +58,11 @@ class TranslatedFile(BaseModel):
     failed: int = Field(description="texts that could not be translated as asked and stay as they are")
 
 
-@dataclass(frozen=True)
-class _StoredFile:
-    content: bytes
-    media_type: str
-
-
 def file_routes(service: Service) -> APIRouter:
     """Make the routes POST /translate_file and GET /download_file."""
     router = APIRouter(tags=["LibreTranslate"])
     limits = service.limits
-    store = BoundedStore[_StoredFile](limits.files, limits.file_bytes, limits.file_minutes, renew=False)
+    store = BoundedStore[tuple[bytes, str]](limits.files, limits.file_bytes, limits.file_minutes, renew=False)
     service.add_gauge("files", "translated documents kept", lambda: len(store))
     document_limits = DocumentLimits(
         bytes=limits.document_bytes,
@@ -119,13 +111,14 @@ def file_routes(service: Service) -> APIRouter:
             )
         shown_name = quote(name.partition(".")[2])
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{shown_name}"}
-        return Response(file.content, media_type=file.media_type, headers=headers)
+        content, media_type = file
+        return Response(content, media_type=media_type, headers=headers)
 
     return router
 
 
 async def _translate_upload(
-    request: Request, service: Service, store: BoundedStore[_StoredFile], limits: DocumentLimits
+    request: Request, service: Service, store: BoundedStore[tuple[bytes, str]], limits: DocumentLimits
 ) -> TranslatedFile:
     """Translate the document in a form, and store it."""
     fields, upload = await read_upload(request)
@@ -136,7 +129,14 @@ async def _translate_upload(
     if service.directions.find(form.source, form.target) is None:
         raise Refusal(422, service.directions.problem(form.source, form.target))
     languages = None if form.source == "auto" else (form.source, form.target)
-    document = await run_in_threadpool(_read_upload, upload, languages, limits)
+    try:
+        document = await run_in_threadpool(
+            read_document, PurePath(upload.file_name).name, upload.value, languages, limits
+        )
+    except DocumentTooLarge as error:
+        raise Refusal(413, str(error)) from None
+    except ValueError as error:
+        raise Refusal(400, str(error)) from None
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
     assert direction is not None
     terms = await run_in_threadpool(service.terms_with, form.terms)
@@ -145,11 +145,11 @@ async def _translate_upload(
         content = await run_in_threadpool(document.write, [translation.text for translation in translations])
     except ValueError as error:
         raise Refusal(400, str(error)) from None
-    suffix = document_suffix(upload.name) or ""
-    stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.name).stem)[:80] or "document"
+    suffix = document_suffix(upload.file_name) or ""
+    stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
     # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
     name = f"{secrets.token_hex(16)}.{stem}_{form.target}{suffix}"
-    store.put(name, _StoredFile(content, DOCUMENT_FORMATS[suffix].media_type), len(content))
+    store.put(name, (content, DOCUMENT_FORMATS[suffix].media_type), len(content))
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=name)),
         texts=len(translations),
@@ -163,16 +163,6 @@ def _validate_fields(fields: dict[str, Any], limits: Limits) -> TranslateFileReq
         fields["terms"] = parse_terms(fields["terms"])
     refuse_large_terms(fields.get("terms"), limits)
     return validate_table(TranslateFileRequest, fields, strict=False)
-
-
-def _read_upload(upload: Upload, languages: tuple[str, str] | None, limits: DocumentLimits) -> Document:
-    """Take an uploaded document apart; raise `Refusal` for one beyond a limit, or that cannot be read."""
-    try:
-        return read_document(PurePath(upload.name).name, upload.content, languages, limits)
-    except DocumentTooLarge as error:
-        raise Refusal(413, str(error)) from None
-    except ValueError as error:
-        raise Refusal(400, str(error)) from None
 
 
 async def _translate_texts(
@@ -219,7 +209,6 @@ def _cut_into_chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _describe_upload(service: Service) -> dict[str, Any]:
-    """Describe the form of a document for OpenAPI."""
     schema = TranslateFileRequest.model_json_schema()
     fields = schema["properties"]
     formats = ", ".join(DOCUMENT_FORMATS)

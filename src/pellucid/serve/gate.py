@@ -241,7 +241,6 @@ class LimitRequests:
 
 
 def _refuse_large_body(length: int, largest: int) -> None:
-    """Raise `Refusal` for a body of more bytes than the limits allow."""
     if length > largest:
         raise Refusal(413, f"the body has more than {largest:,} bytes, as many as this server reads")
 
@@ -344,8 +343,6 @@ _SHORTEST_KEY = 16
 _MISSING_KEY, _WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
 """LibreTranslate's own sentences, by which its clients recognise the problem."""
 
-_HOW_TO_SEND_KEY = "send a key as the password, with any user name, or as a bearer token"
-
 _BASIC = HTTPBasic(
     realm=REALM, auto_error=False, description="a key of this server as the password; browsers ask for it"
 )
@@ -391,21 +388,20 @@ class ApiKeys:
     def __bool__(self) -> bool:
         return bool(self._digests)
 
-    def has_key(self, key: str) -> bool:
-        """Whether this is one of the keys; the time it takes reveals nothing about them."""
-        return self._find(key) is not None
-
-    def _find(self, key: str) -> int | None:
+    def find(self, key: str) -> int | None:
+        """Return the number of a key, None for what is none; the time it takes reveals nothing about the keys."""
         digest = _digest_key(key)
         # A list compares with every key where `next` would stop at the right one.
         found = [number for number, own in enumerate(self._digests) if hmac.compare_digest(digest, own)]
         return found[0] if found else None
 
-    def _count_request(self, key: str) -> None:
-        """Count a request with a valid key; raise `Refusal` where it has made as many as it may."""
-        number = self._find(key)
-        rate = None if number is None else self._rates[number]
-        if number is None or rate is None:
+    def _count_request(self, key: str | None, status: int, advice: str = "") -> None:
+        """Count a request; raise `Refusal` without a valid key, and where that has made as many as it may."""
+        number = self.find(key) if key else None
+        if number is None:
+            raise Refusal(status, (_WRONG_KEY if key else _MISSING_KEY) + advice)
+        rate = self._rates[number]
+        if rate is None:
             return
         now = self._clock()
         left, before = self._left[number]
@@ -431,19 +427,13 @@ class ApiKeys:
 
         `field` is what the body has for a key, which may be anything; a text goes before the key of the header.
         """
-        if not self:
-            return
-        key = field if isinstance(field, str) and field else request.state.key
-        if not key or not self.has_key(key):
-            raise Refusal(403, _WRONG_KEY if key else _MISSING_KEY)
-        self._count_request(key)
+        if self:
+            self._count_request(field if isinstance(field, str) and field else request.state.key, 403)
 
     async def check_header(self, request: Request) -> None:
         """Raise `Refusal` for a request without a valid key, with the status that makes a browser ask for it."""
-        key = request.state.key
-        if not key or not self.has_key(key):
-            raise Refusal(401, f"{_WRONG_KEY if key else _MISSING_KEY}; {_HOW_TO_SEND_KEY}")
-        self._count_request(key)
+        advice = "; send a key as the password, with any user name, or as a bearer token"
+        self._count_request(request.state.key, 401, advice)
 
 
 def _explain_invalid_key(number: int, row: list[str]) -> str | None:

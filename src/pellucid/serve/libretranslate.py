@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -25,7 +25,7 @@ from pellucid.serve.bodies import (
     read_table,
     validate_table,
 )
-from pellucid.serve.directions import Direction, Directions, measure_known_words
+from pellucid.serve.directions import Directions, measure_known_words
 from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
@@ -210,29 +210,19 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     terms = await run_in_threadpool(service.terms_with, form.terms)
     job = TranslationJob(segments, direction, search, terms)
     translations = iter(await service.answer(request, service.translation_worker, job))
-    results = [_assemble_text(page, translations, ranks) for page in pages]
-    detected = None
-    if form.source == "auto":
-        detected = await run_in_threadpool(lambda: [_measure_detected(direction, text) for text in texts])
-    confidences = [result.confidence for result in results]
-    answer = Translated(
-        translatedText=[result.texts[0] for result in results],
-        alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
-        detectedLanguage=detected,
-        stop=[result.stop for result in results],
-        notes=[result.notes for result in results],
-        confidence=confidences if any(number is not None for number in confidences) else None,
-        memory=[result.remembered for result in results] if service.translation_memory is not None else None,
-    )
-    # For a single text, every list becomes its only element; None stays.
+    answers = [_assemble_text(page, translations, ranks) for page in pages]
+    for answer, text in zip(answers, texts, strict=True):
+        if service.translation_memory is None:
+            answer.memory = None
+        if form.source == "auto":
+            known = await run_in_threadpool(measure_known_words, direction.tokenizer, [text])
+            answer.detectedLanguage = Detected(language=direction.languages.source, confidence=known)
     if isinstance(form.q, str):
-        return Translated(**{name: value and value[0] for name, value in answer})
-    return answer
-
-
-def _measure_detected(direction: Direction, text: str) -> Detected:
-    """Return the source language of a direction, with the percentage of words that its model knows."""
-    return Detected(language=direction.languages.source, confidence=measure_known_words(direction.tokenizer, [text]))
+        return answers[0]
+    columns = {name: [getattr(answer, name) for answer in answers] for name in Translated.model_fields}
+    optional = {name for name, field in Translated.model_fields.items() if not field.is_required()}
+    lacking = {name for name in optional if all(value is None for value in columns[name])}
+    return Translated(**{name: values for name, values in columns.items() if name not in lacking})
 
 
 async def _read_limited_form(request: Request, form: type[Form], service: Service) -> Form:
@@ -264,7 +254,6 @@ def _refuse_large_texts(q: Any, limits: Limits) -> None:
 
 
 def _as_list(q: str | list[str]) -> list[str]:
-    """Return one text, or a list of them, as a list."""
     return q if isinstance(q, list) else [q]
 
 
@@ -289,18 +278,7 @@ def refuse_large_terms(terms: Any, limits: Limits) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _TextResult:
-    """Translations of one text, best first, with the reason they stopped and their notes."""
-
-    texts: list[str]
-    stop: str
-    notes: list[str]
-    remembered: list[Remembered]
-    confidence: float | None
-
-
-def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _TextResult:
+def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> Translated:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
     translations = [next(answers) for _ in list_slots(page)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
@@ -309,15 +287,19 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> _
         fill_slots(page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked]))
         for rank in range(max(map(len, ranked), default=1))
     ]
-    stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
-    notes = [note for translation in translations for note in translation.notes]
-    # A page is no surer than the least sure of its segments.
-    confidences = [found.confidence for found in translations if found.confidence is not None]
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
+    best, *alternatives = list(dict.fromkeys(texts))[:ranks]
+    notes = [note for translation in translations for note in translation.notes]
     found = [translation.remembered for translation in translations if translation.remembered]
-    remembered = [Remembered(**asdict(match)) for match in found]
-    return _TextResult(
-        list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)), remembered, min(confidences, default=None)
+    # A page is no surer than the least sure of its segments.
+    confidences = [translation.confidence for translation in translations if translation.confidence is not None]
+    return Translated(
+        translatedText=best,
+        alternatives=alternatives if ranks > 1 else None,
+        stop=max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty"),
+        confidence=min(confidences, default=None),
+        notes=list(dict.fromkeys(notes)),
+        memory=[Remembered(**asdict(match)) for match in found],
     )
 
 

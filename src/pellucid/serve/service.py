@@ -224,7 +224,6 @@ class Service:
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Wait until the client has gone away."""
     # A GET route has not read its body: that message still comes first.
     while (await request.receive())["type"] != "http.disconnect":
         pass

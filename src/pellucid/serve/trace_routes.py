@@ -182,26 +182,17 @@ def trace_routes(service: Service) -> APIRouter:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         _refuse_other_model(service, form.model)
         try:
-            target, edits, drawing = (
-                choose_target(form.target, form.target_ids),
-                read_strictly(EditList, form.edits or [], "edits"),
-                None if form.drawing is None else read_strictly(Drawing, form.drawing, "drawing"),
-            )
+            target = choose_target(form.target, form.target_ids)
+            edits = read_strictly(EditList, form.edits or [], "edits")
+            drawing = None if form.drawing is None else read_strictly(Drawing, form.drawing, "drawing")
         except ValueError as error:
             raise Refusal(422, str(error)) from None
-        prefix_ids = tuple(form.prefix_ids or ())
-        options = {
-            "context": form.context,
-            "target": target,
-            "beam": form.beam,
-            "prefix_ids": prefix_ids,
-            "edits": edits,
-            "drawing": drawing,
-        }
 
         def trace_and_store() -> bytes:
+            options = {"context": form.context, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ())}
             model = service.directions.model(service.directions.first)
-            return service.traces.store(model.trace(form.sentence, **options)).manifest
+            made = model.trace(form.sentence, target=target, edits=edits, drawing=drawing, **options)
+            return service.traces.store(made).manifest
 
         return Response(await service.answer(request, worker, trace_and_store), media_type=JSON)
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
@@ -74,6 +74,20 @@ def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
             file.close()
         with suppress(OSError):
             new.unlink(missing_ok=True)
+
+
+def require_writable(path: str | Path | None, endings: Sequence[str] = ()) -> None:
+    """Raise ValueError, before any work is done, where no file can be written, or none with one of these endings.
+
+    No path asks for no file.
+    """
+    if path is None:
+        return
+    path = Path(path)
+    if endings and path.suffix not in endings:
+        raise ValueError(f"{path}: a figure is written to a file that ends in {' or '.join(endings)}")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(f"{path} cannot be written: {'it is' if path.is_dir() else f'{path.parent} is not'} a folder")
 
 
 def write_text_whole(path: str | Path, text: str) -> None:

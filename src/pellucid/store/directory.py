@@ -189,7 +189,9 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
     tables = read_json(path)
     if tables.get("format") != FORMAT:
         raise ValueError(f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}")
-    config = _model_config_from_json(tables.get("model"), f"{path}, model")
+    table = tables.get("model")
+    kept = drop_removed_settings(table, f"{path}, model") if isinstance(table, dict) else table
+    config = _dataclass_from_json(ModelConfig, kept, f"{path}, model")
     if config.max_positions * config.d_model > _LARGEST_TABLE:
         raise ValueError(
             f"{path}: max_positions {config.max_positions} with d_model {config.d_model} makes a table of positions "
@@ -220,13 +222,6 @@ def _check_header(path: Path, config: ModelConfig) -> None:
             f"{path} and config.json beside it do not describe the same model: at least {least:,} "
             f"parameters expected, {numbers:,} stored"
         )
-
-
-def _model_config_from_json(table: Any, where: str) -> ModelConfig:
-    """Make the configuration of a model from a table that may hold anything; ValueError names every problem."""
-    return _dataclass_from_json(
-        ModelConfig, drop_removed_settings(table, where) if isinstance(table, dict) else table, where
-    )
 
 
 def _dataclass_from_json(kind: type[_Settings], table: Any, where: str) -> _Settings:

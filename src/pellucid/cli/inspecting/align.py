@@ -4,12 +4,19 @@ from collections.abc import Iterator, Sequence
 from math import inf, nan
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from pellucid.cli.files import name_file_in_errors, read_file_pair, read_parallel_lines, show_progress, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL, file_option
-from pellucid.store.atomic import write_text_whole
+from pellucid.cli.files import (
+    FIGURES,
+    name_file_in_errors,
+    read_file_pair,
+    read_parallel_lines,
+    save_figure,
+    show_progress,
+    write_lines,
+    write_objects,
+)
+from pellucid.cli.options import JSON, MODEL, PLOT, file_option, flag, option
+from pellucid.cli.terminal import write_table
+from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.evaluate.alignment import AlignmentRates
@@ -33,14 +40,12 @@ def run(
         str | None,
         file_option("gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0"),
     ] = None,
-    apart: Annotated[
-        bool, typer.Option("--apart", help="count punctuation marks as words, as gold links often do")
-    ] = False,
-    heads: Annotated[int, typer.Option(min=0, help="heads to show of each side, the best first")] = 3,
+    apart: Annotated[bool, flag("--apart", "count punctuation marks as words, as gold links often do")] = False,
+    heads: Annotated[int, option("heads to show of each side, the best first", min=0)] = 3,
     links: Annotated[
         str | None, file_option("write the links into this file, as `translate --alignments` does")
     ] = None,
-    sentence: Annotated[int, typer.Option(min=1, help="number of the line whose matrix --plot draws")] = 1,
+    sentence: Annotated[int, option("number of the line whose matrix --plot draws", min=1)] = 1,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -57,7 +62,7 @@ def run(
     from pellucid.inspect.alignment import choose_readings, default_links, encode_alignment_pairs, measure_readings
     from pellucid.store.directory import load_bundle
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     sources, targets = read_file_pair(source, target)
     if sentence > len(sources):
         raise ValueError(f"--sentence {sentence}: {source} has {len(sources):,} lines")
@@ -112,7 +117,6 @@ def _separate_punctuation(text: str) -> str:
 
 
 def _rates_of_links(counts: "LinkCounts") -> "AlignmentRates":
-    """Return precision, recall and AER of counted links."""
     from pellucid.evaluate.alignment import rates_of_counts
 
     return rates_of_counts(counts.drawn, counts.right_sure, counts.right_possible, counts.sure)
@@ -192,7 +196,6 @@ def _reading_row(result: "ReadingResult", has_gold: bool) -> list[str]:
 
 
 def _describe_error_rates(result: "ReadingResult") -> str:
-    """Return the error rates of a reading in words."""
     best, mutual = _rates_of_links(result.best_source_word).aer, _rates_of_links(result.mutually_best).aer
     return (
         f"; AER {_format_percent(best)} with one link for each target word, {_format_percent(mutual)} with mutual ones"

@@ -3,21 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import (
-    JSON,
-    PLOT,
-    SENTENCE,
-    TARGET,
-    require_figure,
-    save_figure,
-    write_objects,
-    write_table,
-)
-from pellucid.cli.options import CONTEXT, MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, format_table, text_width, wrap_items
+from pellucid.cli.files import FIGURES, save_figure, write_lines, write_objects
+from pellucid.cli.options import CONTEXT, JSON, MODEL, PLOT, SENTENCE, TARGET, argument, flag, option
+from pellucid.cli.terminal import Terminal, escape_controls, format_table, text_width, wrap_items, write_table
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,13 +15,10 @@ if TYPE_CHECKING:
     from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair
     from pellucid.trace.session import Trace
 
-WHERE = typer.Option(
-    metavar="NAME",
-    help="attention to look into, by its name in a trace: encoder.0.self, decoder.3.self, decoder.1.cross",
-)
-ROW_SIDE = typer.Option(
-    metavar="output|input",
-    help="row of a target word in cross-attention: the one that writes it, or the one that reads it, one further",
+WHERE = option("attention to look into, by its name in a trace: encoder.0.self, decoder.3.cross", "NAME")
+ROW_SIDE = option(
+    "row of a target word in cross-attention: of the position that writes it, or reads it",
+    "output|input",
 )
 
 ATTENTION_EXAMPLES = """\
@@ -51,29 +37,22 @@ def show_attention(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, SENTENCE],
     where: Annotated[str, WHERE] = "encoder.0.self",
-    head: Annotated[str, typer.Option(metavar="N|mean", help="one head, counted from 0, or the mean of all")] = "mean",
+    head: Annotated[str, option("one head, counted from 0, or the mean of all", "N|mean")] = "mean",
     stage: Annotated[
         str,
-        typer.Option(
-            metavar="products|scores|pattern",
-            help="show q k^T as it is; divided by sqrt(d_k); or after softmax, the weights",
-        ),
+        option("show q k^T as it is; divided by sqrt(d_k); or after softmax, the weights", "products|scores|pattern"),
     ] = "pattern",
     word: Annotated[
-        str | None,
-        typer.Option(metavar="WORD", help="show only this word's row, as a sum of vectors; was:2 is the second was"),
+        str | None, option("show only this word's row, as a sum of vectors; was:2 is the second was", "WORD")
     ] = None,
     target: Annotated[str | None, TARGET] = None,
     context: Annotated[str, CONTEXT] = "",
     side: Annotated[str, ROW_SIDE] = "output",
-    pieces: Annotated[bool, typer.Option("--pieces", help="show pieces, not words")] = False,
+    pieces: Annotated[bool, flag("--pieces", "show pieces, not words")] = False,
     rollout: Annotated[
-        bool,
-        typer.Option("--rollout", help="show how much of each input a position has after all layers up to this one"),
+        bool, flag("--rollout", "show how much of each input a position has after all layers up to this one")
     ] = False,
-    distances: Annotated[
-        bool, typer.Option("--distances", help="show instead how far every layer of this stack reads")
-    ] = False,
+    distances: Annotated[bool, flag("--distances", "show instead how far every layer of this stack reads")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -87,7 +66,7 @@ def show_attention(
     from pellucid.api import load
     from pellucid.inspect import attention
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     number = _parse_head(head)
     # Options are checked before the model is loaded.
     _refuse_together(
@@ -106,13 +85,8 @@ def show_attention(
         _write_distances(trace, stack, json)
         return
     if word is not None:
-        _write_sum(
-            trace,
-            attention.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces),
-            where,
-            number,
-            json,
-        )
+        row = attention.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces)
+        _write_sum(trace, row, where, number, json)
         return
     if rollout:
         table = attention.rollout_table(trace, where, pieces=pieces)
@@ -140,7 +114,6 @@ def _parse_head(head: str) -> int | None:
 
 
 def _refuse_together(word: str | None, rollout: bool, distances: bool, options: dict[str, object]) -> None:
-    """Raise ValueError for options that do not go together."""
     modes = [
         name for name, is_given in (("--word", word), ("--rollout", rollout), ("--distances", distances)) if is_given
     ]
@@ -148,9 +121,9 @@ def _refuse_together(word: str | None, rollout: bool, distances: bool, options: 
         raise ValueError(f"{' and '.join(modes)} ask for different things; leave one out")
     unused = {"--word": ("--plot", "--stage"), "--rollout": ("--head", "--stage")}
     for name in modes:
-        for option in unused.get(name, tuple(options)):  # --distances goes with none of them
-            if options[option]:
-                raise ValueError(f"{name} does not go with {option}; leave one out")
+        for other in unused.get(name, tuple(options)):  # --distances goes with none of them
+            if options[other]:
+                raise ValueError(f"{name} does not go with {other}; leave one out")
 
 
 def _require_sums_of_one(table: "AttentionTable") -> None:
@@ -174,22 +147,15 @@ def _describe_table(table: "AttentionTable") -> str:
     return f"{table.attention}, {head}: {table.stage} ({STAGES[table.stage]})"
 
 
-def _sum_line(table: "AttentionTable") -> list[str]:
-    """Return a line on the sums of the rows, for weights."""
-    if table.stage not in ("pattern", "rollout"):
-        return []
-    return [f"each row sums to 1, to within {abs(table.sums - 1).max():.1e}"]
-
-
 def _table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
-    """Yield the table as lines for a terminal."""
     weights = table.stage in ("pattern", "rollout")
     yield from _trace_heading_lines(trace, table.attention)
     yield _describe_table(table)
     yield ""
     yield from _format_matrix(table.rows, table.columns, table.values, 3 if weights else 2, sums=weights)
     yield ""
-    yield from _sum_line(table)
+    if weights:
+        yield f"each row sums to 1, to within {abs(table.sums - 1).max():.1e}"
     if not weights and not pieces:  # the user asked for words, by not asking for pieces, and gets pieces
         yield f"piece by piece: {table.stage} of pieces do not add up to those of their word, as weights do"
     if table.stage == "rollout":
@@ -219,7 +185,6 @@ def _draw_table(table: "AttentionTable", plot: str) -> None:
 
 
 def _write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | None, json: bool) -> None:
-    """Write one row of an attention as a sum of vectors."""
     if json:
         write_objects([{"attention": where, "head": head, **vars(row_sum)}])
         return
@@ -246,7 +211,6 @@ def _write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | 
 
 
 def _write_distances(trace: "Trace", stack: str, json: bool) -> None:
-    """Write how far the heads of each layer read."""
     from pellucid.inspect.attention import reading_distances
 
     distances = reading_distances(trace, stack)
@@ -318,15 +282,13 @@ PAIR_EXAMPLES = """\
 def show_pair(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, SENTENCE],
-    query: Annotated[
-        str, typer.Argument(metavar="WORD", help="word that reads; was:2 is the second was, ▁was a piece")
-    ],
-    key: Annotated[str, typer.Argument(metavar="WORD", help="word that is read")],
+    query: Annotated[str, argument("WORD", "word that reads; was:2 is the second was, ▁was a piece")],
+    key: Annotated[str, argument("WORD", "word that is read")],
     where: Annotated[str, WHERE] = "encoder.0.self",
-    head: Annotated[int, typer.Option(metavar="N", help="head, counted from 0")] = 0,
+    head: Annotated[int, option("head, counted from 0", "N")] = 0,
     target: Annotated[str | None, TARGET] = None,
     side: Annotated[str, ROW_SIDE] = "output",
-    count: Annotated[int, typer.Option("--count", "-k", help="dimensions to show of either sign")] = 5,
+    count: Annotated[int, option("dimensions to show of either sign", None, "--count", "-k")] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show why one word reads another, from q · k.

@@ -5,9 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, read_file_pair, show_progress, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL, file_option, search_default, search_option
+from pellucid.cli.files import (
+    FIGURES,
+    name_file_in_errors,
+    read_file_pair,
+    save_figure,
+    show_progress,
+    write_lines,
+    write_objects,
+)
+from pellucid.cli.options import JSON, MODEL, PLOT, file_option, option, search_default, search_option
+from pellucid.cli.terminal import write_table
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -22,10 +31,7 @@ def run(
     model: Annotated[str, MODEL],
     source: Annotated[str, file_option("source sentences, one per line, plain or .gz; - is standard input")],
     target: Annotated[str, file_option("their translations, line by line")],
-    join: Annotated[
-        int,
-        typer.Option(metavar="N", help="also join up to N neighbouring lines, to get longer ones"),
-    ] = 1,
+    join: Annotated[int, option("also join up to N neighbouring lines, to get longer ones", "N")] = 1,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
@@ -41,7 +47,7 @@ def run(
     from pellucid.inspect.lengths import bucket_by_length, join_lines
 
     SearchConfig(beam=beam)  # refuses an impossible beam before a file or the model is read
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
     source_lines, target_lines = (join_lines(lines, join) for lines in read_file_pair(source, target))

@@ -2,11 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
-from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, SENTENCE, TARGET, write_objects
-from pellucid.cli.options import MODEL
+from pellucid.cli.files import write_lines, write_objects
+from pellucid.cli.options import JSON, MODEL, SENTENCE, TARGET, option
 from pellucid.cli.terminal import Terminal, format_blocks
 
 EXAMPLES = """\
@@ -19,7 +16,7 @@ def run(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, SENTENCE],
     target: Annotated[str | None, TARGET] = None,
-    count: Annotated[int, typer.Option("--count", "-k", help="likeliest pieces that --json lists of each layer")] = 3,
+    count: Annotated[int, option("likeliest pieces that --json lists of each layer", None, "--count", "-k")] = 3,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show what each decoder layer would say, step by step.

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL
+from pellucid.cli.files import FIGURES, save_figure, write_lines, write_objects
+from pellucid.cli.options import JSON, MODEL, PLOT, flag, option
+from pellucid.cli.terminal import write_table
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.inspect.anatomy import Array
@@ -24,9 +23,7 @@ MODEL_EXAMPLES = """\
 
 def show_model(
     model: Annotated[str, MODEL],
-    each: Annotated[
-        bool, typer.Option("--each", help="list every layer, even if it has the shapes of the one before")
-    ] = False,
+    each: Annotated[bool, flag("--each", "list every layer, even if it has the shapes of the one before")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -38,7 +35,7 @@ def show_model(
     from pellucid.inspect.anatomy import count_fixed, count_trained, list_arrays, read_architecture
     from pellucid.store.directory import load_bundle
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     loaded = load_bundle(model).model
     arrays = list_arrays(loaded)
     if plot:
@@ -111,13 +108,9 @@ DIMENSIONS_SHOWN = 6
 
 def show_positions(
     model: Annotated[str, MODEL],
-    count: Annotated[int, typer.Option(metavar="N", help="number of positions")] = 64,
-    text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="show only the positions of this text's pieces")
-    ] = None,
-    side: Annotated[
-        str, typer.Option(metavar="source|target", help="positions of the encoder or of the decoder")
-    ] = "source",
+    count: Annotated[int, option("number of positions", "N")] = 64,
+    text: Annotated[str | None, option("show only the positions of this text's pieces", "TEXT")] = None,
+    side: Annotated[str, option("positions of the encoder or of the decoder", "source|target")] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -136,7 +129,7 @@ def show_positions(
     )
     from pellucid.store.directory import load_bundle
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     loaded = load_bundle(model)
     pieces = [] if text is None else cut_into_pieces(loaded.tokenizer, text, side).pieces
     if text is not None:

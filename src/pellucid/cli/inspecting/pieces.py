@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from pellucid.cli.files import read_sentences, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
-from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, format_table, wrap_items
+from pellucid.cli.files import FIGURES, read_sentences, save_figure, write_lines, write_objects
+from pellucid.cli.options import JSON, MODEL, PLOT, argument, option
+from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, format_table, wrap_text
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,10 +26,9 @@ UNKNOWN_LEGEND = f"{UNKNOWN}: a byte of a character that no piece covers, or the
 
 def show_tokens(
     model: Annotated[str, MODEL],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="text to cut; - is standard input, line by line")],
+    text: Annotated[str, argument("TEXT", "text to cut; - is standard input, line by line")],
     side: Annotated[
-        str,
-        typer.Option(metavar="source|target", help="tokenizer of a model: the one for its source, or for its target"),
+        str, option("tokenizer of a model: the one for its source, or for its target", "source|target")
     ] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -68,9 +65,7 @@ def _cut_lines(cut: "CutText") -> Iterator[str]:
     pieces = sum(word is not None for word in cut.words)
     yield f"{count} word{'s' * (count != 1)}, {pieces} piece{'s' * (pieces != 1)}"
     for word, number in cut.many_piece_words:
-        yield from wrap_items(
-            f"{escape_controls(word)!r} became {number} pieces, as rare words do".split(), width, gap=" "
-        )
+        yield from wrap_text(f"{word!r} became {number} pieces, as rare words do", width)
     if any(cut.unknown):
         yield UNKNOWN_LEGEND
 
@@ -90,14 +85,11 @@ EMBEDDING_EXAMPLES = """\
 
 def show_embedding(
     model: Annotated[str, MODEL],
-    word: Annotated[str, typer.Argument(metavar="WORD", help="a word, or a piece as the vocabulary writes it (▁blue)")],
+    word: Annotated[str, argument("WORD", "a word, or a piece as the vocabulary writes it (▁blue)")],
     at: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="also show the scaled vector, the vector of position N (from 0), and their sum"),
+        int | None, option("also show the scaled vector, the vector of position N (from 0), and their sum", "N")
     ] = None,
-    side: Annotated[
-        str, typer.Option(metavar="source|target", help="embedding of the encoder or of the decoder")
-    ] = "source",
+    side: Annotated[str, option("embedding of the encoder or of the decoder", "source|target")] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -109,15 +101,15 @@ def show_embedding(
     from pellucid.inspect.pieces import input_vectors
     from pellucid.store.directory import load_bundle
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     # A position is needed to compute the vectors even if none is shown.
     vectors = input_vectors(load_bundle(model), word, side, at or 0)
     if plot:
         _draw_vectors(vectors, at is not None, plot, f"{side} embedding of {word}")
     if json:
+        kept = [name for name in vars(vectors[0]) if at is not None or name not in ("at", "position", "input")]
         write_objects(
-            {**vars(vector), "norm": _vector_length(vector.row)} if at is not None else _vector_object(vector)
-            for vector in vectors
+            {name: getattr(vector, name) for name in kept} | {"norm": _vector_length(vector.row)} for vector in vectors
         )
         return
     if len(vectors) > 1:
@@ -126,19 +118,7 @@ def show_embedding(
         write_lines([*[""] * (number > 0), *_vector_lines(vector, at is not None)])
 
 
-def _vector_object(vector: "InputVector") -> dict[str, object]:
-    """Return a piece as a JSON object without position."""
-    return {
-        "piece": vector.piece,
-        "id": vector.id,
-        "row": vector.row,
-        "scaled": vector.scaled,
-        "norm": _vector_length(vector.row),
-    }
-
-
 def _vector_length(vector: "np.ndarray") -> float:
-    """Return the Euclidean length of a vector."""
     return float((vector @ vector) ** 0.5)
 
 

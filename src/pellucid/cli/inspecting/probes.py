@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
-from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, format_table, wrap_items
+from pellucid.cli.files import FIGURES, save_figure, write_lines, write_objects
+from pellucid.cli.options import JSON, MODEL, PLOT, argument, flag
+from pellucid.cli.terminal import Terminal, escape_controls, format_table, wrap_text
+from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.inspect.probes import JudgedHeads, Probe, ProbedHead, ProbeResult
@@ -22,10 +22,8 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="probes to run; default: all of them")
-    ] = None,
-    each: Annotated[bool, typer.Option("--each", help="show a row for every head, not one for each layer")] = False,
+    names: Annotated[list[str] | None, argument("[NAME...]", "probes to run; default: all of them")] = None,
+    each: Annotated[bool, flag("--each", "show a row for every head, not one for each layer")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -39,7 +37,7 @@ def run(
     from pellucid.api import load
     from pellucid.inspect.probes import read_gallery, run_probe
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     probes = _choose_probes(read_gallery(), names or [])
     loaded = load(model)
     config = loaded.bundle.model.config
@@ -85,14 +83,9 @@ def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
     terminal, probe = Terminal.of_stdout(), result.probe
     yield terminal.bold(escape_controls(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")
     yield f"  {escape_controls(probe.sentence)}" + (f" → {escape_controls(probe.target)}" if probe.target else "")
-    yield from wrap_items(
-        f"In the {PLACES[probe.where]}, {escape_controls(probe.wish)}. {escape_controls(probe.why)}".split(),
-        terminal.width,
-        "  ",
-        gap=" ",
-    )
+    yield from wrap_text(f"In the {PLACES[probe.where]}, {probe.wish}. {probe.why}", terminal.width, "  ")
     for note in result.notes:
-        yield from wrap_items(f"Note: {escape_controls(note)}.".split(), terminal.width, "  ", gap=" ")
+        yield from wrap_text(f"Note: {note}.", terminal.width, "  ")
     rows = list(_rows_by_head(result) if by_head else _rows_by_layer(result))
     # The last column holds the words that are read most: text of any length.
     sides = "l" + "r" * (len(rows[0]) - 2) + "l"
@@ -101,7 +94,7 @@ def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
     yield from (f"  {line}" for line in lines[1:])
     for judged in result.judged:
         yield f"  {_best_head_line(result, judged)}"
-    yield from wrap_items(f"{result.verdict}.".split(), terminal.width, "  ", gap=" ")
+    yield from wrap_text(f"{result.verdict}.", terminal.width, "  ")
 
 
 def _rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
@@ -185,19 +178,12 @@ def _summary_lines(results: "Sequence[ProbeResult]") -> Iterator[str]:
 
 def _result_as_object(result: "ProbeResult") -> dict[str, Any]:
     """Return a result for JSON: the probe, the words, every head by weights and by norms."""
-    from pellucid.cli.inspecting.output import as_plain_json
-
     by_kind = {
-        heads.kind: {
-            "count": heads.count,
-            "mean": as_plain_json(heads.mean),
-            "best": as_plain_json(heads.best_head),
-            "heads": as_plain_json(heads.heads),
-        }
+        heads.kind: {"count": heads.count, "mean": heads.mean, "best": heads.best_head, "heads": heads.heads}
         for heads in result.judged
     }
     return {
-        "probe": as_plain_json(result.probe),
+        "probe": result.probe,
         "wish": result.probe.wish,
         "readers": result.readers,
         "words": result.words,

@@ -7,33 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import name_file_in_errors, read_sentences, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL, file_option
-from pellucid.cli.terminal import escape_controls
-from pellucid.store.atomic import write_text_whole
+from pellucid.cli.files import FIGURES, name_file_in_errors, read_sentences, save_figure, write_lines, write_objects
+from pellucid.cli.options import JSON, MODEL, PLOT, argument, file_option, option
+from pellucid.cli.terminal import escape_controls, write_table
+from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pellucid.inspect.words import Accuracy, Analogy, Embeddings, SignedWord, SpelledWord
+    from pellucid.inspect.words import Analogy, Embeddings, SignedWord, SpelledWord
 
 SIMILARITY_EXAMPLES = """\
   pellucid inspect similar runs/demo/best red blue cat
   pellucid inspect similar runs/demo/best ▁red ▁blue --json
   pellucid inspect similar runs/demo/best red blue cat dog --plot similar.svg"""
 
-SIDE = typer.Option(
-    metavar="source|target|output",
-    help="embedding to use: of the encoder, of the decoder, or the one that makes logits; tied ones are the same",
+SIDE = option(
+    "embedding of the encoder, of the decoder, or the one that makes logits",
+    "source|target|output",
 )
 
 
 def show_similarity(
     model: Annotated[str, MODEL],
-    words: Annotated[
-        list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")
-    ],
+    words: Annotated[list[str], argument("WORD...", "words, or pieces as the vocabulary writes them (▁red)")],
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
@@ -47,7 +44,7 @@ def show_similarity(
     from pellucid.inspect.words import embedding_table
     from pellucid.store.directory import load_bundle
 
-    require_figure(plot)
+    require_writable(plot, FIGURES)
     table = embedding_table(load_bundle(model), side)
     spelled_words = table.words(words)
     # `chance` is the cosine of two pieces on average, which the others have to be compared with.
@@ -82,10 +79,8 @@ NEIGHBOURS_EXAMPLES = """\
 
 def show_neighbours(
     model: Annotated[str, MODEL],
-    words: Annotated[
-        list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")
-    ],
-    count: Annotated[int, typer.Option("--count", "-k", help="number of pieces to show")] = 10,
+    words: Annotated[list[str], argument("WORD...", "words, or pieces as the vocabulary writes them (▁red)")],
+    count: Annotated[int, option("number of pieces to show", None, "--count", "-k")] = 10,
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -122,22 +117,18 @@ def show_analogy(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[WORD...]", help="words of the analogy: king - man + woman, or three words a b c for a - b + c"
-        ),
+        argument("[WORD...]", "words of the analogy: king - man + woman, or three words a b c for a - b + c"),
     ] = None,
-    expect: Annotated[
-        str | None, typer.Option(metavar="WORD", help="expected answer; shows its rank among all answers")
-    ] = None,
+    expect: Annotated[str | None, option("expected answer; shows its rank among all answers", "WORD")] = None,
     file: Annotated[
         str | None,
         file_option(
             "count how many analogies come out; one per line: king - man + woman = queen, or man king woman queen"
         ),
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-k", help="number of answers to show")] = 5,
+    count: Annotated[int, option("number of answers to show", None, "--count", "-k")] = 5,
     side: Annotated[str, SIDE] = "source",
-    seed: Annotated[int, typer.Option(help="random seed of the tables of random numbers")] = 1,
+    seed: Annotated[int, option("random seed of the tables of random numbers")] = 1,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Add and subtract word vectors: king - man + woman.
@@ -162,7 +153,14 @@ def show_analogy(
         if json:
             write_objects([{**vars(accuracy), "left_out": left_out, "verdict": accuracy.verdict}])
         else:
-            write_lines(_accuracy_lines(accuracy, left_out))
+            write_lines(
+                [
+                    f"{accuracy.right:,} of {accuracy.count:,} come out, the words of the question left out",
+                    f"{accuracy.right_with_inputs:,} with the words of the question included",
+                    *([f"{left_out:,} left out: their answer shares a piece with the question"] if left_out else []),
+                    accuracy.verdict,
+                ]
+            )
         return
     expected = None if expect is None else table.word(expect)
     answer = solve_analogy(table, parse_question(words or [], table), expected, count=count)
@@ -193,15 +191,6 @@ def _read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[Sig
             raise ValueError(f"line {number}: {error}") from None
 
 
-def _accuracy_lines(accuracy: "Accuracy", left_out: int) -> Iterator[str]:
-    """Yield lines on how many analogies of a file come out."""
-    yield f"{accuracy.right:,} of {accuracy.count:,} come out, the words of the question left out"
-    yield f"{accuracy.right_with_inputs:,} with the words of the question included"
-    if left_out:
-        yield f"{left_out:,} left out: their answer shares a piece with the question"
-    yield accuracy.verdict
-
-
 def _write_analogy(answer: "Analogy") -> None:
     """Write the answers with and without the words of the question side by side, and the verdict."""
     write_lines([answer.question, *(f"  {term.word.text}: {term.word.spelled}" for term in answer.terms), ""])
@@ -224,14 +213,13 @@ PROJECTION_EXAMPLES = """\
 def show_projection(
     model: Annotated[str, MODEL],
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD...]", help="words to show; default: pieces of the vocabulary")
+        list[str] | None, argument("[WORD...]", "words to show; default: pieces of the vocabulary")
     ] = None,
     file: Annotated[str | None, file_option("file of words to show, one per line", "--words")] = None,
     count: Annotated[
-        int,
-        typer.Option(metavar="N", help="without words: show the first N whole words of the vocabulary; 0: all pieces"),
+        int, option("without words: show the first N whole words of the vocabulary; 0: all pieces", "N")
     ] = 500,
-    dims: Annotated[int, typer.Option(metavar="2|3", help="dimensions of the map")] = 2,
+    dims: Annotated[int, option("dimensions of the map", "2|3")] = 2,
     side: Annotated[str, SIDE] = "source",
     html: Annotated[str | None, file_option("write the map as an HTML page in one file, with search")] = None,
     tsv: Annotated[str | None, file_option("write names, pieces and coordinates, with a header line")] = None,
@@ -249,7 +237,7 @@ def show_projection(
 
     require_dimensions(dims)
     for path, ending in ((html, ".html"), (tsv, ".tsv"), (vectors, ".tsv")):
-        require_figure(path, endings=(ending,))
+        require_writable(path, [ending])
     if words and file:
         raise ValueError("words are given and a file of them too; leave one out")
     table = embedding_table(load_bundle(model), side)
