@@ -63,14 +63,17 @@ class Judge:
 class ShuffledFit:
     """Logistic regression that tells the features of pairs from those of shuffled pairs, and where to draw the line."""
 
-    def __init__(self, real: Floats, shuffled: Floats):
-        """Learn from a row of features for each pair, most of which are translations, and for each shuffled pair."""
+    def __init__(self, real: Floats, shuffled: Floats, level: float = 0.5):
+        """Learn from a row of features for each pair, most of which are translations, and for each shuffled pair.
+
+        Hardly any translation may lie below the quantile `level` of shuffled pairs, from which the wrong are estimated.
+        """
         self.mean, self.scale = real.mean(axis=0), real.std(axis=0) + 1e-9
         self.weights = _fit_logistic(*((features - self.mean) / self.scale for features in (real, shuffled)))
         real_logits, shuffled_logits = np.sort(self.weigh(real)), self.weigh(shuffled)
         self.separation = _measure_separation(real_logits, shuffled_logits)
         self.better_separation = _measure_separation(real_logits[len(real) // 2 :], shuffled_logits)
-        self.wrong_share, self.threshold = _find_threshold(real_logits, shuffled_logits)
+        self.wrong_share, self.threshold = _find_threshold(real_logits, shuffled_logits, level)
 
     def weigh(self, features: Floats) -> Floats:
         """Return the logit of each row being that of translations."""
@@ -100,13 +103,14 @@ def _measure_separation(real: Floats, shuffled: Floats) -> float:
     return float(np.searchsorted(np.sort(shuffled), real).mean() / len(shuffled))
 
 
-def _find_threshold(real: Floats, shuffled: Floats) -> tuple[float, float]:
+def _find_threshold(real: Floats, shuffled: Floats, level: float) -> tuple[float, float]:
     """Return the share of pairs that are wrong, and the logit up to which they are called so.
 
-    Half of all shuffled pairs lie below their median, and hardly any translation does: twice the share of real pairs
-    there is the share that is wrong. The threshold is the highest with the wanted precision by that estimate.
+    With a level of 0.5, half of all shuffled pairs lie below their median, and hardly any translation does: twice the
+    share of real pairs there is the share that is wrong. The threshold is the highest with the wanted precision by that
+    estimate.
     """
-    wrong_share = min(1.0, 2 * float((real < np.median(shuffled)).mean()))
+    wrong_share = min(1.0, float((real < np.quantile(shuffled, level)).mean()) / level)
     shuffled = np.sort(shuffled)
     # A pair with as much for it as against it is never called wrong.
     logits = np.sort(real[real < 0])

@@ -16,6 +16,9 @@ LEAST_MODEL_SEPARATION = 0.99
 The better half, because a text may have many wrong pairs. With a model of the other direction the demo's text has 0.98.
 """
 
+_LEVEL = 0.75
+"""Quantile of shuffled pairs below which hardly any translation lies; it is higher than by links: a model knows more."""
+
 _SHUFFLED_PAIRS = 4_000
 """Shuffled pairs that are scored to see what no translation looks like."""
 
@@ -64,6 +67,6 @@ def weigh_by_model(
     logits = np.full(len(features), np.nan)
     if not (known.any() and shuffled_known.any()):
         return logits, None
-    fit = ShuffledFit(features[known], shuffled_features[shuffled_known])
+    fit = ShuffledFit(features[known], shuffled_features[shuffled_known], _LEVEL)
     logits[known] = fit.weigh(features[known])
     return logits, fit

@@ -76,7 +76,7 @@ def run(
         return show_progress(held if held is not None else read_rows(source, target, sides))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
-    report = examine_corpus(read, held_out, examples, _make_scores(model, device) if model is not None else None)
+    report = examine_corpus(read, held_out, examples, make_pair_scores(model, device) if model is not None else None)
     if html is not None:
         from pellucid.check.page import report_as_html
 
@@ -92,8 +92,8 @@ def run(
         write_lines(_report_lines(report, files, Terminal.of_stdout()))
 
 
-def _make_scores(directory: str, device: str) -> "ScorePairs":
-    """Return the function that scores pairs by a model, which is read now."""
+def make_pair_scores(directory: str, device: str) -> "ScorePairs":
+    """Return the function that scores pairs by a model, which is loaded now."""
     import numpy as np
 
     from pellucid.api import load
