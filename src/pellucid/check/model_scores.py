@@ -17,7 +17,7 @@ The better half, because a text may have many wrong pairs. With a model of the o
 """
 
 _LEVEL = 0.75
-"""Quantile of shuffled pairs below which hardly any translation lies; it is higher than by links: a model knows more."""
+"""Quantile of shuffled pairs below which hardly any translation lies; higher than by links: a model knows more."""
 
 _SHUFFLED_PAIRS = 4_000
 """Shuffled pairs that are scored to see what no translation looks like."""
