@@ -51,10 +51,10 @@ def run(
     It says what is wrong, where, how often, and how to take it out. It finds lines that have shifted (from which line,
     by how much), pairs that are no translations of each other, copies, wrong languages, duplicates, boilerplate,
     sentences of your test set, and a dozen smaller faults. Nothing is downloaded: which words and letters belong
-    together is learned from the text itself, which takes a few hundred pairs. A model that you have judges pairs better
-    and takes longer: with --model, a pair is no translation if the model expects its target no more from its source
-    than from another source. --fix takes whole pairs out and never moves a line. It removes faults that do harm and are
-    found surely; the others are listed for you to look at, and --remove takes them out, too.
+    together is learned from the text itself, which takes a few hundred pairs. In a small text a model that you have
+    finds more, and takes longer: with --model, a pair is no translation if the model expects its target no more from
+    its source than from another source. --fix takes whole pairs out and never moves a line. It removes faults that do
+    harm and are found surely; the others are listed for you to look at, and --remove takes them out, too.
     """
     from pellucid.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
     from pellucid.data.corpus import read_rows
