@@ -22,6 +22,7 @@ COMMANDS = [
     "distill",
     "export",
     "import",
+    "push",
     "mini",
     "inspect",
 ]

@@ -21,7 +21,7 @@ def run(
     card: Annotated[str | None, file_option("card to upload instead of the one made from the model")] = None,
     card_only: Annotated[str | None, file_option("write the card there, to be completed, and upload nothing")] = None,
 ) -> None:
-    """Upload a model to the Hugging Face Hub, with a card that says what it is.
+    """Upload a model to the Hugging Face Hub, with a card.
 
     All files of the model directory are uploaded, among them reference.jsonl, which holds lines of the dev text. The
     card, README.md there, says the languages, the size, the scores on the dev set with their signatures, the SHA-256 of
