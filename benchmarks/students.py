@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -148,12 +147,13 @@ def train_models(task: Task, updates: int) -> None:
 
 
 def train_on_pairs(task: Task, run: Path, layers: tuple[int, int], seed: int, updates: int) -> None:
-    """Train a model on the pairs of people, unless that was done; a run that was interrupted begins again."""
-    if (run / "average").exists():
-        return
-    shutil.rmtree(run, ignore_errors=True)
+    """Train a model on the pairs of people, unless that was done; a run that was interrupted goes on."""
     source, target = task.find_files(0)
-    command("train", "--source", source, "--target", target, *common_options(task, run, layers, seed, updates))
+    if (run / "run.toml").exists():
+        if not (run / "average").exists():
+            command("train", run / "run.toml", "--out", run, "--resume")
+    else:
+        command("train", "--source", source, "--target", target, *common_options(task, run, layers, seed, updates))
 
 
 def distill(task: Task, name: str, teachers: list[Path], layers: tuple[int, int], updates: int) -> None:

@@ -56,10 +56,23 @@ def test_the_figure_names_each_row(task, tmp_path):
     assert all(f": {row.name}, 2.1 MB" in drawing for row in ROWS)
 
 
+def test_a_training_that_was_interrupted_goes_on(task, monkeypatch):
+    monkeypatch.setenv("PELLUCID_DATA", "data")
+    commands = []
+    monkeypatch.setattr(students, "command", lambda *words: commands.append(words))
+    run = task.runs / "people"
+    run.mkdir()
+    (run / "run.toml").write_text("", encoding="utf-8")
+    students.train_on_pairs(task, run, students.DEEP_ENCODER, 1, 7)
+    assert commands == [("train", run / "run.toml", "--out", run, "--resume")]
+
+
 def test_what_is_trained_is_not_trained_again(task, monkeypatch):
+    monkeypatch.setenv("PELLUCID_DATA", "data")
     monkeypatch.setattr(students, "command", lambda *words: pytest.fail(f"{words} is run again"))
     for name in ("people", "equal"):
         (task.runs / name / "average").mkdir(parents=True)
+        (task.runs / name / "run.toml").write_text("", encoding="utf-8")
     students.train_on_pairs(task, task.runs / "people", students.DEEP_ENCODER, 1, 7)
     students.distill(task, "student", task.teachers[:1], students.DEEP_ENCODER, 7)
     students.distill(task, "equal", task.teachers, students.PLAIN, 7)
