@@ -158,12 +158,10 @@ def train_on_pairs(task: Task, run: Path, layers: tuple[int, int], seed: int, up
 
 def distill(task: Task, name: str, teachers: list[Path], layers: tuple[int, int], updates: int) -> None:
     """Make a student of the teachers as one, unless that was done; one that was interrupted goes on."""
-    run, export = task.runs / name, name == "student"
-    if (run / ("int8" if export else "average")).exists():
-        return
-    options = [*common_options(task, run, layers, 1, updates), *([] if export else ["--no-export"])]
-    models = [teacher / "best" for teacher in teachers]
-    command("distill", *models, "--source", task.find_files(0)[0], "--beam", BEAM, *options)
+    run, models = task.runs / name, [teacher / "best" for teacher in teachers]
+    if not (run / "average").exists():
+        options = ["--beam", BEAM, "--no-export", *common_options(task, run, layers, 1, updates)]
+        command("distill", *models, "--source", task.find_files(0)[0], *options)
 
 
 def common_options(task: Task, run: Path, layers: tuple[int, int], seed: int, updates: int) -> Iterator[Any]:
@@ -204,13 +202,18 @@ def find_directory(task: Task, model: str) -> Path:
 
 
 def find_export(task: Task, model: str, form: str) -> Path:
-    """Return a model in another form, exported if needed; the student in int8 with shortlist is what `distill` made."""
-    if (model, form) == ("student", "int8-shortlist"):
-        return task.runs / "student" / "int8"
+    """Return a model in another form, exported if needed as `pellucid distill` does it, but whatever it costs."""
     out = task.runs / "exports" / f"{model}-{form}"
     if not out.exists():
-        how = ("marian",) if form == "marian" else ("ctranslate2", "--precision", form, "--no-gate")
-        command("export", find_directory(task, model), out, "--to", *how)
+        directory = find_directory(task, model)
+        precision, _, shortlist = form.partition("-")
+        how = ["marian"] if form == "marian" else ["ctranslate2", "--precision", precision]
+        if precision == "int8":
+            how += ["--no-gate"]
+        if shortlist:
+            for side in ("source", "target"):
+                how += [f"--shortlist-{side}", str(directory.parent / "data" / f"train.{side}")]
+        command("export", directory, out, "--to", *how)
     return out
 
 
@@ -294,10 +297,10 @@ def page_lines(updates: int) -> Iterator[str]:
 
 METHOD = """\
 Each model is of the size tiny and gets {updates:,} updates, with what the commands choose for the data; its last
-weights are measured. Teachers have 4 encoder and 4 decoder layers, the student 6 and 1. The first
-teacher of a task translates its training text with beam {beam}; `pellucid distill` trains the student on that, and
-exports it in int8 with a shortlist. *Equal* has the teacher's layers and learns from what all teachers write together.
-*Of people* has the student's layers and learns from the translations of people.
+weights are measured. Teachers have 4 encoder and 4 decoder layers, the student 6 and 1. The first teacher of a task
+translates its training text with beam {beam}; `pellucid distill` trains the student on that, and it is exported in int8
+with a shortlist learned from the same text. *Equal* has the teacher's layers and learns from what all teachers write
+together. *Of people* has the student's layers and learns from the translations of people.
 
 "Better", "worse" and "not told apart" are the verdict of the paired test of `pellucid compare` (1,000 samples): it asks
 about other test sentences, not about other seeds. BLEU (13a, cased) and chrF are those of the test set.

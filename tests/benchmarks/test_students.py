@@ -20,9 +20,7 @@ def task(tmp_path, monkeypatch) -> Task:
     wrong = [text.replace("grüne", "rote") for text in REFERENCES]
     results = {}
     for row in ROWS:
-        export = task.runs / "exports" / f"{row.model}-{row.form}"
-        if row.form in ("", "int8-shortlist"):
-            export = task.runs / "student" / "int8"
+        export = task.runs / "exports" / f"{row.model}-{row.form or 'int8-shortlist'}"
         export.mkdir(parents=True, exist_ok=True)
         (export / "model.bin").write_bytes(bytes(2_000_000))
         spm = task.runs / "exports" / f"{row.model}-marian" / "source.spm"
@@ -70,7 +68,7 @@ def test_a_training_that_was_interrupted_goes_on(task, monkeypatch):
 def test_what_is_trained_is_not_trained_again(task, monkeypatch):
     monkeypatch.setenv("PELLUCID_DATA", "data")
     monkeypatch.setattr(students, "command", lambda *words: pytest.fail(f"{words} is run again"))
-    for name in ("people", "equal"):
+    for name in ("people", "equal", "student"):
         (task.runs / name / "average").mkdir(parents=True)
         (task.runs / name / "run.toml").write_text("", encoding="utf-8")
     students.train_on_pairs(task, task.runs / "people", students.DEEP_ENCODER, 1, 7)
