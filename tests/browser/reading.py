@@ -63,6 +63,12 @@ class Page:
         self.tab.wait_for_function(function, arg=argument)
         return self
 
+    def wait_for_other_question(self, before: Mapping[str, str]) -> "Page":
+        """Wait until the trace that is shown follows from another question than that of this link."""
+        function = "([w, p]) => { const at = new URLSearchParams(location.hash.slice(1));"
+        function += " return at.get('w') !== w || at.get('p') !== p; }"
+        return self.wait_until(function, [before.get("w"), before.get("p")])
+
     def settle(self) -> "Page":
         """Wait until every number in view has arrived and is drawn."""
         self.wait_until("() => !document.querySelector('.sheet.waiting, .thumbnail.waiting')")

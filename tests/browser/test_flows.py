@@ -164,17 +164,17 @@ def test_the_search_continues_from_a_node_of_the_beam(page: Page, trace):
     pruned = next(
         node for node in trace.tree.nodes if node.step == 1 and node.fate == "pruned" and node.id in shown_nodes
     )
-    page_id = page.link["id"]
+    before = page.link
     shown_nodes[pruned.id].click()
     picked = page.tab.get_by_role("region", name="The candidate picked")
     assert f"rank {pruned.rank} of its step, pruned" in picked.inner_text()
     numbers = [float(title) for title in picked.locator("[title]").evaluate_all("all => all.map(each => each.title)")]
     assert numbers == pytest.approx([pruned.log_prob, pruned.total, pruned.score], rel=1e-4, abs=1e-5)
     page.watched_tab.save_picture("beam")
-    page.wait_until("before => !location.hash.includes(before)", page_id)
-    before = page.link["id"]
+    page.wait_for_other_question(before)
+    before = page.link
     picked.get_by_role("button", name="Continue the search from here").click()
-    page.wait_until("before => !location.hash.includes(before)", before)
+    page.wait_for_other_question(before)
     prefix = [node.piece for node in (trace.tree.nodes[pruned.parent], pruned)]
     inputs = page.tab.locator(".side section").nth(1).locator("li").all_inner_texts()
     assert [without_space_mark(text) for text in inputs[1:3]] == [without_space_mark(piece) for piece in prefix]
@@ -190,9 +190,9 @@ def test_one_click_on_any_node_of_the_beam_shows_its_trace_and_the_winner_brings
     winner = next(node for node in trace.tree.nodes if node.best and node.fate == "finished")
     others = [node for node in trace.tree.nodes if node.fate != "kept" and not node.best and node.id in shown]
     for node in (others[0], next(node for node in others if node.fate == "finished"), others[-1]):
-        before = page.link["id"]
+        before = page.link
         page.tab.locator(f"[data-node='{node.id}']").click()
-        page.wait_until("before => !location.hash.includes(before)", before)
+        page.wait_for_other_question(before)
         pieces, step = [], node
         while step is not None:
             pieces.insert(0, step.piece)
@@ -214,6 +214,8 @@ def test_a_link_shows_the_same_place_to_another_reader(page: Page, browser, trac
         other_page.tab.goto(page.tab.url)
         other_page.tab.wait_for_selector(".centre figure.sheet canvas")
         other_page.settle()
+        for either in (page, other_page):
+            either.wait_until("() => document.querySelector('.computed-by').innerText.includes('computes the same')")
         assert other_page.tab.url == page.tab.url
         assert other_page.text(".pellucid") == page.text(".pellucid")
         assert other_page.pictures() == page.pictures()

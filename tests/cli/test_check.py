@@ -95,7 +95,7 @@ def translator(tmp_path_factory):
     """Return a model that has learned to translate the words of numbers, in some seconds."""
     folder = tmp_path_factory.mktemp("numbers")
     model = {"d_model": 32, "d_ff": 64, "decoder_layers": 1}
-    train = {"steps": 400, "batch_tokens": 600, "evaluate_every": 400, "save_every": 400}
+    train = {"steps": 600, "batch_tokens": 600, "evaluate_every": 600, "save_every": 600}
     train_run(small_run(folder, model=model, train=train, optim={"peak": 0.01, "warmup": 50}), folder / "run")
     return folder / "run" / "best"
 
