@@ -223,7 +223,7 @@ def test_a_run_is_named_in_one_way_only(tmp_path):
 
 
 def test_an_unknown_name_of_the_package_is_refused():
-    with pytest.raises(AttributeError, match="no attribute 'lode'; it has Model, load, train"):
+    with pytest.raises(AttributeError, match="no attribute 'lode'; it has Model, load, pipeline, train"):
         pellucid.lode  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.config import Activation
+from pellucid.processor import has_native_bfloat16
 from pellucid.train.config import OptimConfig, RunConfig
 from pellucid.train.loop import train_run
 from pellucid.train.muon import (
@@ -31,7 +32,10 @@ from tests.train.corpora import small_run
 
 MUON = OptimConfig(kind="muon")
 SLACK = 0.12
-"""How far singular values may be from 1 after all polynomials: 0.093, and the roundings of bfloat16."""
+"""How far singular values may be from 1 after all polynomials: 0.093, and some roundings."""
+
+ROUNDING = 0.02 if has_native_bfloat16(torch.device("cpu")) else 0.0
+"""How far the roundings of bfloat16, where the processor has it, may move singular values and numbers of a step."""
 
 
 def make_model(activation: Activation = "relu") -> Transformer:
@@ -87,7 +91,7 @@ def test_a_direction_has_singular_values_of_1_and_hardly_turns_from_the_gradient
     torch.manual_seed(5)
     gradients = torch.randn(6, rows, columns) * scale
     directions = orthogonalize(gradients)
-    assert (torch.linalg.svdvals(directions) - 1).abs().max() < SLACK
+    assert (torch.linalg.svdvals(directions) - 1).abs().max() < SLACK + ROUNDING
     u, _, v = torch.linalg.svd(gradients.double(), full_matrices=False)
     cosines = torch.cosine_similarity((u @ v).flatten(1), directions.double().flatten(1))
     assert cosines.min() > 0.98
@@ -98,8 +102,9 @@ def test_a_matrix_of_zeros_has_no_direction_and_one_direction_alone_keeps_its_st
     torch.manual_seed(5)
     one_direction = torch.outer(torch.randn(8), torch.randn(12))
     singular_values = torch.linalg.svdvals(orthogonalize(one_direction[None])[0])
-    assert singular_values[0] == pytest.approx(1, abs=SLACK)
-    assert singular_values[1:].max() < 0.01
+    assert singular_values[0] == pytest.approx(1, abs=SLACK + ROUNDING)
+    # Roundings are directions, too, and small ones grow fiftyfold.
+    assert singular_values[1:].max() < 0.01 + 5 * ROUNDING
 
 
 def test_blocks_that_are_cut_can_be_joined():
@@ -131,7 +136,7 @@ def test_the_threads_that_share_the_matrices_change_nothing_but_roundings():
     alone = orthogonalize_all(stacks, threads=1)
     for threads in (2, 5):
         for expected, directions in zip(alone, orthogonalize_all(stacks, threads), strict=True):
-            torch.testing.assert_close(directions, expected, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(directions, expected, rtol=1e-4, atol=1e-5 + ROUNDING)
 
 
 def test_the_numbers_of_a_step_are_as_large_as_those_of_adam():

@@ -24,6 +24,13 @@ One learning rate then suits both optimizers (Liu et al. 2025, section 2.2).
 SMALLEST_SINGULAR_VALUE = 0.02
 """Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller."""
 
+ROUNDING_MARGIN = 1.01
+"""Divisor of a matrix before each polynomial in bfloat16 (Amsel et al. 2025, section 4.4).
+
+Roundings bring singular values above the interval of a polynomial, where it grows fast: without the margin some end at
+1.2, and that of a matrix of one row at 16.
+"""
+
 POLYNOMIALS = (
     (7.710969245867682, -22.113754790481153, 16.248743017738462),
     (3.2152759873077454, -2.4111720102557843, 0.501300013614882),
@@ -147,8 +154,9 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     dtype = matrices.dtype
     # Only as a share of the norm, for gradients may be so small that their squares vanish.
     x = matrices / matrices.abs().amax((-2, -1), keepdim=True).clamp(min=torch.finfo(dtype).tiny)
+    margin = 1.0
     if has_native_bfloat16(x.device):
-        x = x.bfloat16()
+        x, margin = x.bfloat16(), ROUNDING_MARGIN
     gram = x @ x.mT
     # Rows are scaled so that no singular value is above 1, and most are not far below ("almost orthogonal", Prach and
     # Lampert 2022; before Muon's polynomials: Boissin et al. 2025). It saves two polynomials of five.
@@ -157,5 +165,6 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     for number, (a, b, c) in enumerate(POLYNOMIALS):
         if number > 0:
             gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        factors = torch.baddbmm(gram, gram, gram, beta=b / margin**3, alpha=c / margin**5)
+        x = torch.baddbmm(x, factors, x, beta=a / margin)
     return x.to(dtype)
