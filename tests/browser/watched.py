@@ -79,7 +79,7 @@ def watch_tab(browser: Any, home: str, **options: Any) -> Iterator[WatchedTab]:
     watched_tab.tab.on(
         "console", lambda message: watched_tab.complaints.append(message.text) if message.type != "log" else None
     )
-    watched_tab.tab.on("requestfailed", lambda request: watched_tab.complaints.append(f"failed: {request.url}"))
+    watched_tab.tab.on("requestfailed", lambda request: note_failure(watched_tab, request))
     watched_tab.tab.on("dialog", lambda dialog: watched_tab.complaints.append(f"dialog: {dialog.message}"))
     try:
         yield watched_tab
@@ -87,6 +87,12 @@ def watch_tab(browser: Any, home: str, **options: Any) -> Iterator[WatchedTab]:
         assert not watched_tab.complaints, watched_tab.complaints
     finally:
         context.close()
+
+
+def note_failure(watched_tab: WatchedTab, request: Any) -> None:
+    """Complain of a request that failed; those under way when a page is left are dropped, which is no fault."""
+    if request.failure != "net::ERR_ABORTED":
+        watched_tab.complaints.append(f"failed: {request.url}")
 
 
 def belongs(url: str, home: str) -> bool:
