@@ -24,7 +24,7 @@ from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_tran
 from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, encode_reference
 from pellucid.influence.state_store import open_state_store, store_directory, teacher_forced_states
 from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
-from pellucid.store.directory import Bundle, add_file, load_bundle, save_bundle
+from pellucid.store.directory import Bundle, add_files, load_bundle, save_bundle
 from pellucid.train.checkpoint import average_weights
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig, read_run
 from pellucid.train.data import read_dev_pairs, training_files
@@ -362,6 +362,6 @@ def save_improved(
         for correction in changes.corrections
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    add_file(new, REFERENCE_FILE, encode_reference(reference), reference={"lines": len(reference)})
-    add_file(new, CORRECTIONS, text, out, improved=dict(about))
+    files = {REFERENCE_FILE: encode_reference(reference), CORRECTIONS: text}
+    add_files(new, files, out, reference={"lines": len(reference)}, improved=dict(about))
     shutil.rmtree(new)

@@ -17,7 +17,7 @@ from pellucid.serve.app import create_app
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import TrainingText
-from pellucid.store.directory import add_file
+from pellucid.store.directory import add_files
 from pellucid.train.loop import train_run
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
@@ -114,7 +114,7 @@ def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: 
 def test_each_word_is_as_sure_as_python_says(browser: Any, learned: Model, tmp_path: Path):
     copy = Path(shutil.copytree(learned.directory, tmp_path / "sure"))
     curve = ConfidenceCurve((-2.0, -1.0), (0.12, 0.5, 0.88))
-    add_file(copy, CALIBRATION, Calibration((0.0, 1.0, 0.0, 0.0, 0.0), curve, curve, {}).to_json())
+    add_files(copy, {CALIBRATION: Calibration((0.0, 1.0, 0.0, 0.0, 0.0), curve, curve, {}).to_json()})
     calibrated = load(copy, engine="torch")
     expected = calibrated.translate(SENTENCE).word_confidences
     assert expected

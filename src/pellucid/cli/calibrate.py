@@ -34,7 +34,7 @@ def run(
     from pellucid.api import load
     from pellucid.calibrate import calibration_lines, features_of, find_unchanged, fit_calibration, judge_words
     from pellucid.decode.confidence import CALIBRATION
-    from pellucid.store.directory import add_file
+    from pellucid.store.directory import add_files
 
     if (source is None) != (reference is None):
         raise ValueError("--source and --reference belong together: line n of each is a pair")
@@ -65,5 +65,5 @@ def run(
         else judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
     )
     calibration = fit_calibration(features_of(translations), unchanged, words, {"good_chrf": good_chrf})
-    add_file(model, CALIBRATION, calibration.to_json())
+    add_files(model, {CALIBRATION: calibration.to_json()})
     write_lines(calibration_lines(dict(calibration.about)))

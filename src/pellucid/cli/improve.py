@@ -70,7 +70,7 @@ def run(
     from pellucid.api import load
     from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
-    from pellucid.evaluate.reference import ReferenceLine, choose_reference
+    from pellucid.evaluate.reference import ReferenceLine, choose_reference, spread_lines
     from pellucid.improve import (
         Changes,
         dev_pairs_of,
@@ -145,8 +145,9 @@ def run(
         name: [changes.comparison.scores[name].a.score, changes.comparison.scores[name].b.score]
         for name in ("bleu", "chrf")
     }
-    lines = zip(dev.sources, load(candidate).translate_stream(dev.sources), strict=True)
-    reference = choose_reference([ReferenceLine(source, found.text, found.score) for source, found in lines])
+    lines = spread_lines(dev.sources)
+    scored = zip(lines, load(candidate).translate_stream(lines), strict=True)
+    reference = choose_reference(ReferenceLine(source, found.text, found.score) for source, found in scored)
     save_improved(candidate, directory / "best", changes, places, reference, about)
     write_lines([str(directory / "best")])
 

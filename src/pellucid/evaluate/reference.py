@@ -6,6 +6,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
+from typing import TypeVar
+
+Line = TypeVar("Line")
 
 REFERENCE_FILE = "reference.jsonl"
 """File of a model directory that holds its reference, a line of JSON each."""
@@ -60,8 +63,12 @@ class Verification:
 
 def choose_reference(lines: Iterable[ReferenceLine]) -> list[ReferenceLine]:
     """Choose at most REFERENCE_LINES of the lines, evenly, without those that could not be translated."""
-    usable = [line for line in lines if isfinite(line.score)]
-    return usable[:: max(1, -(-len(usable) // REFERENCE_LINES))]
+    return spread_lines([line for line in lines if isfinite(line.score)])
+
+
+def spread_lines(lines: list[Line]) -> list[Line]:
+    """Return at most REFERENCE_LINES of some lines, spread evenly over them."""
+    return lines[:: max(1, -(-len(lines) // REFERENCE_LINES))]
 
 
 def encode_reference(lines: Iterable[ReferenceLine]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from difflib import get_close_matches
 from math import prod
@@ -113,15 +113,19 @@ def save_bundle(
             also(folder)
 
 
-def add_file(directory: str | Path, name: str, text: str, out: str | Path | None = None, **manifest: Any) -> None:
-    """Add a file, and entries of the manifest, to a model directory or, where `out` is given, to a copy of it there."""
+def add_files(directory: str | Path, files: Mapping[str, str], out: str | Path | None = None, **manifest: Any) -> None:
+    """Add texts as files, and entries of the manifest, to a model directory or, where `out` is given, to a copy of it.
+
+    `files` are the texts by the names of their files.
+    """
     source = resolve_directory(directory)
     about = read_manifest(source)
     kept = {key: value for key, value in about.items() if key not in ("files", "format", "versions", "sha256")}
     with atomic_directory(directory if out is None else out, **{**kept, **manifest}) as folder:
-        for file in about["files"].keys() - {name}:
+        for file in about["files"].keys() - files.keys():
             shutil.copyfile(source / file, folder / file)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def load_bundle(directory: str | Path, lazy: bool = False) -> Bundle:
