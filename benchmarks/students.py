@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from itertools import product
@@ -135,8 +135,7 @@ def train_models(task: Task, updates: int) -> None:
     """Train the teachers, then students on their translations."""
     task.runs.mkdir(parents=True, exist_ok=True)
     if task.pairs and not task.find_files(0)[1].exists():
-        full = Task(task.name, task.title, task.folder, task.languages, task.splits, task.seeds)
-        pairs = list(zip(*map(lines, full.find_files(0)), strict=True))
+        pairs = list(zip(*map(lines, replace(task, pairs=None).find_files(0)), strict=True))
         sources, targets = zip(*random.Random(1).sample(pairs, task.pairs), strict=True)
         write_pairs(task.runs / "train", list(sources), list(targets))
     for seed, run in zip(task.seeds, task.teachers, strict=True):

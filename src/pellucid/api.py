@@ -318,9 +318,9 @@ class Model:
         """Find the training pairs that made a word of a translation likelier, and those that spoke against it.
 
         The translation is the one that a search with this `beam` finds, or the `target`; `context` is the sentence
-        before it, for a model that was trained with it. Up to `pairs` of each kind are
-        returned, with the file and line of each. The model's states over its training text must have been stored, once,
-        by `pellucid remember`. Raises ValueError where they were not, and for a word that is not in the translation.
+        before it, for a model that was trained with it. Up to `pairs` of each kind are returned, with the file and line
+        of each. The model's states over its training text must have been stored, once, by `pellucid remember`. Raises
+        ValueError where they were not, and for a word that is not in the translation.
 
             found = model.find_influence("The ball is blue.", "azul")
             found.because[0].line, found.because[0].target        # the pair that taught it most

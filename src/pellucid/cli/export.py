@@ -5,10 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pellucid.cli.files import read_file_pair, require_file, write_lines
-from pellucid.cli.options import MODEL, file_option
+from pellucid.cli.options import MODEL, argument, file_option, flag, option
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
@@ -47,39 +45,32 @@ DevPairs = tuple[list[str], list[str]]
 
 def run(
     model: Annotated[str, MODEL],
-    out: Annotated[
-        str, typer.Argument(metavar="OUT", help="directory, or file of a page; an earlier export is replaced")
-    ],
-    to: Annotated[str, typer.Option(metavar="marian|ctranslate2|argos|page", help="format to convert to")],
+    out: Annotated[str, argument("OUT", "directory, or file of a page; an earlier export is replaced")],
+    to: Annotated[str, option("format to convert to", "marian|ctranslate2|argos|page")],
     precision: Annotated[
         str | None,
-        typer.Option(
-            metavar="float32|bfloat16|int8|float16",
-            help="precision of the weights: ctranslate2 and argos float32 (the default), bfloat16 or int8; page "
-            "float16 (the default), float32 or int8",
+        option(
+            "precision of the weights: ctranslate2 and argos float32 (the default), bfloat16 or int8; page float16 "
+            "(the default), float32 or int8",
+            "float32|bfloat16|int8|float16",
         ),
     ] = None,
     sentence: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="page: sentence to show first; repeated, more to try  [default: some of the run's dev text]",
-        ),
+        option("page: sentence to show first; repeated, more to try  [default: some of the run's dev text]", "TEXT"),
     ] = None,
     dev_source: Annotated[
         str | None, file_option("sentences to measure the export with; the model must not have been trained on them")
     ] = None,
     dev_target: Annotated[str | None, file_option("their translations by people")] = None,
-    no_gate: Annotated[bool, typer.Option("--no-gate", help="export int8 or a shortlist without measuring it")] = False,
+    no_gate: Annotated[bool, flag("--no-gate", "export int8 or a shortlist without measuring it")] = False,
     shortlist_source: Annotated[
         str | None, file_option("sentences to make a shortlist from: those the model was trained on")
     ] = None,
     shortlist_target: Annotated[str | None, file_option("their translations")] = None,
     languages: Annotated[
         str | None,
-        typer.Option(
-            metavar="SOURCE:TARGET", help="argos: codes of the languages, such as en:es  [default: the model's]"
-        ),
+        option("argos: codes of the languages, such as en:es  [default: the model's]", "SOURCE:TARGET"),
     ] = None,
 ) -> None:
     """Convert a model for another program, or to a page.

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import argument, option
 
 EXAMPLES = """\
   pellucid import Helsinki-NLP/opus-mt-en-es runs/opus-en-es
@@ -16,16 +15,11 @@ EXAMPLES = """\
 def run(
     directory: Annotated[
         str,
-        typer.Argument(
-            metavar="DIR",
-            help="directory of a Marian model, as Hugging Face transformers saves it, or its name on the Hub",
-        ),
+        argument("DIR", "directory of a Marian model, as Hugging Face transformers saves it, or its name on the Hub"),
     ],
-    out: Annotated[
-        str, typer.Argument(metavar="OUT", help="model directory to write; a model that is already there is replaced")
-    ],
+    out: Annotated[str, argument("OUT", "model directory to write; a model that is already there is replaced")],
     revision: Annotated[
-        str | None, typer.Option(metavar="NAME", help="of a model on the Hub: branch, tag, commit or refs/pr/NUMBER")
+        str | None, option("of a model on the Hub: branch, tag, commit or refs/pr/NUMBER", "NAME")
     ] = None,
 ) -> None:
     """Convert another program's model to a model directory.

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pellucid.cli.files import require_file, write_lines
-from pellucid.cli.options import MODEL, file_option
+from pellucid.cli.options import MODEL, argument, file_option, flag
 from pellucid.store.atomic import write_text_whole
 
 EXAMPLES = """\
@@ -16,8 +14,8 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="name on the Hub: OWNER/MODEL")],
-    private: Annotated[bool, typer.Option("--private", help="a new repository can be seen by you alone")] = False,
+    name: Annotated[str, argument("NAME", "name on the Hub: OWNER/MODEL")],
+    private: Annotated[bool, flag("--private", "a new repository can be seen by you alone")] = False,
     card: Annotated[str | None, file_option("card to upload instead of the one made from the model")] = None,
     card_only: Annotated[str | None, file_option("write the card there, to be completed, and upload nothing")] = None,
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.store.atomic import MANIFEST, atomic_file, read_manifest
+from pellucid.store.atomic import MANIFEST, atomic_file, read_manifest, require_writable
 
 _README = """\
 {from_name} to {to_name}, exported by Pellucid from {model} (SHA-256 of its manifest: {sha256}).
@@ -27,11 +27,10 @@ def install_command(file: str) -> str:
 
 def refuse_unfit_for_argos(tokenizer: Tokenizer, out: Path) -> None:
     """Raise ValueError, naming every reason, for a model or a path of which no package for Argos can be made."""
+    require_writable(out)
     problems = []
     if out.suffix != ".argosmodel":
         problems.append(f"{out} must end in .argosmodel, by which Argos Translate knows its packages")
-    if out.is_dir() or not out.parent.is_dir():
-        problems.append(f"{out} cannot be a file: {'it is' if out.is_dir() else f'{out.parent} is not'} a folder")
     if tokenizer.lowercase:
         problems.append("the model reads lower case only, and Argos Translate does not make its text lower case")
     if problems:

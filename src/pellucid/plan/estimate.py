@@ -1,7 +1,7 @@
 """Plan of a run before it begins: its tokens, batches, updates, work, memory, time and disk."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -168,12 +168,11 @@ def plan_run(
     `updates`. Raises ValueError for data that is missing or cannot be trained on.
     """
     dev_files = () if stand_in else (run.data.dev_source, run.data.dev_target, run.data.dev)
-    missing_dev = tuple(name for name in dev_files if name is not None and not Path(name).is_file())
+    missing_dev = _find_missing_files(dev_files)
     # The plan goes on without them, on held-out pairs; `list_advice` reports them.
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
-    files = [name for corpus in run.data.corpora for name in corpus.files if name is not None]
-    missing = [name for name in files if not Path(name).is_file()]
+    missing = _find_missing_files(name for corpus in run.data.corpora for name in corpus.files)
     # With shards, the text itself is not needed.
     if missing and run.data.shards is None and not stand_in:
         raise ValueError(
@@ -213,6 +212,11 @@ def plan_run(
         free_disk=shutil.disk_usage(Path.cwd()).free,
         notes=data.notes,
     )
+
+
+def _find_missing_files(names: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the names that are given and of which there is no file."""
+    return tuple(name for name in names if name is not None and not Path(name).is_file())
 
 
 def _flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:

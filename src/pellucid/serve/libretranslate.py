@@ -211,11 +211,13 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     job = TranslationJob(segments, direction, search, terms)
     translations = iter(await service.answer(request, service.translation_worker, job))
     answers = [_assemble_text(page, translations, ranks) for page in pages]
-    for answer, text in zip(answers, texts, strict=True):
-        if service.translation_memory is None:
+    if service.translation_memory is None:
+        for answer in answers:
             answer.memory = None
-        if form.source == "auto":
-            known = await run_in_threadpool(measure_known_words, direction.tokenizer, [text])
+    if form.source == "auto":
+        # In one thread for all texts: waiting for a thread takes longer than a text.
+        shares = await run_in_threadpool(lambda: [measure_known_words(direction.tokenizer, [text]) for text in texts])
+        for answer, known in zip(answers, shares, strict=True):
             answer.detectedLanguage = Detected(language=direction.languages.source, confidence=known)
     if isinstance(form.q, str):
         return answers[0]

@@ -238,7 +238,7 @@ function makeRow(row: TensorRow, manifest: Manifest, tensors: ReadonlyMap<string
 function findExtremes(name: string, { shape, values }: Tensor, tensors: ReadonlyMap<string, Tensor>): { least: number; largest: number } {
   const mask = name.endsWith(".scores") ? tensors.get(name.replace(/scores$/, "allowed")) : undefined;
   const [, queries, keys] = shape as [number, number, number];
-  const readsAgain = (place: number) => {
+  const isRead = (place: number) => {
     if (!mask) return true;
     const row = mask.shape[1] === 1 ? 0 : Math.floor(place / keys) % queries;
     return mask.values[row * keys + (place % keys)] !== 0;
@@ -246,8 +246,8 @@ function findExtremes(name: string, { shape, values }: Tensor, tensors: Readonly
   let [least, largest] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (let place = 0; place < values.length; place++) {
     const value = values[place]!;
-    if (value < least && readsAgain(place)) least = value;
-    if (value > largest && readsAgain(place)) largest = value;
+    if (value < least && isRead(place)) least = value;
+    if (value > largest && isRead(place)) largest = value;
   }
   return { least, largest };
 }
