@@ -58,7 +58,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping safetensors pydantic",
     ),
     "inspect": Floor(
-        ours="inspect trace decode store model data.batching data.tokenizer text",
+        ours="inspect trace decode store model data.batching data.context data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
     ),
     "influence": Floor(

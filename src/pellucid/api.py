@@ -246,24 +246,28 @@ class Model:
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
-        self, sources: str, targets: str, batch: int = 0
+        self, sources: str, targets: str, batch: int = 0, *, document: bool = False
     ) -> Score: ...
 
     @overload
-    def score(self, sources: Iterable[str], targets: Iterable[str], batch: int = 0) -> list[Score]: ...
+    def score(
+        self, sources: Iterable[str], targets: Iterable[str], batch: int = 0, *, document: bool = False
+    ) -> list[Score]: ...
 
-    def score(self, sources: str | Iterable[str], targets: str | Iterable[str], batch: int = 0) -> Score | list[Score]:
+    def score(
+        self, sources: str | Iterable[str], targets: str | Iterable[str], batch: int = 0, *, document: bool = False
+    ) -> Score | list[Score]:
         """Return the log-probability of a given translation, or of each of several: how likely the model writes it.
 
-        Raises ValueError for unequal numbers of sources and targets, and for anything that is not a text.
+        With `document` the sources belong together, as in `translate_document`. Raises ValueError for unequal numbers
+        of sources and targets, and for anything that is not a text.
         """
         if batch < 0:
             raise ValueError(f"batch is {batch}, it must be 0 or more")
         if isinstance(sources, str) and isinstance(targets, str):
-            return self.translator.score([sources], [targets], batch)[0]
-        return self.translator.score(
-            list(_check_texts(sources, "sources")), list(_check_texts(targets, "targets")), batch
-        )
+            return self.translator.score([sources], [targets], batch, document=document)[0]
+        texts = list(_check_texts(sources, "sources")), list(_check_texts(targets, "targets"))
+        return self.translator.score(*texts, batch, document=document)
 
     @_check_arguments
     def trace(

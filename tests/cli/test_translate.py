@@ -367,7 +367,24 @@ def test_document_reads_each_line_with_the_one_before_it_and_needs_a_model_that_
     assert "<s>" in looked.stdout
     scores = ("--source", "in.txt", "--reference", "in.txt", "--beam", 1, "--json")
     assert call("evaluate", learned, *scores, "--document").stdout != call("evaluate", learned, *scores).stdout
-    for words in (("translate", model, "in.txt", "--document"), ("evaluate", model, *scores, "--document")):
+    pair, short = ("--source", "in.txt", "--target", "in.txt"), ("--lines", 0, "--points", 2)
+    for words in (("score", learned, *pair), ("inspect", "align", learned, *pair)):
+        assert call(*words, "--document").stdout != call(*words).stdout
+    heads = ("inspect", "heads", learned, *pair, *short, "--curve", "bleu")
+    assert call(*heads, "--document").stdout != call(*heads).stdout
+    # The model that was trained without reads single lines all the same.
+    compared = ("compare", learned, model, *scores[:-2], "1", "--samples", 9, "--json")
+    [both, alone] = [json.loads(call(*compared, *more).stdout)["scores"]["chrf"] for more in (["--document"], [])]
+    assert both["a"] != alone["a"]
+    assert both["b"] == alone["b"]
+    assert "neither side is a model" in call("compare", model, "in.txt", *scores[:4], "--document").stderr
+    for words in (
+        ("translate", model, "in.txt", "--document"),
+        ("evaluate", model, *scores, "--document"),
+        ("score", model, *pair, "--document"),
+        ("inspect", "align", model, *pair, "--document"),
+        ("inspect", "heads", model, *pair, "--document"),
+    ):
         refused = call(*words)
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert "was trained on single sentences and reads none before another" in refused.stderr

@@ -11,6 +11,9 @@ from pellucid.data.context import count_context, encode_with_context, join_conte
 from pellucid.data.corpus import read_pairs
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.lines import LengthLimits
+from pellucid.inspect.alignment import default_links, encode_alignment_pairs
+from pellucid.inspect.heads import study_patterns
+from pellucid.inspect.pattern_measures import encode_study_pairs
 from pellucid.train.loop import train_run
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
@@ -142,3 +145,40 @@ def test_a_trained_model_says_that_it_takes_context_and_translates_its_reference
     model = load(tmp_path / "out" / "best")
     assert model.manifest["context"] == model.translator.context == 1
     assert model.verify().passed
+
+
+def test_scores_links_and_studies_of_a_document_read_what_its_translation_read():
+    model, lines = context_model(), [*SENTENCES[:2], "", SENTENCES[3]]
+    translations = model.translate_document(lines, alignments=True)
+    sources, texts = model.translator.join_document(lines), [translation.text for translation in translations]
+    assert sources == ["The ball is blue.", "The ball is blue.\nYes.", "", "The dog drank the water."]
+    tokenizer = model.translator.tokenizer
+    targets = tokenizer.encode_target(texts)
+    ids = encode_with_context(tokenizer, sources)
+    with model.translator.inference():
+        expected = model.translator.torch.log_probs(ids, targets)
+    assert [score.log_prob for score in model.score(lines, texts, document=True)] == pytest.approx(
+        [sum(row) for row in expected], abs=1e-4
+    )
+    pairs = encode_alignment_pairs(tokenizer, sources, texts)
+    with model.translator.inference():
+        links = list(default_links(model.bundle.model, pairs))
+    assert [[*map(tuple, found)] for found in links] == [
+        [*map(tuple, translation.alignment or [])] for translation in translations
+    ]
+    study = encode_study_pairs(tokenizer, model.bundle.model.config, sources, texts)
+    [source, words] = study.sources[1]
+    assert source == ids[1]
+    # The pieces of the sentence before are of no word, and those of the sentence are counted from 0.
+    start = count_context(source)
+    assert start > 1
+    assert words[:start] == [-1] * start
+    assert words[start] == 0
+    study_patterns(model.bundle.model, tokenizer, study, None)
+
+
+def test_a_document_is_joined_only_where_both_sentences_fit():
+    model = context_model(longest=20)
+    assert model.translator.join_document(["The dog drank the water.", "The ball is blue."])[1] == "The ball is blue."
+    with pytest.raises(ValueError, match="trained on single sentences"):
+        small_traced().score("Yes.", "Sí.", document=True)

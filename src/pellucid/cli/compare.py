@@ -57,6 +57,9 @@ def run(
     samples: Annotated[int, option("test sets that the bootstrap draws from this one", min=1)] = 1000,
     seed: Annotated[int, option("random seed; the same seed draws the same test sets", min=0)] = 1,
     show: Annotated[int, option("changed sentences to show in each direction", min=0)] = 10,
+    document: Annotated[
+        bool, flag("--document", "models trained with data.context read each line with the one before it")
+    ] = False,
     lowercase: Annotated[
         bool, flag("--lowercase", "ignore upper and lower case; not needed for models that write lower case only")
     ] = False,
@@ -87,10 +90,13 @@ def run(
         known[str(source)], known[reference] = read_test_pairs(str(source), source_language, target_language)
     paths = [path for path in (source, reference, a, b) if path and path not in known and not Path(path).is_dir()]
     texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
-    for side in dict.fromkeys((a, b)):  # a model that stands on both sides translates once
+    models = {side: load(side, precision, engine) for side in (a, b) if side not in texts}
+    if document and not any(model.translator.context for model in models.values()):
+        raise ValueError("--document: neither side is a model that was trained with data.context; leave it out")
+    for side, model in models.items():  # a model that stands on both sides translates once
         if side not in texts:
-            model = load(side, precision, engine)
-            texts[side] = translate_test_set(model, str(source), texts[str(source)], **search)
+            reads_before = document and model.translator.context > 0
+            texts[side] = translate_test_set(model, str(source), texts[str(source)], document=reads_before, **search)
             lowercase = lowercase or model.lowercase  # case it does not write would count as wrong
     titles = {side: f"{side} (beam {beam})" if Path(side).is_dir() else side for side in (a, b)}
     with name_file_in_errors(reference):

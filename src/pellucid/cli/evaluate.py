@@ -12,6 +12,7 @@ from pellucid.cli.files import (
 )
 from pellucid.cli.options import (
     DEVICE,
+    DOCUMENT,
     ENGINE,
     EXPORTED,
     JSON,
@@ -20,7 +21,6 @@ from pellucid.cli.options import (
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
     file_option,
-    flag,
     search_default,
     search_option,
 )
@@ -49,9 +49,7 @@ def run(
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
-    document: Annotated[
-        bool, flag("--document", "read each line with the one before it, as `translate --document` does")
-    ] = False,
+    document: Annotated[bool, DOCUMENT] = False,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",

@@ -52,6 +52,7 @@ def argument(metavar: str, help: str) -> Any:
 MODEL = argument("MODEL", "a model directory, such as runs/demo/best")
 SENTENCE = argument("SENTENCE", "sentence to translate")
 TARGET = option("look into this translation instead of searching for one", "TEXT")
+DOCUMENT = flag("--document", "read each line with the one before it, as `translate --document` does")
 CONTEXT = option("the sentence before it, for a model that was trained with data.context", "TEXT")
 JSON = flag("--json", "write JSON objects instead of text")
 PLOT = file_option("also draw a figure into this file, .png or .svg", "--plot")

@@ -5,6 +5,7 @@ from typing import Annotated
 from pellucid.cli.files import name_file_in_errors, read_file_pair, read_pair_rows, write_lines, write_objects
 from pellucid.cli.options import (
     DEVICE,
+    DOCUMENT,
     JSON,
     MODEL,
     PRECISION,
@@ -34,6 +35,7 @@ def run(
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
+    document: Annotated[bool, DOCUMENT] = False,
     precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     json: Annotated[bool, JSON] = False,
@@ -55,7 +57,7 @@ def run(
     loaded = load(model, precision, device=device)
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
-        scores = loaded.score(sources, targets, batch=batch)
+        scores = loaded.score(sources, targets, batch=batch, document=document)
     if json:
         write_objects(scores)
     else:

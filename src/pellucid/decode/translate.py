@@ -11,7 +11,7 @@ from math import fsum, isfinite
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pellucid.data.context import DocumentReader, split_context
+from pellucid.data.context import DocumentReader, encode_with_context, join_context, split_context
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.lines import (
@@ -178,6 +178,22 @@ class Translator:
         """Translate the sources of a corpus, each with its context (`join_context`)."""
         contexts, lines = zip(*map(split_context, sources), strict=True) if sources else ((), ())
         return self.translate(lines, config, contexts=contexts)
+
+    def join_document(self, sentences: Iterable[str]) -> list[str]:
+        """Return the source of each sentence of documents in order: with its context where both fit (`join_context`).
+
+        Raises ValueError for a model that was trained without context.
+        """
+        self.require_context("document (--document)")
+        reader = DocumentReader(self.context)
+        contexts = [(reader.take(sentence), sentence) for sentence in sentences]
+        # A blank line, which is no sentence, has none.
+        sources = [join_context(*pair) if pair[1].strip() else pair[1] for pair in contexts]
+        lengths = map(len, encode_with_context(self.tokenizer, sources))
+        return [
+            source if length <= self.lengths.longest_trained else split_context(source)[1]
+            for source, length in zip(sources, lengths, strict=True)
+        ]
 
     def add_confidence(self, translation: Translation) -> Translation:
         """Return the translation with its confidences, if the model was calibrated and it has a score."""
@@ -382,15 +398,22 @@ class Translator:
                 stopped.set()
                 pool.shutdown(cancel_futures=True)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], batch: int, *, document: bool = False
+    ) -> list[Score]:
         """Return the model's log-probability of each target given its source, all positions in one pass, in order.
 
-        Raises ValueError for unequal numbers of lines, and, naming them, for lines with more pieces than the model
-        takes.
+        With `document` each source is read with its context (`join_document`). Raises ValueError for unequal numbers of
+        lines, and, naming them, for lines with more pieces than the model takes.
         """
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets: each source needs its target")
-        source_ids, target_ids = self.tokenizer.encode_source(sources), self.tokenizer.encode_target(targets)
+        source_ids = (
+            encode_with_context(self.tokenizer, self.join_document(sources))
+            if document
+            else self.tokenizer.encode_source(sources)
+        )
+        target_ids = self.tokenizer.encode_target(targets)
         for side, ids in (("source", source_ids), ("target", target_ids)):
             refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), self.lengths.longest)
         sizes = {i: max(len(source_ids[i]), len(target_ids[i])) for i in range(len(source_ids))}

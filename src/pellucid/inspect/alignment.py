@@ -5,12 +5,13 @@ other, with two choices among them that need no gold alignment.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pellucid.data.context import count_context, encode_with_context, split_context
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import (
     Links,
@@ -98,23 +99,30 @@ def encode_alignment_pairs(
     source_words: Sequence[str] | None = None,
     target_words: Sequence[str] | None = None,
 ) -> list[EncodedPair]:
-    """Encode texts as pairs to align.
+    """Encode texts as pairs to align; a source may have its context (`join_context`), whose words are not aligned.
 
     `source_words` and `target_words` are the texts with spaces where their words part, if they part elsewhere.
     """
-    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    source_ids, target_ids = encode_with_context(tokenizer, sources), tokenizer.encode_target(targets)
+    source_words = source_words or [split_context(source)[1] for source in sources]
     return [
         EncodedPair(
             source,
             target,
             # the end token of either side is no part of a word
-            words_without_punctuation(tokenizer.source_pieces(source[:-1]), source_text),
+            _words_after_context(tokenizer, source[:-1], source_text),
             words_without_punctuation(tokenizer.target_pieces(target[:-1]), target_text),
         )
         for source, target, source_text, target_text in zip(
-            source_ids, target_ids, source_words or sources, target_words or targets, strict=True
+            source_ids, target_ids, source_words, target_words or targets, strict=True
         )
     ]
+
+
+def _words_after_context(tokenizer: Tokenizer, source: list[int], text: str) -> list[AlignedWord]:
+    start = count_context(source)
+    words = words_without_punctuation(tokenizer.source_pieces(source[start:]), text)
+    return [replace(word, pieces=range(word.pieces.start + start, word.pieces.stop + start)) for word in words]
 
 
 def measure_readings(

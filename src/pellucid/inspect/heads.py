@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from pellucid.data.context import split_context
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import Links, align_sentences
 from pellucid.decode.translate import inference_only
@@ -207,6 +208,7 @@ def _links_of_batch(
         return [gold[pairs.lines[n]] for n in batch.numbers]
     sources, targets = ([side[n][0] for n in batch.numbers] for side in (pairs.sources, pairs.targets))
     source_texts, target_texts = zip(*(pairs.texts[n] for n in batch.numbers), strict=True)
+    source_texts = [split_context(source)[1] for source in source_texts]
     return align_sentences(model, tokenizer, sources, targets, source_texts, target_texts)
 
 

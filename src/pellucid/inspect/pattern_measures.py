@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pellucid.data.context import count_context, encode_with_context, split_context
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from pellucid.decode.torch_engine import pad_sentences
 from pellucid.decode.translate import batch_by_length
@@ -109,13 +110,13 @@ def encode_study_pairs(
 ) -> StudyPairs:
     """Encode pairs for a study; pairs with a blank side and pairs too long for the model are left out, with a note.
 
-    Source pieces are counted in the text `counted`, or else, as the target pieces are, in these pairs. `numbers` are
-    the lines that the pairs stood in, 0 first, if those are others. Raises ValueError for unequal numbers of sides and
-    if no pair is left.
+    A source may have its context (`join_context`), whose pieces are of no word. Source pieces are counted in the text
+    `counted`, or else, as the target pieces are, in these pairs. `numbers` are the lines that the pairs stood in, 0
+    first, if those are others. Raises ValueError for unequal numbers of sides and if no pair is left.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
-    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    source_ids, target_ids = encode_with_context(tokenizer, sources), tokenizer.encode_target(targets)
     lengths = [(len(a), len(b)) for a, b in zip(source_ids, target_ids, strict=True)]
     # an end token alone is one id
     blank = [n for n, pair in enumerate(lengths) if min(pair) < 2]
@@ -151,7 +152,9 @@ def _encode_stream(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_0
 
 def _with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWords:
     """Return the ids with the number of the word of each."""
-    return ids, [-1 if word is None else word for word in make_side(pieces, ids, text, text).words]
+    start, text = count_context(ids), split_context(text)[1]
+    words = make_side(pieces[start:], ids[start:], text, text).words
+    return ids, [-1] * start + [-1 if word is None else word for word in words]
 
 
 def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:

@@ -14,7 +14,7 @@ from pellucid.cli.files import (
     write_lines,
     write_objects,
 )
-from pellucid.cli.options import JSON, MODEL, PLOT, file_option, flag, option
+from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, file_option, flag, option
 from pellucid.cli.terminal import write_table
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -40,6 +40,7 @@ def run(
         str | None,
         file_option("gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0"),
     ] = None,
+    document: Annotated[bool, DOCUMENT] = False,
     apart: Annotated[bool, flag("--apart", "count punctuation marks as words, as gold links often do")] = False,
     heads: Annotated[int, option("heads to show of each side, the best first", min=0)] = 3,
     links: Annotated[
@@ -57,10 +58,10 @@ def run(
     by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
     alignment error rate (AER, lower is better), precision and recall, in per cent.
     """
+    from pellucid.api import load
     from pellucid.decode.translate import inference_only
     from pellucid.evaluate.alignment import read_links, require_inside
     from pellucid.inspect.alignment import choose_readings, default_links, encode_alignment_pairs, measure_readings
-    from pellucid.store.directory import load_bundle
 
     require_writable(plot, FIGURES)
     sources, targets = read_file_pair(source, target)
@@ -76,7 +77,9 @@ def run(
             require_inside(
                 gold_links, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
-    bundle = load_bundle(model)
+    loaded = load(model, engine="torch")
+    bundle = loaded.bundle
+    sources = loaded.translator.join_document(sources) if document else sources
     pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)
     bar = show_progress(range(len(pairs)), len(pairs))
     with name_file_in_errors(f"{source} and {target}"):

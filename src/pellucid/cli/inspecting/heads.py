@@ -16,7 +16,7 @@ from pellucid.cli.files import (
     write_lines,
     write_objects,
 )
-from pellucid.cli.options import JSON, MODEL, PLOT, file_option, option
+from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, file_option, option
 from pellucid.cli.terminal import format_table
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -59,6 +59,7 @@ def run(
     alignments: Annotated[
         str | None, file_option("gold word alignments (0-0 1-2 ...); without them, the model's own are used")
     ] = None,
+    document: Annotated[bool, DOCUMENT] = False,
     lines: Annotated[int, option("number of pairs to study, spread evenly over the files; 0: all", min=0)] = 400,
     curve: Annotated[
         str, option("measure to draw against heads kept; for bleu, all is translated", "loss|bleu")
@@ -81,10 +82,10 @@ def run(
     EOS, the end token of the source, and BOS, the start token of the target, are left out, as queries and as keys; the
     weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
     """
+    from pellucid.api import load
     from pellucid.inspect.heads import badges_object
     from pellucid.inspect.importance import list_heads
     from pellucid.inspect.pattern_measures import encode_study_pairs, spread_evenly
-    from pellucid.store.directory import load_bundle
 
     if curve not in CURVES:
         raise ValueError(f"--curve {curve!r} cannot be drawn; choose one of {', '.join(CURVES)}")
@@ -96,7 +97,9 @@ def run(
     sources, targets = read_file_pair(source, target)
     line_numbers = spread_evenly(sources, lines)
     gold = None if alignments is None else _read_gold_links(alignments, sources, targets)
-    bundle = load_bundle(model)
+    loaded = load(model, engine="torch")
+    bundle = loaded.bundle
+    sources = loaded.translator.join_document(sources) if document else sources
     list_heads(bundle.model.config, among)  # refuses what is no kind of heads before anything is measured
     with name_file_in_errors(f"{source} and {target}"):
         pairs = encode_study_pairs(
@@ -182,7 +185,9 @@ def _bleu_curves(
             if silent not in scores:  # with all heads or none, every order is the same
                 # Silent in the weights, so that everything else of a translation is as usual.
                 translator = Translator(silence_in_weights(bundle.model, sorted(silent)), bundle.tokenizer)
-                texts = [translation.text for translation in translator.translate(sources, SearchConfig(beam=1))]
+                texts = [
+                    translation.text for translation in translator.translate_sources(sources, SearchConfig(beam=1))
+                ]
                 scored = corpus_scores(texts, list(references), ["bleu"], bundle.tokenizer.lowercase)
                 scores[silent] = scored["bleu"]["score"]
             advance()

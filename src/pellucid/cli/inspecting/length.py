@@ -39,7 +39,8 @@ def run(
     """Measure loss and chrF by the length of the source.
 
     See whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
-    long they are; `pellucid translate` would split them at sentence ends.
+    long they are; `pellucid translate` would split them at sentence ends. A model that was trained with data.context
+    reads each line alone here, without the sentence before.
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
