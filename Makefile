@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean
+.PHONY: help demo page serve screenshots docs articles mutants test check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean race
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench-busy: .venv/.installed-dev ## time training and translation beside program
 
 bench-cuda: .venv/.installed-dev ## time training on a CUDA device beside torch.nn.Transformer (under eight minutes; needs no data)
 	@$(BIN)/python -m benchmarks.train_cuda $(ARGS)
+
+race: .venv/.installed-dev ## train beside peers until scores on the dev set are reached (hours of one core; needs PELLUCID_DATA)
+	@$(BIN)/python -m benchmarks.race $(ARGS)
 
 bench-recurrent: .venv/.installed-dev ## train a GRU network and a Transformer for equal time, copying too (half an hour; PELLUCID_DATA adds Multi30k)
 	@$(BIN)/python -m benchmarks.recurrent $(ARGS)

@@ -29,6 +29,9 @@ RATE = 1e-4
 WARM = 3
 """Number of updates that are not timed."""
 
+Logits = Callable[[Tensor, Tensor], Tensor]
+"""Scores of all pieces at each place, from padded sources and what the decoder reads."""
+
 
 def main() -> None:
     """Train as the task says and print what the clock counted."""
@@ -97,7 +100,12 @@ def nn_transformer(task: dict[str, Any], clock: Clock) -> None:
 
 
 def x_transformers(task: dict[str, Any], clock: Clock) -> None:
-    """Train `x_transformers.XTransformer` in a loop, with the embeddings of its two sides tied."""
+    """Train `x_transformers.XTransformer` in a loop."""
+    train_in_loop(task, clock, *make_x_transformers(task))
+
+
+def make_x_transformers(task: dict[str, Any], dropout: float = 0.1) -> tuple[nn.Module, Logits]:
+    """Return an `XTransformer` with the embeddings of its two sides tied, and what gives its logits."""
     from x_transformers import XTransformer
 
     size = task["size"]
@@ -108,7 +116,7 @@ def x_transformers(task: dict[str, Any], clock: Clock) -> None:
         "attn_dim_head": size["d_model"] // size["heads"],
         "ff_mult": size["d_ff"] / size["d_model"],
         "attn_dropout": 0.0,
-        "ff_dropout": 0.1,
+        "ff_dropout": dropout,
     }
     sides = {"enc": size["encoder_layers"], "dec": size["decoder_layers"]}
     options = {
@@ -121,33 +129,15 @@ def x_transformers(task: dict[str, Any], clock: Clock) -> None:
         memory = model.encoder(source, mask=is_piece, return_embeddings=True)
         return model.decoder.net(read, context=memory, context_mask=is_piece)
 
-    train_in_loop(task, clock, model, logits)
+    return model, logits
 
 
 def hugging_face(task: dict[str, Any], clock: Clock) -> None:
     """Train transformers' Marian with `Seq2SeqTrainer`, batches grouped by length, sentences for about the budget."""
-    from transformers import MarianConfig, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
+    from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    size, (sources, targets) = task["size"], read_pairs(task)
-    config = MarianConfig(
-        vocab_size=task["vocabulary"],
-        d_model=size["d_model"],
-        encoder_layers=size["encoder_layers"],
-        decoder_layers=size["decoder_layers"],
-        encoder_attention_heads=size["heads"],
-        decoder_attention_heads=size["heads"],
-        encoder_ffn_dim=size["d_ff"],
-        decoder_ffn_dim=size["d_ff"],
-        activation_function="relu",
-        dropout=0.1,
-        pad_token_id=PADDING,
-        eos_token_id=END,
-        decoder_start_token_id=BEGIN,
-        forced_eos_token_id=END,
-        max_position_embeddings=LONGEST,
-        scale_embedding=True,
-    )
+    sources, targets = read_pairs(task)
     rows = [
         {"input_ids": source.tolist(), "labels": target.tolist()}
         for source, target in zip(sources, targets, strict=True)
@@ -167,7 +157,7 @@ def hugging_face(task: dict[str, Any], clock: Clock) -> None:
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             control.should_training_stop = clock.count_update(batch_pieces[0])
 
-    model = MarianMTModel(config)
+    model, _ = make_marian(task)
     arguments = Seq2SeqTrainingArguments(
         output_dir=task["scratch"],
         per_device_train_batch_size=round(task["batch_tokens"] / np.mean([len(target) for target in targets])),
@@ -193,6 +183,37 @@ def hugging_face(task: dict[str, Any], clock: Clock) -> None:
         optimizers=(adam, torch.optim.lr_scheduler.ConstantLR(adam, factor=1.0)),
     )
     trainer.train()
+
+
+def make_marian(task: dict[str, Any], dropout: float = 0.1) -> tuple[nn.Module, Logits]:
+    """Return transformers' Marian, and what gives its logits."""
+    from transformers import MarianConfig, MarianMTModel
+
+    size = task["size"]
+    config = MarianConfig(
+        vocab_size=task["vocabulary"],
+        d_model=size["d_model"],
+        encoder_layers=size["encoder_layers"],
+        decoder_layers=size["decoder_layers"],
+        encoder_attention_heads=size["heads"],
+        decoder_attention_heads=size["heads"],
+        encoder_ffn_dim=size["d_ff"],
+        decoder_ffn_dim=size["d_ff"],
+        activation_function="relu",
+        dropout=dropout,
+        pad_token_id=PADDING,
+        eos_token_id=END,
+        decoder_start_token_id=BEGIN,
+        forced_eos_token_id=END,
+        max_position_embeddings=LONGEST,
+        scale_embedding=True,
+    )
+    model = MarianMTModel(config)
+
+    def logits(source: Tensor, read: Tensor) -> Tensor:
+        return model(input_ids=source, attention_mask=(source != PADDING).long(), decoder_input_ids=read).logits
+
+    return model, logits
 
 
 def eole(task: dict[str, Any], clock: Clock) -> None:
@@ -309,9 +330,7 @@ def shift_right(target: Tensor) -> Tensor:
     return torch.cat([torch.full((len(target), 1), BEGIN), target[:, :-1]], dim=1)
 
 
-def train_in_loop(
-    task: dict[str, Any], clock: Clock, model: nn.Module, logits: Callable[[Tensor, Tensor], Tensor]
-) -> None:
+def train_in_loop(task: dict[str, Any], clock: Clock, model: nn.Module, logits: Logits) -> None:
     """Train in the loop of tutorials: cross-entropy of all logits, Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, eps=EPSILON)
     model.train()
@@ -334,7 +353,7 @@ class Plain(nn.Module):
 
     positions: Tensor
 
-    def __init__(self, vocabulary: int, size: dict[str, int]):
+    def __init__(self, vocabulary: int, size: dict[str, int], dropout: float = 0.1):
         super().__init__()
         width = size["d_model"]
         self.table = nn.Embedding(vocabulary, width, padding_idx=PADDING)
@@ -343,9 +362,9 @@ class Plain(nn.Module):
         self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
         depth = size["encoder_layers"], size["decoder_layers"]
         self.inner = nn.Transformer(
-            width, size["heads"], *depth, size["d_ff"], dropout=0.1, batch_first=True, norm_first=True
+            width, size["heads"], *depth, size["d_ff"], dropout=dropout, batch_first=True, norm_first=True
         )
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = nn.Dropout(dropout)
         for layer in (*self.inner.encoder.layers, *self.inner.decoder.layers):
             # its one `dropout` also drops attention weights and inside the feed-forward; the paper drops neither
             layer.dropout.p = layer.self_attn.dropout = 0.0

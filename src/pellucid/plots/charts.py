@@ -36,6 +36,24 @@ def draw_spectrum(panels: Mapping[str, np.ndarray], path: str | Path, *, title: 
     write_figure(figure, path)
 
 
+def draw_step_strengths(blocks: Sequence[Any], path: str | Path, *, title: str = "") -> None:
+    """Draw the singular values of gradient and step, strongest first, each as a share of the largest.
+
+    Of a matrix in blocks, all are drawn, over each other.
+    """
+    figure = empty_figure(6.0, 3.4)
+    axes = figure.subplots()
+    for number, block in enumerate(blocks):
+        for name, strengths, colour in (("gradient", block.gradient, BLUE), ("step", block.step, VERMILION)):
+            shares = np.array(strengths) / (strengths[0] or 1.0)
+            axes.semilogy(shares, color=colour, linewidth=1.0, label=name if number == 0 else None)
+    axes.set_ylim(1e-4, 2.0)
+    _label_axes(axes, title, "direction, strongest first", "strength, as a share of the largest")
+    axes.legend(frameon=False)
+    tidy_axes(axes)
+    write_figure(figure, path)
+
+
 def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """Draw the reports of a run (the objects of `log.jsonl`) into a file: .png, .svg or .pdf.
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from pellucid.cli.inspecting import align, attention, heads, length, lens, model, pieces, probes, words
+from pellucid.cli.inspecting import align, attention, heads, length, lens, model, pieces, probes, step, words
 from pellucid.cli.options import refuse_removed, report_errors
 
 EXAMPLES = """\
@@ -41,6 +41,7 @@ for name, (command, examples) in {
     "heads": (heads.run, heads.EXAMPLES),
     "align": (align.run, align.EXAMPLES),
     "length": (length.run, length.EXAMPLES),
+    "step": (step.run, step.EXAMPLES),
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, epilog=f"\b\nExamples:\n{examples}")(report_errors(command))
