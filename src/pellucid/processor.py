@@ -1,5 +1,6 @@
 """The processor: what it can do, and how this process shares it with other programs, holding nothing without use."""
 
+import atexit
 import ctypes
 import os
 import platform
@@ -108,6 +109,7 @@ class PoliteThreads:
 
     def __init__(self, hold: Callable[[threading.Event], None] = hold_team) -> None:
         self._share, self._release, self._hold = ProcessorShare(), None, hold
+        self._thread = threading.Thread()
 
     def look(self) -> None:
         """Switch by the share of the processor that this process got since the last look."""
@@ -116,9 +118,16 @@ class PoliteThreads:
             return
         if share < BUSY_SHARE and self._release is None:
             self._release = threading.Event()
-            threading.Thread(target=self._hold, args=(self._release,), daemon=True, name="polite").start()
-        elif share >= BUSY_SHARE and self._release is not None:
+            self._thread = threading.Thread(target=self._hold, args=(self._release,), daemon=True, name="polite")
+            self._thread.start()
+        elif share >= BUSY_SHARE:
+            self.release()
+
+    def release(self) -> None:
+        """Let the threads spin again, and wait for the end of the one that kept them from it."""
+        if self._release is not None:
             self._release.set()
+            self._thread.join()
             self._release = None
 
 
@@ -134,13 +143,22 @@ def share_processor() -> None:
         return
     take_short_turns()
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
-        threading.Thread(target=_look_for_ever, daemon=True, name="processor").start()
+        end = threading.Event()
+        looking = threading.Thread(target=_look_until, args=(end,), daemon=True, name="processor")
+        looking.start()
+
+        @atexit.register
+        def stop_looking() -> None:
+            # A daemon thread that is inside of torch while Python ends aborts the process, with exit code 134.
+            end.set()
+            looking.join()
 
 
-def _look_for_ever() -> None:
-    threads, pause = PoliteThreads(), threading.Event()
-    while not pause.wait(SECONDS_BETWEEN_LOOKS):
+def _look_until(end: threading.Event) -> None:
+    threads = PoliteThreads()
+    while not end.wait(SECONDS_BETWEEN_LOOKS):
         threads.look()
+    threads.release()
 
 
 def take_short_turns() -> None:

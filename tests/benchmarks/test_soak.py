@@ -15,9 +15,11 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 def test_an_overloaded_server_loses_no_request_and_gives_no_wrong_answer(tmp_path: Path):
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
-    save_bundle(tmp_path / "best", random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+    models = [str(tmp_path / name) for name in ("best", "last")]
+    for seed, model in enumerate(models):
+        save_bundle(Path(model), random_model(5 + seed, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     options = ("--engine", "torch", "--set", "arrival=1", "--set", "waiting=32", "--set", "each=8")
-    result = soak.run_soak(str(tmp_path / "best"), LINES, 4.0, *options)
+    result = soak.run_soak(models, LINES, 4.0, *options)
     assert result.tally.problems == []
     assert result.status == 0
     assert result.tally.total("answered") > 20

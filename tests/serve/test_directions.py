@@ -3,12 +3,14 @@
 import gc
 import shutil
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from pellucid.api import Model, load
+from pellucid.serve import files
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.settings import Languages
 from pellucid.store.directory import save_bundle
@@ -128,6 +130,23 @@ def test_a_model_that_is_replaced_is_loaded_anew_and_no_request_is_lost(tmp_path
         assert {answer.status_code for answer in answers} == {200}
         assert {answer.json()["translatedText"] for answer in answers} <= set(texts.values())
         assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == texts[2]
+
+
+def test_a_document_is_translated_by_one_model_though_another_replaces_it(tmp_path, monkeypatch):
+    directory = save_model(tmp_path / "best", 1)
+    text = load(directory).translate(LINES[0]).text
+
+    def replace_between_chunks(texts: list[str]) -> Iterator[list[str]]:
+        yield texts[:1]
+        save_model(directory, 2)
+        yield texts[1:]
+
+    monkeypatch.setattr(files, "_cut_into_chunks", replace_between_chunks)
+    with client(load(directory), reload=lambda: load(directory)) as server:
+        file, form = ("a.txt", f"{LINES[0]}\n{LINES[0]}"), {"source": "en", "target": "es"}
+        answer = server.post("/translate_file", data=form, files={"file": file}).json()
+        assert server.get(answer["translatedFileUrl"]).text == f"{text}\n{text}"
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] != text
 
 
 def test_a_damaged_replacement_leaves_the_model_in_memory_at_work(tmp_path):

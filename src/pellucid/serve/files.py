@@ -24,7 +24,7 @@ from pellucid.documents.document import (
     document_suffix,
     read_document,
 )
-from pellucid.serve.bodies import PARTS, Refusal, documented_responses, read_upload, validate_table
+from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload, validate_table
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import describe_languages, parse_terms, refuse_large_terms
 from pellucid.serve.service import BoundedStore, Service, TranslationJob
@@ -85,12 +85,18 @@ def file_routes(service: Service) -> APIRouter:
         Its format is that of the name's ending. Everything in it that is not translated stays as it is.
         """
         nonlocal under_way
-        # Before the body is read: each document may take some megabytes.
-        if under_way >= limits.documents:
-            raise Refusal(503, f"{limits.documents} documents are being translated, which is as many as may")
+
+        def refuse_too_many() -> None:
+            if under_way >= limits.documents:
+                raise Refusal(503, f"{limits.documents} documents are being translated, which is as many as may")
+
+        # Before the body is read, which may be some megabytes, and after it: a body that never arrives takes no place.
+        refuse_too_many()
+        fields, upload = await read_upload(request)
+        refuse_too_many()
         under_way += 1
         try:
-            return await _translate_upload(request, service, store, document_limits)
+            return await _translate_upload(request, fields, upload, service, store, document_limits)
         finally:
             under_way -= 1
 
@@ -118,10 +124,14 @@ def file_routes(service: Service) -> APIRouter:
 
 
 async def _translate_upload(
-    request: Request, service: Service, store: BoundedStore[tuple[bytes, str]], limits: DocumentLimits
+    request: Request,
+    fields: dict[str, Any],
+    upload: Section | None,
+    service: Service,
+    store: BoundedStore[tuple[bytes, str]],
+    limits: DocumentLimits,
 ) -> TranslatedFile:
-    """Translate the document in a form, and store it."""
-    fields, upload = await read_upload(request)
+    """Translate the document of a form with these other fields, and store it."""
     service.keys.check(request, fields.get("api_key"))
     form = await run_in_threadpool(_validate_fields, fields, service.limits)
     if upload is None:
@@ -176,7 +186,9 @@ async def _translate_texts(
         raise Refusal(422, str(error)) from None
     reader = DocumentReader(model.translator.context)
     for chunk in _cut_into_chunks(texts):
-        job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, tuple(map(reader.take, chunk)))
+        contexts = tuple(map(reader.take, chunk))
+        # With its model: one that is replaced in the meantime does not translate the rest of the document.
+        job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, contexts, model)
         patience = time.monotonic() + service.limits.seconds
         while True:
             try:

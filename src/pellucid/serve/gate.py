@@ -173,6 +173,11 @@ class LimitRequests:
         self.app = app
         self.limits = limits
         self.open: collections.Counter[str] = collections.Counter()
+        # Uploads take no place among the documents while they arrive, so it is their bytes that are bounded.
+        self.arriving, self.most_arriving = (
+            0,
+            limits.documents * limits.document_bytes + limits.open_requests * limits.body,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:
@@ -223,7 +228,7 @@ class LimitRequests:
         return receive_whole
 
     async def read_whole_body(self, receive: Receive, largest: int) -> bytes:
-        """Return the whole body; raise `Refusal` for one that is too large or too slow."""
+        """Return the whole body; raise `Refusal` for one that is too large or too slow, and where too much arrives."""
         body = bytearray()
         try:
             async with asyncio.timeout(self.limits.arrival):
@@ -233,10 +238,15 @@ class LimitRequests:
                     if message["type"] == "http.disconnect":
                         raise Refusal(499, "the client went away")  # seen only in the metrics
                     body += message.get("body", b"")
+                    self.arriving += len(message.get("body", b""))
+                    if self.arriving > self.most_arriving:
+                        raise Refusal(503, f"{self.most_arriving:,} bytes of requests are arriving, as many as may")
                     _refuse_large_body(len(body), largest)  # `Connection` drops the rest
                     more = message.get("more_body", False)
         except TimeoutError:
             raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
+        finally:
+            self.arriving -= len(body)
         return bytes(body)
 
 

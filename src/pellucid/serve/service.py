@@ -166,7 +166,7 @@ class Service:
         self.metrics.texts.inc(len(texts))
         self.metrics.characters.inc(sum(map(len, texts)))
         # `fit_together` has let only jobs with one model, one search and the same terms come together.
-        model = self.directions.model(jobs[0].direction)
+        model = jobs[0].model or self.directions.model(jobs[0].direction)
         translations = iter(
             model.translator.translate(
                 texts,
@@ -239,6 +239,8 @@ class TranslationJob:
     terms: Terms | None = None
     contexts: tuple[str, ...] = ()
     """The text before each, for a model that was trained with context."""
+    model: Model | None = None
+    """The model of the direction, where it must not be one that replaced it in the meantime."""
 
 
 def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:
@@ -248,6 +250,7 @@ def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> 
         # All texts of one call share model, search and terms; the first job stands for its batch.
         (candidate.direction, candidate.search, candidate.terms)
         == (batch[0].direction, batch[0].search, batch[0].terms)
+        and candidate.model is batch[0].model
         and len(texts) <= TEXTS_TOGETHER
         and sum(map(len, texts)) <= _CHARACTERS_TOGETHER
     )
