@@ -1,7 +1,9 @@
 """The engine that is asked for runs, or an error says why it does not."""
 
+import gc
 import json
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -49,6 +51,19 @@ def test_auto_takes_what_is_fast_and_changes_no_text(model_directory, engine, pr
     assert type(loaded.translator.engine) is kind
     assert loaded.translator.threads == (1 if kind is CTranslate2Engine else None)
     assert len(loaded.translate(LINES, max_extra=5)) == len(LINES)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_model_that_nobody_holds_leaves_the_memory_at_once(model_directory, engine):
+    gc.disable()  # a server replaces models, and Python looks for cycles so seldom that several would be in memory
+    try:
+        loaded = load(model_directory, engine=engine)
+        loaded.translate(LINES, max_extra=5)
+        translator = weakref.ref(loaded.translator)
+        del loaded
+        assert translator() is None
+    finally:
+        gc.enable()
 
 
 def test_auto_is_torch_where_ctranslate2_is_not_installed(model_directory, monkeypatch):

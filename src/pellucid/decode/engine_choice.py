@@ -2,6 +2,7 @@
 
 import re
 import warnings
+import weakref
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,8 +37,10 @@ def choose_engine(
     refuse_engine_options(engine, precision, exported, is_ensemble=translator.is_ensemble)
     if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or translator.is_ensemble)):
         return translator.torch
-    # A function, so that torch is imported only when a request needs it.
-    bounds_and_fallback = translator.bounds, lambda: translator.torch
+    # A function, so that torch is imported only when a request needs it. It holds the translator, which holds the
+    # engine, weakly: in a cycle, models that a server has replaced would stay in memory until Python looks for cycles.
+    weak = weakref.proxy(translator)
+    bounds_and_fallback = translator.bounds, lambda: weak.torch
     if exported is not None:
         _require_export_of(exported, bundle)
         precision = precision_of(exported)
