@@ -162,8 +162,7 @@ def test_uploads_that_do_not_arrive_take_no_place_of_a_document():
 
 
 def test_the_bytes_of_all_bodies_that_arrive_have_a_limit():
-    limits = {"documents": 1, "document_bytes": 100_000, "open_requests": 4, "body": 1000}
-    with running(small_model(), **limits) as port:
+    with running(small_model(), documents=1, document_bytes=100_000, open_requests=4, body=1000) as port:
         half = upload_whole(b"<!-- " + b"-" * 90_000)[:60_000]
         with connect(port, half):
             assert read_status(port, HEADER) == b"200"
