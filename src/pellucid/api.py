@@ -14,7 +14,7 @@ from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.lines import NotTranslated, Translation
 from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.translate import Score, Translator
-from pellucid.store.directory import Bundle, load_bundle
+from pellucid.store.directory import Bundle, load_bundle, trained_context
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
@@ -443,7 +443,7 @@ def load(
     if not others:  # the probabilities of several are others than those it was calibrated on
         translator.calibration = read_calibration(first.directory, first.manifest)
     # All of an ensemble read the same source.
-    translator.context = min(_trained_context(bundle.manifest) for bundle in bundles)
+    translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)
     options = {
         "precision": precision,
@@ -492,12 +492,6 @@ def _longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
     """Return the length in pieces of the longest source in training, or None if the manifest does not say."""
     longest = manifest.get("longest_source")
     return longest if isinstance(longest, int) and longest > 1 else None
-
-
-def _trained_context(manifest: Mapping[str, Any]) -> int:
-    """Return how many sentences before another the sources of training had."""
-    context = manifest.get("context")
-    return context if isinstance(context, int) and context > 0 else 0
 
 
 def _as_terms(terms: TermsLike) -> "Terms | None":

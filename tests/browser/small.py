@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
+from pellucid.data.context import encode_with_context
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 from pellucid.phrasebook import generate_phrases
@@ -51,12 +52,17 @@ def tokenizer() -> Tokenizer:
 @cache
 def trained_model() -> Transformer:
     """A model that writes the translation of each line it has learned, then the end token."""
+    sources = tokenizer().encode_source(pair.source for pair in learned_pairs())
+    return learn_by_heart(tokenizer(), sources, [pair.target for pair in learned_pairs()])
+
+
+def learn_by_heart(pieces: Tokenizer, sources: list[list[int]], targets: list[str]) -> Transformer:
+    """Train a model until it writes each target from its source."""
     torch.manual_seed(1)
-    vocabulary = tokenizer().source_vocabulary
+    vocabulary = pieces.source_vocabulary
     model = Transformer(ModelConfig(vocabulary, vocabulary, dropout=0.0, **SIZES))
-    source = pad_rows(tokenizer().encode_source(pair.source for pair in learned_pairs()))
-    target = pad_rows(tokenizer().encode_target(pair.target for pair in learned_pairs()))
-    decoder_inputs = torch.cat([torch.full((LINES, 1), BOS), target[:, :-1]], dim=1)
+    source, target = pad_rows(sources), pad_rows(pieces.encode_target(targets))
+    decoder_inputs = torch.cat([torch.full((len(targets), 1), BOS), target[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     for step in range(STEPS):
         for group in optimizer.param_groups:
@@ -76,4 +82,28 @@ def pad_rows(rows: list[list[int]]) -> torch.Tensor:
 def save_trained_model(directory: Path) -> Path:
     """Save the model as a directory."""
     save_bundle(directory, trained_model(), tokenizer(), step=STEPS)
+    return directory
+
+
+NOUNS = {"key": "la llave", "house": "la casa", "ball": "la pelota"}
+NOUNS |= {"ring": "el anillo", "book": "el libro", "hat": "el sombrero"}
+VERBS = {"sold": "vendió", "lost": "perdió", "found": "encontró"}
+
+
+def save_context_model(directory: Path) -> Path:
+    """Save a model that reads the sentence before: of "Paul sold it." it tells whether a key or a ring was sold."""
+    cases = [(noun, verb) for noun in NOUNS for verb in VERBS]
+    first = [(f"Mary saw the {noun}.", f"Mary vio {NOUNS[noun]}.") for noun in NOUNS]
+    second = [
+        (f"Paul {verb} it.", f"Paul {'la' if NOUNS[noun].startswith('la') else 'lo'} {VERBS[verb]}.")
+        for noun, verb in cases
+    ]
+    source_texts, texts = (list(side) for side in zip(*first, *second, strict=True))
+    pieces = Tokenizer.train(
+        source_texts, texts, TokenizerConfig(kind="word", vocabulary=300, joint=True), seed=1, max_sentences=99
+    )
+    documents = [f"Mary saw the {noun}.\nPaul {verb} it." for noun, verb in cases]
+    sources = encode_with_context(pieces, [source for source, _ in first] + documents)
+    model = learn_by_heart(pieces, sources, texts)
+    save_bundle(directory, model, pieces, step=STEPS, context=1, longest_source=max(map(len, sources)))
     return directory

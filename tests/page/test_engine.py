@@ -19,6 +19,7 @@ from pellucid.decode.translate import Translator
 from pellucid.interop.marian import import_marian
 from pellucid.phrasebook import generate_phrases
 from pellucid.store.directory import Bundle
+from pellucid.trace import Hide
 from pellucid.trace.model_page import save_model_page
 from pellucid.trace.session import Trace, perform_act
 from tests.decode.models import LINES, random_model
@@ -415,3 +416,33 @@ def test_every_line_of_four_corpora_and_of_garbage_has_the_ids_of_python(
     garbage = [line for _, line in draw_lines(10_000, seed=9)]
     engine = EngineInNode(model_with_tokenizer(tokenizer), tmp_path)
     assert_same_tokenizer(tokenizer, engine, [*lines, *garbage, *odd_lines(10_000, seed=10)])
+
+
+def test_a_sentence_after_another_is_traced_as_python_does_it(tmp_path: Path):
+    model, before = small_traced(ends=9.0), "  Where is the house? zebra 犬"
+    model.bundle.manifest["context"] = model.translator.context = 1
+    engine = EngineInNode(model, tmp_path)
+    trace = model.trace("The ball is blue.", context=before)
+    hidden = trace.edited(Hide(3), keep_target=True)
+    edit = {"edits": [{"kind": "hide", "word": 3}], "keep_target": True}
+    asked = {"sentence": trace.sentence, "context": before}
+    names = [name for name in trace if name.endswith((".pattern", "logits"))]
+    ours, *numbers, ours_hidden, alone, long = engine.ask_all(
+        [
+            ("trace", asked),
+            *(("tensor", name) for name in names),
+            ("edit", edit),
+            ("trace", {"sentence": trace.sentence}),
+            ("trace", {**asked, "context": "the " * 200}),
+        ]
+    )
+    assert_same_trace(ours, trace)
+    assert_same_trace(ours_hidden, hidden)
+    assert [ours[name] for name in ("context", "source")] == [trace.manifest()[name] for name in ("context", "source")]
+    for name, values in zip(names, numbers, strict=True):
+        assert_equal_numbers(read_floats(values, trace.tensor(name).shape), trace.tensor(name), name)
+    assert_same_trace(alone, model.trace(trace.sentence))
+    assert alone["id"] != ours["id"]
+    assert long.startswith("Both sentences have more than ")
+    [refused] = EngineInNode(small_traced(), tmp_path).ask_all([("trace", asked)])
+    assert refused == "This model was trained on single sentences and reads none before another."

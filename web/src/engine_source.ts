@@ -4,6 +4,7 @@ import type { EngineReply, EngineRequest } from "./engine/worker";
 import type { ModelHeader, PackedModel } from "./engine/package";
 import { identifyTrace } from "./engine/identity";
 import { waitUntilIdle } from "./hooks";
+import { nameSentence } from "./network";
 import { isAnswerTo } from "./permalink";
 import { fileSource, gatherRequests } from "./trace_source";
 import type { Acts, Manifest, Question, TraceSource } from "./types";
@@ -33,7 +34,7 @@ export function engineSource(document: Document): { source: TraceSource; api: Pe
     atHand = await recording;
     shown = atHand.manifest;
     // The engine answers in turn: whatever is asked of it after this is asked about the same trace.
-    askModel("trace", { sentence: shown.sentence }).catch(() => undefined);
+    askModel("trace", nameSentence(shown)).catch(() => undefined);
     return shown;
   };
   const source: TraceSource = {

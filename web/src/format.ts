@@ -61,7 +61,7 @@ export function formatQuantity(n: number, singular: string, plural = `${singular
 
 /** Puts a piece in quotation marks, without the mark of its space. */
 export function quotePiece(piece: string | undefined): string {
-  const bare = (piece ?? "").replace(/^\u2581/, "");
+  const bare = (piece ?? "").replace(/^(\(?)\u2581/, "$1"); // a bracket marks the sentence before
   return `“${bare === "" ? "\u2581" : bare}”`;
 }
 

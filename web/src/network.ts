@@ -1,5 +1,5 @@
 // The network read from the operations of the manifest: the roles of tensors, blocks, stacks and layers; never from names of layers.
-import type { Manifest, Op, Side, TensorRow } from "./types";
+import type { Manifest, Op, Question, Side, TensorRow } from "./types";
 
 /** The tensors of one attention sublayer, each by its name. */
 export interface AttentionParts {
@@ -94,9 +94,24 @@ export function listLabels(manifest: Manifest, dim: string): string[] {
   return axis?.labels ?? Array.from({ length: axis?.size ?? 0 }, (_, i) => String(i));
 }
 
-/** Lists the words of one side, as white space parts them. */
+/** Lists the words of one side, as white space parts them; those of the sentence before stand in brackets. */
 export function listWords(side: Side): string[] {
-  return side.text.split(/\s+/).filter(Boolean);
+  const words = side.text.split(/\s+/).filter(Boolean);
+  return bracket(words, side.context ? (side.words[side.context - 1] ?? 0) : 0);
+}
+
+/** Lists the pieces of one side; those of the sentence before stand in brackets. */
+export function listPieces(side: Side): string[] {
+  return bracket(side.pieces, (side.context || 1) - 1); // the start token after them belongs to neither sentence
+}
+
+function bracket(texts: string[], count: number): string[] {
+  return texts.map((text, i) => (i < count ? `(${text})` : text));
+}
+
+/** Names the sentence of a trace with the one before it, as a question does. */
+export function nameSentence({ sentence, context }: Manifest): Pick<Question, "sentence" | "context"> {
+  return { sentence, ...(context && { context }) };
 }
 
 /** Describes a section in words: "decoder, layer 4, cross-attention" for "decoder.3.cross". */

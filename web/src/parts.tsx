@@ -55,11 +55,13 @@ export const SPACE = "▁";
 
 export function Piece(props: { text: string }) {
   const { text } = props;
-  if (!text.startsWith(SPACE)) return <>{text}</>;
+  const [, bracket = "", rest] = /^(\(?)\u2581(.*)$/su.exec(text) ?? []; // a bracket marks the sentence before
+  if (rest === undefined) return <>{text}</>;
   return (
     <>
+      {bracket}
       <span class="space-mark">{SPACE}</span>
-      {text.slice(1)}
+      {rest}
     </>
   );
 }

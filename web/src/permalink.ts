@@ -1,6 +1,7 @@
 // Permalinks: the current view as the fragment of the address, which never reaches a server and works in a file too. A link
 // holds all that its trace follows from, so that the trace can be made again; a trace that does not fit the link is reported.
 import { effect, signal } from "@preact/signals";
+import { nameSentence } from "./network";
 import { type App, type Mode, type Place, SWITCHES, type View } from "./state";
 import type { Drawing, EditSpec, Manifest, Question } from "./types";
 
@@ -39,6 +40,7 @@ export function writeLink(link: Link): string {
     ["o", link.switches],
     ["id", link.trace],
     ["s", question?.sentence],
+    ["u", question?.context],
     ["b", question?.beam],
     ["y", question?.target],
     ["w", question?.target_ids?.join(".")],
@@ -87,6 +89,7 @@ export function readLink(fragment: string): Link {
 }
 
 const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
+  ["u", "context", "sentence before", (text) => text],
   ["b", "beam", "beam width", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
   ["y", "target", "translation", (text) => text],
   ["w", "target_ids", "translation", parseIds],
@@ -139,7 +142,7 @@ export function makeQuestion(manifest: Manifest): Question {
   const { beam, prefix, method, temperature, top_k, top_p, seed } = manifest.run.search;
   const prefixLength = typeof prefix === "string" && prefix ? prefix.split(" ").length : 0; // pieces hold no space
   return {
-    sentence: manifest.sentence,
+    ...nameSentence(manifest),
     ...(typeof beam === "number" && { beam }),
     ...(manifest.forced && { target_ids: manifest.target.ids }),
     ...(prefixLength > 0 && { prefix_ids: manifest.target.ids.slice(0, prefixLength) }),
@@ -163,7 +166,7 @@ export function isAnswerTo(manifest: Manifest, question: Question): boolean {
   if (model !== undefined && !manifest.model.sha256.startsWith(model)) return false;
   if (Boolean(ownQuestion.target_ids) !== Boolean(question.target_ids ?? target)) return false;
   if (Boolean(ownQuestion.prefix_ids) !== Boolean(question.prefix_ids) || Boolean(ownQuestion.edits) !== Boolean(question.edits)) return false;
-  if (Boolean(ownQuestion.drawing) !== Boolean(question.drawing)) return false;
+  if (Boolean(ownQuestion.drawing) !== Boolean(question.drawing) || Boolean(ownQuestion.context) !== Boolean(question.context)) return false;
   return Object.entries(rest).every(([name, value]) => JSON.stringify(ownQuestion[name as keyof Question]) === JSON.stringify(value));
 }
 

@@ -4,6 +4,7 @@ import { formatCount, formatShort } from "./format";
 import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
+import { listPieces } from "./network";
 import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
 import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
@@ -39,7 +40,7 @@ export function TopBar(props: { onHelp: () => void }) {
           </span>
         ) : null}
       </div>
-      {app.source.act ? <SentenceForm /> : <p class="asked">{manifest.value?.source.text}</p>}
+      {app.source.act ? <SentenceForm /> : <Asked manifest={manifest.value} />}
       <div ref={controls} class="controls" role="toolbar" aria-label="How the page is shown">
         <div class="switch" role="group" aria-label="Mode">
           {MODES.map(([value, name]) => (
@@ -70,14 +71,26 @@ export function TopBar(props: { onHelp: () => void }) {
   );
 }
 
-/** Asks for a sentence and a beam width, and translates it. */
+/** Shows the sentence of a file that cannot translate another. */
+function Asked({ manifest }: { manifest: Manifest | null }) {
+  if (!manifest?.context) return <p class="asked">{manifest?.source.text}</p>;
+  return (
+    <p class="asked">
+      <span class="quiet">{manifest.context}</span> {manifest.sentence}
+    </p>
+  );
+}
+
+/** Asks for a sentence, the one before it where the model reads that, and a beam width, and translates it. */
 function SentenceForm() {
   const app = useApp();
   const manifest = app.manifest.value;
   const box = useRef<HTMLInputElement>(null);
   const isTyping = useRef(false); // what is being typed is never overwritten
   const [text, setText] = useState(() => (app.host === "page" ? readLink(location.hash).question?.sentence : null) ?? "");
+  const [context, setContext] = useState("");
   const [beam, setBeam] = useState(4);
+  const readsContext = Boolean(manifest?.model.context);
   useEffect(() => {
     // On a telephone the focus would bring up a keyboard over half of the page.
     if (app.host === "page" && !location.hash && matchMedia("(pointer: fine)").matches) box.current?.focus();
@@ -87,19 +100,37 @@ function SentenceForm() {
     setBeam(Number(manifest.run.search.beam));
     if (isTyping.current) return;
     setText(manifest.sentence);
+    setContext(manifest.context ?? "");
     requestAnimationFrame(() => box.current && getActiveElement(box.current) === box.current && box.current.select());
   }, [manifest]);
   const submit = async (event: Event) => {
     event.preventDefault();
     if (!text.trim()) return;
     isTyping.current = false;
-    const answer = await app.askSource("trace", { sentence: text, beam });
+    const answer = await app.askSource("trace", { sentence: text, beam, ...(readsContext && context.trim() && { context }) });
     // The focus goes on to the translation, so that the keys of the page are at hand.
     if (answer) box.current?.closest(".pellucid")?.querySelector<HTMLElement>(".translation")?.focus({ preventScroll: true });
   };
   return (
     <div class="asking">
       <form class="ask" onSubmit={submit}>
+        {readsContext && (
+          <label class="before-it quiet">
+            Sentence before
+            <input
+              type="text"
+              value={context}
+              placeholder="may be left out"
+              autocomplete="off"
+              spellcheck={false}
+              onInput={(event) => {
+                isTyping.current = true;
+                setContext(event.currentTarget.value);
+              }}
+              onBlur={() => (isTyping.current = false)}
+            />
+          </label>
+        )}
         <label class="unseen" for="pellucid-sentence">
           Sentence to translate
         </label>
@@ -339,8 +370,9 @@ export function PieceColumn(props: { manifest: Manifest }) {
   useOneTabStop(column);
   return (
     <aside ref={column} class="side" aria-label="Pieces">
-      <Pieces title="Source" dim="S" pieces={source.pieces} unknown={source.unknown} />
+      <Pieces title="Source" dim="S" pieces={listPieces(source)} unknown={source.unknown} />
       <Pieces title="Input of the decoder" dim="T" pieces={inputs.pieces} current={app.step.value} />
+      {source.context ? <p class="quiet hint">In brackets: the sentence before, which is read and not translated.</p> : null}
       <p class="quiet hint">The decoder reads BOS, the start token, and then the pieces already written.</p>
       <p class="quiet hint">Click a piece to follow it through every picture; press Esc to stop.</p>
     </aside>

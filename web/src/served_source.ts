@@ -107,9 +107,9 @@ function makeUndoingQuestion(shown: Manifest, { edits, keep_target }: Acts["edit
 
 /** Tells whether a question is a change to the sentence that is shown; what was computed here and is asked again goes to the server. */
 function isChange(question: Question, shown: Manifest): boolean {
-  const { sentence, target, target_ids, prefix_ids, edits, drawing } = question;
+  const { sentence, context, target, target_ids, prefix_ids, edits, drawing } = question;
   const isPlain = target === undefined && !target_ids?.length && !prefix_ids?.length && !edits?.length;
-  return sentence === shown.sentence && !isPlain && !drawing && !(shown.computed_here && isAnswerTo(shown, question));
+  return sentence === shown.sentence && (context ?? "") === (shown.context ?? "") && !isPlain && !drawing && !(shown.computed_here && isAnswerTo(shown, question));
 }
 
 /** Fetches the model of a trace and opens it in a worker, once the page has drawn that trace. */

@@ -1,6 +1,7 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
 import { describeError } from "./errors";
+import { listPieces } from "./network";
 import { makeStage } from "./navigation";
 import { Player } from "./play";
 import { findFileAnswer, TraceCache } from "./trace_cache";
@@ -101,7 +102,9 @@ export class App {
     }
   }
 
-  private showManifest(next: Manifest): void {
+  private showManifest(given: Manifest): void {
+    const { S } = given.axes;
+    const next = given.source.context && S ? { ...given, axes: { ...given.axes, S: { ...S, labels: listPieces(given.source) } } } : given;
     this.step.value = Math.min(this.step.value, Math.max(0, next.steps.length - 1));
     const follow = this.followed.value;
     if (follow && follow.index >= (next.axes[follow.dim]?.size ?? 0)) this.followed.value = null;

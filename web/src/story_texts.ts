@@ -29,14 +29,15 @@ const NO_SUCH_PART = richText`This model has no such part.`;
 
 export const STORY_TEXTS = {
   async sentence({ manifest }: StoryParts): Promise<RichText> {
-    const { source, target, model } = manifest;
-    const words = listWords(source).length;
-    return richText`The model reads the ${formatQuantity(words, "word")} of “${source.text}” all at once and then writes “${target.text}”, one piece after another. It does so with ${formatCount(model.parameters)} trained numbers; that is all it knows.`;
+    const { source, target, model, context } = manifest;
+    const words = listWords(source).length - (context ? 1 : 0); // the start token between both sentences is none
+    const text = context ? `${context}” and “${manifest.sentence}` : source.text;
+    return richText`The model reads the ${formatQuantity(words, "word")} of “${text}” all at once and then writes “${target.text}”, one piece after another. It does so with ${formatCount(model.parameters)} trained numbers; that is all it knows.`;
   },
 
   async pieces({ manifest }: StoryParts, { piece }: StoryReader): Promise<RichText> {
     const { source } = manifest;
-    const words = new Set(source.words.filter((word) => word !== null)).size;
+    const words = new Set(source.words.filter((word) => word !== null)).size - (manifest.context ? 1 : 0);
     return richText`A piece is a word or a part of one; the model knows no other text than its pieces. Here ${formatQuantity(words, "word")} became ${formatQuantity(source.pieces.length, "piece")}, in which ▁ stands for a space. ${quotePiece(source.pieces[piece])} has the number ${source.ids[piece] ?? NaN}, its id, in the list of all pieces; ${quotePiece(source.pieces.at(-1))} marks the end of the sentence.`;
   },
 

@@ -216,7 +216,8 @@ export interface Manifest {
   format: "pellucid-trace";
   version: 1;
   id: string;
-  model: { name: string; config: Record<string, number | string | boolean>; parameters: number; sha256: string; tokenizer_sha256: string };
+  /** `context`: how many sentences before another the model was trained with. */
+  model: { name: string; config: Record<string, number | string | boolean>; parameters: number; sha256: string; tokenizer_sha256: string; context?: number };
   run: {
     dtype: string;
     device: string;
@@ -230,6 +231,7 @@ export interface Manifest {
     bytes: number;
   };
   sentence: string; // as it was given
+  context?: string; // the sentence before, if there is one
   source: Side; // what was read of it
   target: Side; // what was written
   inputs: { pieces: string[]; ids: number[] }; // what the decoder read: start token, then target without its last
@@ -393,7 +395,7 @@ export interface Acts {
   checks: { args: Record<string, never>; gives: { checks: Check[] } };
   verdict: { args: { reference?: string }; gives: Verdict };
   /** A new trace, which the source shows from then on. */
-  trace: { args: { sentence: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[]; drawing?: Drawing }; gives: Manifest };
+  trace: { args: { sentence: string; context?: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[]; drawing?: Drawing }; gives: Manifest };
   edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
   words: { args: { side: string }; gives: WordMap };
   neighbours: { args: { side: string; piece: number }; gives: { near: Neighbour[] } };

@@ -265,3 +265,9 @@ def _matches_type(value: Any, hint: Any) -> bool:
         return type(value) in (int, float) and abs(value) <= _LARGEST_NUMBER
     # isinstance would take True for an int.
     return type(value) is hint and (hint is not int or abs(value) <= _LARGEST_NUMBER)
+
+
+def trained_context(manifest: Mapping[str, Any]) -> int:
+    """Return how many sentences before another the sources of training had."""
+    context = manifest.get("context")
+    return context if isinstance(context, int) and context > 0 else 0

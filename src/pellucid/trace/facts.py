@@ -18,7 +18,7 @@ from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.request import SearchConfig
 from pellucid.model import Transformer
 from pellucid.store.atomic import installed_version
-from pellucid.store.directory import WEIGHTS, Bundle
+from pellucid.store.directory import WEIGHTS, Bundle, trained_context
 from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.edits import EditSpec
 
@@ -123,6 +123,8 @@ class _ModelFacts:
     parameters: int
     sha256: str
     tokenizer_sha256: str
+    context: int = 0
+    """Sentences before another that the sources of training had."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class TraceFacts:
     """All facts of a trace. `id` is a hash of the model, the sentence, the settings and the edits.
 
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
-    of the translation, `notes` these and the remarks about the trace.
+    of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any.
     """
 
     id: str
@@ -163,6 +165,7 @@ class TraceFacts:
     text: str
     piece_log_probs: list[float]
     translation_notes: list[str]
+    context: str = ""
 
 
 _DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")
@@ -195,6 +198,7 @@ def model_facts(bundle: Bundle) -> _ModelFacts:
         parameter_count,
         files.get(WEIGHTS, {}).get("sha256", ""),
         " ".join(tokenizer_hashes),
+        trained_context(bundle.manifest),
     )
 
 

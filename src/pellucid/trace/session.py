@@ -153,11 +153,15 @@ class Trace(TraceData):
         prefix_ids: Sequence[int] = (),
         edits: Iterable[EditSpec | Mapping[str, Any]] = (),
         drawing: Drawing | None = None,
+        context: str | None = None,
     ) -> "Trace":
-        """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
+        """Trace another sentence, or this one differently, with the same model: see `Model.trace`.
+
+        Without a `context`, this sentence keeps its own, and another has none.
+        """
         width = self.origin.beam if beam is None else beam
-        # Another sentence does not stand behind the same one.
-        context = self.origin.context if sentence == self.sentence else ""
+        if context is None:
+            context = self.origin.context if sentence == self.sentence else ""
         origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
         return trace_sentence(origin, sentence, target, edits)
 
@@ -298,6 +302,7 @@ def trace_sentence(
             edits,
         ),
         sentence=sentence,
+        context=origin.context,
         model=traced_model,
         run=run,
         source=source,
@@ -390,6 +395,7 @@ class _TraceArguments:
     beam: int | None = None
     edits: EditList | None = None
     drawing: Drawing | None = None
+    context: str = ""
 
 
 @dataclass(frozen=True)
@@ -411,6 +417,7 @@ def _trace_again(trace: Trace, arguments: _TraceArguments) -> Trace:
         prefix_ids=arguments.prefix_ids or (),
         edits=arguments.edits or (),
         drawing=arguments.drawing,
+        context=arguments.context,
     )
 
 

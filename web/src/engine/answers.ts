@@ -1,4 +1,5 @@
 // What the engine answers: it unpacks a model, translates, traces, and gives the numbers of the trace that is shown.
+import { nameSentence } from "../network";
 import type { Acts, Manifest } from "../types";
 import { compareMasking, findDiagonals } from "./comparisons";
 import { type PackedModel, unpackModel } from "./package";
@@ -52,12 +53,12 @@ export function makeAnswers(): EngineAnswers {
     trace: show,
     edit({ edits, keep_target }) {
       const { manifest } = requireTrace();
-      const { sentence, run, target, inputs } = manifest;
+      const { run, target, inputs } = manifest;
       const isPrefixed = edits.some((edit) => edit.kind === "prefix");
       if (keep_target && isPrefixed) throw new Error("A beginning makes another translation; the one that is shown cannot be kept with it.");
       const written = typeof run.search.prefix === "string" && run.search.prefix ? run.search.prefix.split(" ").length : 0;
       const prefix = keep_target || isPrefixed ? [] : inputs.ids.slice(1, 1 + written);
-      return show({ sentence, beam: Number(run.search.beam), edits, prefix_ids: prefix, ...(keep_target && { target_ids: target.ids }) });
+      return show({ ...nameSentence(manifest), beam: Number(run.search.beam), edits, prefix_ids: prefix, ...(keep_target && { target_ids: target.ids }) });
     },
     masking: () => compareMasking(translator, requireTrace()),
     identity(args) {

@@ -33,14 +33,19 @@ interface Target {
 export function traceSentence(translator: Translator, template: Manifest, question: Question): Trace {
   const began = performance.now();
   const { model } = translator;
-  const { sentence, beam = 4, edits = [] } = question;
+  const { sentence, context = "", beam = 4, edits = [] } = question;
   if (question.model && !template.model.sha256.startsWith(question.model)) throw new Error("This link is of another model than the one in this file.");
   if (question.drawing) throw new Error("This page does not draw translations by chance; to do that, open the model with `pellucid serve`.");
   checkBeam(beam);
   const isForced = question.target !== undefined || Boolean(question.target_ids?.length);
   const segment = findOnlySegment(translator, sentence, isForced);
-  const ids = translator.source.encode(segment);
-  const source = makeSide(translator.source, ids, segment, translator.source.decode(ids));
+  const before = encodeContext(translator, template, context);
+  const own = translator.source.encode(segment);
+  const ids = [...before, ...own];
+  if (before.length && ids.length > translator.limits.trained)
+    throw new Error(`Both sentences have more than ${translator.limits.trained} pieces, which the longest source of training had; shorten the one before.`);
+  const join = (text: string) => (context ? `${context} ${translator.source.names[BOS]} ${text}` : text);
+  const source = makeSide(translator.source, ids, join(segment), join(translator.source.decode(own)), before.length);
   const editor = edits.length ? makeEditor(edits, model.config, source.words) : undefined;
   const prefix = choosePrefix(translator, question);
   const limits = Math.min(LONGEST, translator.limits.longest);
@@ -70,6 +75,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     id: "",
     run: { ...template.run, search: search_, seconds: (performance.now() - began) / 1000, bytes: countBytes(tensors) },
     sentence,
+    context,
     source,
     target: makeSide(translator.target, target.ids, text, text),
     inputs: { pieces: inputPieces, ids: inputs },
@@ -103,6 +109,13 @@ function findOnlySegment(translator: Translator, sentence: string, isForced: boo
   if (segments.length > 1) throw new Error(`The line is translated in ${segments.length} parts, and a trace shows one; trace them one at a time.`);
   if (segments[0] === undefined) throw new Error("There is nothing to trace: no part of the line is translated.");
   return segments[0];
+}
+
+/** What the source begins with: the pieces of the sentence before and the start token, or nothing. */
+function encodeContext(translator: Translator, template: Manifest, context: string): number[] {
+  if (!context) return [];
+  if (!template.model.context) throw new Error("This model was trained on single sentences and reads none before another.");
+  return [...translator.source.encode(context).slice(0, -1), BOS];
 }
 
 function choosePrefix(translator: Translator, { prefix_ids: ids = [], edits = [] }: Question): Prefix | undefined {
@@ -151,12 +164,12 @@ function capture(translator: Translator, source: number[], inputs: number[], edi
   return { tensors, all };
 }
 
-function makeSide(tokenizer: TokenizerSide, ids: number[], text: string, normalised: string): Side {
+function makeSide(tokenizer: TokenizerSide, ids: number[], text: string, normalised: string, context = 0): Side {
   const pieces = tokenizer.pieces(ids);
   const written = ids.at(-1) === EOS ? pieces.slice(0, -1) : pieces;
   const words = [...findWords(written, text), ...pieces.slice(written.length).map(() => null)];
   const unknown = ids.map((id, i) => id === UNK || /^<0x[0-9A-F]{2}>$/.test(pieces[i]!));
-  return { text, normalised, pieces, ids, words, unknown, context: 0 };
+  return { text, normalised, pieces, ids, words, unknown, context };
 }
 
 /** What each step could have written, from its logits. */

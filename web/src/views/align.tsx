@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { formatNumber, formatProbability } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { averageHeads, getHeadWeights, makePattern } from "../measures";
-import { type AttentionParts, listAttentions } from "../network";
+import { type AttentionParts, listAttentions, listPieces } from "../network";
 import { AttentionMenu, Menu, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { Manifest, Side } from "../types";
@@ -206,7 +206,7 @@ interface AlignmentLinks {
 }
 
 export function listUnits(side: Side, byWord: boolean): LinkUnit[] {
-  if (!byWord) return side.pieces.map((text, index) => ({ text, pieces: [index] }));
+  if (!byWord) return listPieces(side).map((text, index) => ({ text, pieces: [index] }));
   return groupPieces(side).map(({ word, text, pieces }) => ({ text: word === null ? (side.pieces[pieces[0] ?? 0] ?? "") : text, pieces }));
 }
 

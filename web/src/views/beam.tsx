@@ -4,6 +4,7 @@ import { formatCount, formatNumber, formatQuantity, quotePiece } from "../format
 import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
 import { countPieces, countScored } from "../measures";
+import { nameSentence } from "../network";
 import { Missing, Value } from "../parts";
 import { traceAgain } from "../permalink";
 import type { App } from "../state";
@@ -88,7 +89,7 @@ async function openCandidate(app: App, search: Search, shown: Manifest, node: Tr
   }
   if (shown.id === manifest.id) await saveBaseline(app);
   const target_ids = findPath(tree, node.id).map((each) => each.piece_id);
-  await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), target_ids });
+  await app.askSource("trace", { ...nameSentence(manifest), beam: tree.width, edits: listOtherEdits(manifest), target_ids });
 }
 
 /** Lists the edits of a trace without its prefix, which a candidate begins with anyway. */
@@ -230,7 +231,7 @@ function PickedCandidate({ app, shown, manifest, tree, node }: Search & { app: A
   const continueSearch = async () => {
     if (shown.id === manifest.id) await saveBaseline(app);
     const prefix_ids = path.map((each) => each.piece_id);
-    await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits: listOtherEdits(manifest), prefix_ids }, { view: "compare" });
+    await app.askSource("trace", { ...nameSentence(manifest), beam: tree.width, edits: listOtherEdits(manifest), prefix_ids }, { view: "compare" });
   };
   return (
     <section class="panel stack" aria-label="The candidate picked">

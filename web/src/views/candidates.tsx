@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { computeDrawingChances, sumOf } from "../measures";
-import { findLogits } from "../network";
+import { findLogits, nameSentence } from "../network";
 import { Bars, Menu, Missing, Value } from "../parts";
 import { useGrowth } from "../play_controls";
 import { traceAgain } from "../permalink";
@@ -130,7 +130,7 @@ function DrawnTranslation({ app, manifest }: { app: App; manifest: Manifest }) {
     if (!isDrawn) await saveBaseline(app);
     const drawing = { ...app.drawing.value, seed: app.drawing.value.seed + 1 };
     app.drawing.value = drawing;
-    await app.askSource("trace", { sentence: manifest.sentence, drawing });
+    await app.askSource("trace", { ...nameSentence(manifest), drawing });
   };
   return (
     <p class="drawn-translation">

@@ -5,7 +5,7 @@ import { formatCount, formatProbability, formatQuantity, quotePiece } from "../f
 import { useApp, useArrival } from "../hooks";
 import { Matrix } from "../matrix";
 import { sumOf } from "../measures";
-import { type Block, describeSection, listAttentions, listStacks, type Stack } from "../network";
+import { type Block, describeSection, listAttentions, listPieces, listStacks, type Stack } from "../network";
 import { getLastName } from "../operands";
 import { Piece, Value } from "../parts";
 import { ReadingLight, useGrowth } from "../play_controls";
@@ -108,7 +108,7 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
   const app = useApp();
   const op = props.block.tensors.find((row) => row.op.kind === "lookup")?.op;
   const dim = op?.kind === "lookup" && op.side === "source" ? "S" : "T";
-  const pieces = (dim === "S" ? props.manifest.source : props.manifest.inputs).pieces;
+  const pieces = dim === "S" ? listPieces(props.manifest.source) : props.manifest.inputs.pieces;
   const follow = app.followed.value;
   const toggle = (index: number) => {
     app.followed.value = follow?.dim === dim && follow.index === index ? null : { dim, index };

@@ -26,11 +26,11 @@ export function StoryView() {
   return <StopPanel app={app} manifest={manifest} number={number} />;
 }
 
-/** Chooses the source piece of the story: the followed one, else the second, which is rarely an article. */
+/** Chooses the source piece of the story: the followed one, else the second of the sentence, which is rarely an article. */
 function chooseStoryPiece(app: App, manifest: Manifest): number {
   const follow = app.followed.value;
   if (follow?.dim === "S") return follow.index;
-  return Math.min(1, manifest.source.pieces.length - 1);
+  return Math.min((manifest.source.context ?? 0) + 1, manifest.source.pieces.length - 1);
 }
 
 function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; number: number }) {

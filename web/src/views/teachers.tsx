@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { describeError } from "../errors";
 import { formatCount, formatFixed, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { listWords } from "../network";
+import { listWords, nameSentence } from "../network";
 import { Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { InfluentialPair, Manifest } from "../types";
@@ -129,7 +129,7 @@ export function CorrectIt({ manifest }: { manifest: Manifest }) {
   };
   const readIt = async () => {
     if (original === manifest && !(await saveBaseline(app))) return;
-    await app.askSource("trace", { sentence: manifest.sentence, target: text.trim() });
+    await app.askSource("trace", { ...nameSentence(manifest), target: text.trim() });
   };
   return (
     <section class="panel stack" aria-label="Correct it">
