@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
@@ -102,6 +102,8 @@ class Model:
         languages = self.manifest.get("languages")
         if isinstance(languages, Mapping):
             lines[1] += f", {languages.get('source')} to {languages.get('target')}"
+        elif self.is_multilingual:
+            lines[1] += f", into {self.bundle.tokenizer.language or ' or '.join(self.bundle.tokenizer.languages)}"
         if self.load_request is not None:
             engine = "CTranslate2" if isinstance(self.translator.engine, CTranslate2Engine) else "torch"
             options = self.load_request.options
@@ -118,6 +120,29 @@ class Model:
         if self.load_request is None:
             raise TypeError("this model was put together by hand; only one from pellucid.load can be sent, as its path")
         return _reload_model, (self.load_request,)
+
+    def into(self, language: str) -> "Model":
+        """Return this multilingual model told which language to write; both share their weights.
+
+        A model for one language returns itself for the language that it writes. Raises ValueError for any other, with
+        the languages that there are.
+
+            model.into("fr").translate("The ball is blue.").text
+        """
+        languages = self.manifest.get("languages")
+        if not self.is_multilingual and isinstance(languages, Mapping) and languages.get("target") == language:
+            return self
+        request = self.load_request
+        if request is not None:
+            request = replace(request, options=request.options | {"target_language": language})
+        return replace(
+            self, bundle=self.bundle.into(language), translator=self.translator.into(language), load_request=request
+        )
+
+    @property
+    def is_multilingual(self) -> bool:
+        """Whether the model must be told which language to write (`into`)."""
+        return bool(self.bundle.tokenizer.languages)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -354,8 +379,13 @@ class Model:
             )
         lines = read_reference(self.directory / REFERENCE_FILE)
         config = SearchConfig(beam=about.get("beam", SearchConfig.beam))
-        translations = self.translator.translate_sources([line.source for line in lines], config)
-        texts, scores = [found.text for found in translations], [found.score for found in translations]
+        found: dict[int, Translation] = {}
+        for language in dict.fromkeys(line.language for line in lines):
+            chosen = [i for i, line in enumerate(lines) if line.language == language]
+            translator = self.translator if language is None else self.translator.into(language)
+            sources = [lines[i].source for i in chosen]
+            found |= zip(chosen, translator.translate_sources(sources, config), strict=True)
+        texts, scores = [found[i].text for i in range(len(lines))], [found[i].score for i in range(len(lines))]
         return compare_reference(lines, texts, scores, TOLERANCE if tolerance is None else tolerance)
 
     def evaluate(
@@ -412,6 +442,7 @@ def load(
     exported: str | Path | None = None,
     workers: int | None = None,
     device: str = "cpu",
+    target_language: str | None = None,
 ) -> Model:
     """Load the model in a model directory, such as runs/demo/best, ready to translate.
 
@@ -421,8 +452,9 @@ def load(
     a directory that `pellucid export --to ctranslate2` made from this model. CTranslate2 runs `workers` batches at a
     time, by default one on each processor; 1 is quicker where sentences come one by one. With it, torch is imported
     only when it is first needed, and then has as many threads as one of the workers. On a `device` such as "cuda"
-    torch runs the model; only on a CPU is a line sure to be translated alike in every batch. Raises ValueError, saying
-    what is wrong and what to do, for a directory without a sound model, and for options that exclude each other.
+    torch runs the model; only on a CPU is a line sure to be translated alike in every batch. A multilingual model is
+    told by `target_language` which language to write (see `Model.into`). Raises ValueError, saying what is wrong and
+    what to do, for a directory without a sound model, and for options that exclude each other.
     """
     exported_path = None if exported is None else Path(exported)
     refuse_engine_options(engine, precision, exported_path, bool(others), device)
@@ -454,7 +486,8 @@ def load(
         "device": device,
     }
     digests = [bundle.manifest["sha256"] for bundle in bundles]
-    return Model(first, translator, _LoadRequest(str(Path(directory).resolve()), options, digests))
+    model = Model(first, translator, _LoadRequest(str(Path(directory).resolve()), options, digests))
+    return model if target_language is None else model.into(target_language)
 
 
 def _reload_model(request: _LoadRequest) -> Model:

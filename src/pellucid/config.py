@@ -107,9 +107,9 @@ def to_toml(settings: Any, section: str = "") -> str:
         value, path = getattr(settings, field.name), f"{section}{field.name}"
         if dataclasses.is_dataclass(value):
             tables.append(f"\n[{path}]\n{to_toml(value, path + '.')}")
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
             tables += [f"\n[[{path}]]\n{to_toml(element, path + '.')}" for element in value]
-        elif value is not None:
+        elif value is not None and value != ():
             meaning = _field_meaning(type(settings), field.name)
             # A JSON string, number or boolean is a TOML one too; only infinite numbers differ, and no setting is one.
             literal = json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)

@@ -155,7 +155,7 @@ def dev_pairs_of(run: RunConfig) -> SentencePairs:
     """Return the dev pairs of a run, those it named or those it held out, and not more than 2000 of them."""
     run = replace(run, data=replace(run.data, context=0))  # the callers translate single sentences
     named = read_dev_pairs(run.data)
-    dev = named[0] if named else draw_dev_pairs(run.data, run.seed)
+    dev = named[0][0] if named else draw_dev_pairs(run.data, run.seed)
     assert dev is not None
     rows = slice(None, None, -(-len(dev) // _MOST_DEV_PAIRS))
     return replace(dev, sources=dev.sources[rows], targets=dev.targets[rows], lines=dev.lines[rows])

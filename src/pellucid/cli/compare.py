@@ -8,15 +8,16 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_sentences,
     read_test_pairs,
+    tell_language,
     translate_test_set,
     write_lines,
 )
 from pellucid.cli.options import (
     ENGINE,
     JSON,
+    LANGUAGE_OF_TRANSLATIONS,
     PRECISIONS,
     SOURCE_LANGUAGE,
-    TARGET_LANGUAGE,
     argument,
     file_option,
     flag,
@@ -45,7 +46,7 @@ def run(
         ),
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
-    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     train_target: Annotated[
         str | None, file_option("target side of the training text, to find out which words are rare")
     ] = None,
@@ -90,7 +91,12 @@ def run(
         known[str(source)], known[reference] = read_test_pairs(str(source), source_language, target_language)
     paths = [path for path in (source, reference, a, b) if path and path not in known and not Path(path).is_dir()]
     texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
-    models = {side: load(side, precision, engine) for side in (a, b) if side not in texts}
+    is_of_file = f"references in {source}" in texts
+    models = {
+        side: tell_language(load(side, precision, engine), target_language, is_of_file)
+        for side in (a, b)
+        if side not in texts
+    }
     if document and not any(model.translator.context for model in models.values()):
         raise ValueError("--document: neither side is a model that was trained with data.context; leave it out")
     for side, model in models.items():  # a model that stands on both sides translates once

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import read_file_pair, require_file, show_progress, write_lines
-from pellucid.cli.options import ENGINE, SETTINGS, argument, file_option, flag, option, search_default, search_option
+from pellucid.cli.options import (
+    ENGINE,
+    LANGUAGE_TO_WRITE,
+    SETTINGS,
+    argument,
+    file_option,
+    flag,
+    option,
+    search_default,
+    search_option,
+)
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -51,6 +61,7 @@ def run(
     size: Annotated[str | None, option("size of the student", "tiny|small|base|big")] = None,
     steps: Annotated[int | None, option("number of updates to train for")] = None,
     minutes: Annotated[float | None, option("train for so many minutes instead")] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     engine: Annotated[str, ENGINE] = "auto",
     no_export: Annotated[bool, flag("--no-export", "do not export the student in int8")] = False,
@@ -81,9 +92,12 @@ def run(
     directory, data = Path(out), Path(out) / "data"
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
     if teachers:
-        teacher = load(teachers[0], engine=engine, others=teachers[1:])
+        teacher = load(teachers[0], engine=engine, others=teachers[1:], target_language=language)
+        # Before anything is written, refuses a multilingual teacher that was not told which language to write.
+        teacher.translator.tokenizer.encode_source([])
         assert teacher.load_request
         identity |= {"models": teacher.load_request.models, "beam": beam}
+        identity |= {"language": language} if language else {}
         translate = _translate_with_model(teacher, beam)
     else:
         teacher, identity["command"] = None, command

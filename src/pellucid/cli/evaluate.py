@@ -7,6 +7,7 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_parallel_files,
     read_test_pairs,
+    tell_language,
     translate_test_set,
     write_lines,
 )
@@ -16,10 +17,10 @@ from pellucid.cli.options import (
     ENGINE,
     EXPORTED,
     JSON,
+    LANGUAGE_OF_TRANSLATIONS,
     MODEL,
     PRECISIONS,
     SOURCE_LANGUAGE,
-    TARGET_LANGUAGE,
     file_option,
     search_default,
     search_option,
@@ -45,7 +46,7 @@ def run(
         list[str] | None, file_option("their translations by people, line by line; repeat it for several references")
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
-    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
@@ -74,6 +75,7 @@ def run(
     else:
         sources, *references = read_test_pairs(source, source_language, target_language)
     loaded = load(model, precision, engine, device=device, exported=exported)
+    loaded = tell_language(loaded, target_language, is_of_file=not reference)
     texts = translate_test_set(loaded, source, sources, document=document, **search)
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import json_line, read_sentences, write_lines, write_objects
-from pellucid.cli.options import CONTEXT, JSON, MODEL, argument, file_option, option, search_default, search_option
+from pellucid.cli.options import (
+    CONTEXT,
+    JSON,
+    LANGUAGE_TO_WRITE,
+    MODEL,
+    argument,
+    file_option,
+    option,
+    search_default,
+    search_option,
+)
 from pellucid.cli.terminal import Terminal, escape_controls
 from pellucid.store.atomic import require_writable
 
@@ -30,6 +40,7 @@ def run(
     sentence: Annotated[str, argument("SENTENCE", "the sentence to translate; - is standard input")],
     target: Annotated[str | None, option("explain this translation instead of searching for one", "TEXT")] = None,
     context: Annotated[str, CONTEXT] = "",
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
     keep: Annotated[
@@ -75,10 +86,12 @@ def run(
     if because is not None:
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
-        found = load(model).find_influence(line, because, target=target, context=context, beam=beam, pairs=pairs)
+        found = load(model, target_language=language).find_influence(
+            line, because, target=target, context=context, beam=beam, pairs=pairs
+        )
         write_lines([json_line(found)] if json else _influence_lines(line, found, Terminal.of_stdout()))
         return
-    trace = load(model).trace(line, target=target, beam=beam, context=context)
+    trace = load(model, target_language=language).trace(line, target=target, beam=beam, context=context)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only

@@ -104,6 +104,11 @@ def read_parallel_lines(path: str, other: str) -> list[str]:
     return read_file_pair(path, other)[0]
 
 
+def tell_language(model: "Model", language: str | None, is_of_file: bool) -> "Model":
+    """Return a model told which language to write; of any but a multilingual one it may only be that of a file."""
+    return model if language is None or (is_of_file and not model.is_multilingual) else model.into(language)
+
+
 def translate_test_set(model: "Model", file: str, sources: Sequence[str], **search: Any) -> list[str]:
     """Translate the sentences of a file, say how long that took, and return the translations."""
     started = time.monotonic()

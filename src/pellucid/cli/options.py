@@ -78,6 +78,10 @@ SOURCE_LANGUAGE = option(
     "--from",
 )
 TARGET_LANGUAGE = option("language or column of the translations", "LANGUAGE", "--to")
+LANGUAGE_TO_WRITE = option("language to write, for a multilingual model", "LANGUAGE", "--to")
+LANGUAGE_OF_TRANSLATIONS = option(
+    "language or column of the translations, and the language to write for a multilingual model", "LANGUAGE", "--to"
+)
 TERMS = file_option("terminology: on each line a source term, a tab and its target term")
 MEMORY = file_option(
     "translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "

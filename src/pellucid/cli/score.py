@@ -2,15 +2,22 @@
 
 from typing import Annotated
 
-from pellucid.cli.files import name_file_in_errors, read_file_pair, read_pair_rows, write_lines, write_objects
+from pellucid.cli.files import (
+    name_file_in_errors,
+    read_file_pair,
+    read_pair_rows,
+    tell_language,
+    write_lines,
+    write_objects,
+)
 from pellucid.cli.options import (
     DEVICE,
     DOCUMENT,
     JSON,
+    LANGUAGE_OF_TRANSLATIONS,
     MODEL,
     PRECISION,
     SOURCE_LANGUAGE,
-    TARGET_LANGUAGE,
     file_option,
     search_default,
     search_option,
@@ -33,7 +40,7 @@ def run(
     ],
     target: Annotated[str | None, file_option("their translations, line by line")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
-    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     document: Annotated[bool, DOCUMENT] = False,
     precision: Annotated[str, PRECISION] = "float32",
@@ -54,7 +61,7 @@ def run(
         sources, targets = read_pair_rows(source, source_language, target_language)
     else:
         sources, targets = read_file_pair(source, target)
-    loaded = load(model, precision, device=device)
+    loaded = tell_language(load(model, precision, device=device), target_language, is_of_file=target is None)
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch, document=document)

@@ -111,10 +111,13 @@ def run(
         load_first = partial(load, model, precision, engine, exported=exported)
         loaded = load_first()
         others = [
-            _make_direction(directory, languages, partial(load, directory, precision, engine))
+            direction
             for languages, directory in other_models
+            for direction in _make_directions(directory, languages, partial(load, directory, precision, engine))
         ]
         languages = Languages.from_manifest(loaded.manifest, source, target)
+        if loaded.is_multilingual and (memory or terms) and not languages.are_named:
+            raise ValueError(f"--memory and --terms: only for one direction of {model}; choose it: --from en --to es")
         remembered = TranslationMemory.read(memory, *(languages.codes or ())) if memory is not None else None
         is_local = _is_loopback(host)
         app = create_app(
@@ -135,8 +138,9 @@ def run(
         )
         # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
-        served = f"{model} {f'and {len(others)} more models are' if others else 'is'} served at {address}"
-        for note in _serving_notes(served, is_local, bool(keys), languages.are_named, exported):
+        served = f"{model} {f'and {len(other_models)} more models are' if other_models else 'is'} served at {address}"
+        are_named = languages.are_named or loaded.is_multilingual
+        for note in _serving_notes(served, is_local, bool(keys), are_named, exported):
             tell(note)
         if browse:
             webbrowser.open(address)
@@ -187,15 +191,17 @@ def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
     return ((match[1], match[2]), match[3]) if match else (None, model)
 
 
-def _make_direction(directory: str, languages: tuple[str, str] | None, load: "Callable[[], Model]") -> "Direction":
-    """Return the direction of a model, whose files are checked now; the model itself is loaded when it is needed."""
+def _make_directions(
+    directory: str, languages: tuple[str, str] | None, load: "Callable[[], Model]"
+) -> "list[Direction]":
+    """Return the directions of a model, whose files are checked now; the model itself is loaded when it is needed."""
     from pellucid.serve.directions import Direction
     from pellucid.serve.settings import Languages
     from pellucid.store.directory import load_bundle
 
     bundle = load_bundle(directory, lazy=True)
     codes = Languages.from_manifest(bundle.manifest, *(languages or (None, None)))
-    return Direction(codes, bundle.tokenizer, load, Path(directory))
+    return Direction(codes, bundle.tokenizer, load, Path(directory)).split(bundle.manifest)
 
 
 def _is_loopback(host: str) -> bool:

@@ -17,6 +17,7 @@ from pellucid.cli.files import (
     read_sentences,
     require_file,
     show_progress,
+    tell_language,
     write_lines,
 )
 from pellucid.cli.options import (
@@ -49,6 +50,7 @@ EXAMPLES = """\
   pellucid translate runs/demo/best book.en --terms glossary.tsv --alignments book.align > book.es
   pellucid translate runs/demo/best book.docx --out libro.docx
   pellucid translate runs/book/best book.en --document
+  pellucid translate runs/europe/best book.en --to fr
   pellucid translate runs/demo/best book.en --with runs/other/best
   pellucid translate runs/demo/best book.en --method sample --temperature 0.7"""
 
@@ -93,7 +95,9 @@ def run(
     source: Annotated[
         str | None, option("source language of a document and in a memory, where needed", "CODE", "--from")
     ] = None,
-    target: Annotated[str | None, option("language it is translated to", "CODE", "--to")] = None,
+    target: Annotated[
+        str | None, option("language it is translated to; which one to write, for a multilingual model", "CODE", "--to")
+    ] = None,
     document: Annotated[
         bool,
         flag(
@@ -140,6 +144,8 @@ def run(
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
     long for that.
 
+    A multilingual model must be told which language to write, with --to.
+
     With --memory, a line that is in the memory is not searched for: it gets the translation there, and "stop" is
     "memory". "memory" then shows the entry; for a line that is only similar, three quarters of the words and more, it
     offers that entry, which was not used.
@@ -171,6 +177,9 @@ def run(
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
+    loaded = tell_language(loaded, target, is_of_file=is_document or memory is not None)
+    if loaded.is_multilingual and target is not None:
+        target = _check_source(loaded.manifest, source, target)
     if only_above is not None and loaded.translator.calibration is None:
         raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
     remembered = None
@@ -248,6 +257,15 @@ def _translate_document(
         typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
     if len(failed) > 10:
         typer.echo(f"pellucid: {file}: {len(failed) - 10} more texts are not translated", err=True)
+
+
+def _check_source(manifest: Mapping[str, Any], source: str | None, target: str) -> str | None:
+    """Return the target to choose the sides of a file by; raise ValueError for a direction that was not trained."""
+    directions = [tuple(direction) for direction in manifest["directions"]]
+    if source is not None and (source, target) not in directions:
+        known = ", ".join(f"{first} to {second}" for first, second in directions)
+        raise ValueError(f"this model translates {known}, not {source} to {target}")
+    return None if source is None else target  # without the source the model's own manifest says both
 
 
 def _choose_languages(manifest: Mapping[str, Any], source: str | None, target: str | None) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Context: the sentences before a sentence, which the source of a model trained with `data.context` begins with."""
+"""Context: what a source has before its sentence, the sentences before it for a model trained with `data.context`."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -63,5 +63,5 @@ def encode_contexts(tokenizer: Tokenizer, contexts: Sequence[str]) -> list[list[
 
 
 def count_context(source: Sequence[int]) -> int:
-    """Return how many of the token ids of a source are context, the BOS after it among them."""
+    """Return how many of the token ids of a source are context or a language to write, the BOS after it among them."""
     return source.index(BOS) + 1 if BOS in source else 0

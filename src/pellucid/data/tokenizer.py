@@ -5,7 +5,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -86,6 +86,9 @@ _LARGEST_FILE = 32 * 2**20
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
 """Shares of the text whose characters get pieces, tried in turn until they fit; other characters become bytes."""
 
+_LANGUAGE = re.compile("<to:(.+)>")
+"""Name of a piece that says which language to write; SentencePiece cuts it out of no text."""
+
 _LINES_FOR_THREADS = 64
 """The number of lines from which threads pay, because SentencePiece takes milliseconds to start them for each call."""
 
@@ -139,7 +142,7 @@ class Tokenizer:
     Decoding an encoded text gives back every character, except that spaces (U+0020) at the ends are dropped, several
     spaces in a row become one, and a line feed, which no line has, becomes a space. With `lowercase` it gives back
     `text.lower()`. An imported tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and
-    may not know a character.
+    may not know a character. That of a multilingual model encodes sources for one `language` to write (`into`).
     """
 
     source: PieceModel
@@ -147,14 +150,24 @@ class Tokenizer:
     config: TokenizerConfig
     notes: tuple[str, ...] = ()
     """Notes on the training for the user: a vocabulary that came out smaller, characters spelled as bytes."""
+    language: str | None = None
+    """The language that a multilingual model is to write; None of any other, and where none was chosen yet."""
 
     @classmethod
     def train(
-        cls, sources: Iterable[str], targets: Iterable[str], config: TokenizerConfig, *, seed: int, max_sentences: int
+        cls,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        config: TokenizerConfig,
+        *,
+        seed: int,
+        max_sentences: int,
+        languages: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learn the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
 
-        The same lines, config and seed give the same bytes. Raises ValueError for text without any character, for a
+        Each of the `languages` that a multilingual model is to write gets a source piece of its own. The same lines,
+        config and seed give the same bytes. Raises ValueError for text without any character, for a
         vocabulary with no room for the characters of the text, and for a kind that cannot be learned.
         """
         if config.kind == _IMPORTED_KIND:
@@ -164,7 +177,11 @@ class Tokenizer:
         }
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
-        models, notes = zip(*(_train_sentencepiece(lines, config, side) for side, lines in text.items()), strict=True)
+        names = [f"<to:{language}>" for language in languages]
+        learned = (
+            _train_sentencepiece(lines, config, side, [] if side == "target" else names) for side, lines in text.items()
+        )
+        models, notes = zip(*learned, strict=True)
         return cls(models[0], models[-1], config, tuple(chain(*notes)))
 
     @staticmethod
@@ -203,8 +220,54 @@ class Tokenizer:
         """The number of pieces of the target side, including the special tokens."""
         return self.target.vocab_size()
 
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        """Languages that a multilingual model writes, each with the id of its piece; none for any other model."""
+        languages: dict[str, int] = {}
+        if isinstance(self.source, SentencePieceProcessor):
+            # Control symbols, which no text becomes, stand behind the special tokens.
+            for i in range(len(_SPECIAL), self.source.vocab_size()):
+                name = _LANGUAGE.fullmatch(self.source.id_to_piece(i))
+                if not name or not self.source.is_control(i):
+                    break
+                languages[name[1]] = i
+        return languages
+
+    def into(self, language: str) -> "Tokenizer":
+        """Return this tokenizer with the language to write; ValueError for one that the model does not write."""
+        if not self.languages:
+            raise ValueError(f"this model writes one language and is not told which; leave out {language!r:.40} (--to)")
+        if language not in self.languages:
+            raise ValueError(f"this model translates into {', '.join(self.languages)}, not into {language!r:.40}")
+        return replace(self, language=language)
+
+    @property
+    def beginning(self) -> list[int]:
+        """Token ids that each source begins with: the language to write and BOS, for a multilingual model.
+
+        Raises ValueError where no language was chosen of several.
+        """
+        if not self.languages:
+            return []
+        language = next(iter(self.languages)) if len(self.languages) == 1 else self.language
+        if language is None:
+            raise ValueError(
+                f"this model translates into {', '.join(self.languages)}; say into which: --to LANGUAGE of translate, "
+                "evaluate, compare, score, explain and distill, or model.into(LANGUAGE) in Python (other commands "
+                "do not take a multilingual model)"
+            )
+        return [self.languages[language], BOS]
+
     def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
-        """Return the token ids of each source line, with EOS last; an empty line is EOS alone."""
+        """Return the token ids of each source line, with EOS last; an empty line is EOS alone.
+
+        For a multilingual model each begins with the language to write, which its `beginning` explains.
+        """
+        beginning, rows = self.beginning, self.encode_source_text(lines)
+        return [beginning + ids for ids in rows] if beginning else rows
+
+    def encode_source_text(self, lines: Iterable[str]) -> list[list[int]]:
+        """Return the token ids of each source line without a language, with EOS last."""
         return _encode_lines(self.source, lines, self.config)
 
     def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
@@ -268,7 +331,7 @@ def sample_lines(lines: Iterable[Line], limit: int, seed: int) -> list[Line]:
 
 
 def _train_sentencepiece(
-    lines: list[str], config: TokenizerConfig, side: str
+    lines: list[str], config: TokenizerConfig, side: str, control_symbols: list[str]
 ) -> tuple[SentencePieceProcessor, list[str]]:
     """Train the SentencePiece model of one language, or of both; return it with notes on how it differs from config."""
     if not any(map(str.strip, lines)):
@@ -286,6 +349,7 @@ def _train_sentencepiece(
                 normalization_rule_name="identity",
                 character_coverage=coverage,
                 byte_fallback=True,
+                control_symbols=control_symbols,
                 split_digits=True,
                 max_sentence_length=2**30,  # by default lines over 4,192 bytes are dropped in silence
                 shuffle_input_sentence=False,

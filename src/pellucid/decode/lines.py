@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
-from pellucid.data.context import encode_contexts
+from pellucid.data.context import count_context, encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
@@ -115,7 +115,13 @@ def prepare_lines(
                 check_wanted=check_wanted,
             )
             segments.append(
-                Segment(tagged_text, request, tuple(terms_by_span.values()), tuple(terms_by_span), len(context))
+                Segment(
+                    tagged_text,
+                    request,
+                    tuple(terms_by_span.values()),
+                    tuple(terms_by_span),
+                    count_context(request.source),
+                )
             )
         prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
     return prepared

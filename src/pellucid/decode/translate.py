@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -84,10 +85,14 @@ class Translator:
         """Threads for torch beside an engine whose workers keep the processors busy; None leaves torch's own number."""
         self.tokenizer = tokenizer
         self.calibration: Calibration | None = None
+        self.base: Translator | None = None
+        """The translator of a multilingual model of which this is one for one language to write."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
+        if tokenizer.target is tokenizer.source:
+            forbidden += tuple(tokenizer.languages.values())
         self.bounds = SearchBounds(min(model.config.max_positions for model in self.models_or_bundles), forbidden)
         self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
 
@@ -99,6 +104,8 @@ class Translator:
     @cached_property
     def torch(self) -> "TorchEngine":
         """Torch engine, which runs the models themselves and can do everything an engine is asked for."""
+        if self.base is not None:
+            return self.base.torch
         import torch
 
         from pellucid.decode.torch_engine import TorchEngine
@@ -111,6 +118,12 @@ class Translator:
     def engine(self) -> Engine:
         """Engine that searches: torch, unless another one was put in its place."""
         return self.torch
+
+    def into(self, language: str) -> "Translator":
+        """Return the translator of a multilingual model, with the same engine, told which language to write."""
+        told = copy(self)
+        told.tokenizer, told.base = self.tokenizer.into(language), self.base or self
+        return told
 
     def require_context(self, option: str) -> None:
         """Raise ValueError, which names the option, for a model that was trained without context."""

@@ -29,6 +29,12 @@ class ReferenceLine:
     source: str
     text: str
     score: float
+    language: str | None = None
+    """Of a multilingual model: the language that it was to write."""
+
+    def row(self) -> dict[str, str | float]:
+        """Return the line as it is written."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def spread_lines(lines: list[Line]) -> list[Line]:
 
 def encode_reference(lines: Iterable[ReferenceLine]) -> str:
     """Return the text of a reference, a line of JSON each."""
-    return "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
+    return "".join(json.dumps(line.row(), ensure_ascii=False) + "\n" for line in lines)
 
 
 def read_reference(path: Path) -> list[ReferenceLine]:
@@ -86,7 +92,8 @@ def read_reference(path: Path) -> list[ReferenceLine]:
         row = None
         with suppress(ValueError, TypeError, RecursionError):
             row = ReferenceLine(**json.loads(line))
-        if row is None or not (isinstance(row.source, str) and isinstance(row.text, str) and type(row.score) is float):
+        texts = () if row is None else (row.source, row.text, row.language or "")
+        if row is None or not (all(isinstance(text, str) for text in texts) and type(row.score) is float):
             raise ValueError(f'{path}:{number} is not {{"source", "text", "score"}} with two texts and a number')
         lines.append(row)
     return lines

@@ -243,7 +243,8 @@ def _append_states(
         done += len(block)
         if done <= progress["rows"]:
             continue
-        encoded, lines = _encode_block(block, tokenizer, run.data.max_pieces)
+        of_direction = run.data.tokenizer_of(run.data.corpora[number].languages, tokenizer)
+        encoded, lines = _encode_block(block, of_direction, run.data.max_pieces)
         if number == len(progress["corpora"]):
             progress["corpora"].append({"files": block.files, "pairs": 0})
         progress["corpora"][number]["pairs"] += len(encoded)

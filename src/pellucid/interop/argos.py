@@ -33,6 +33,8 @@ def refuse_unfit_for_argos(tokenizer: Tokenizer, out: Path) -> None:
         problems.append(f"{out} must end in .argosmodel, by which Argos Translate knows its packages")
     if tokenizer.lowercase:
         problems.append("the model reads lower case only, and Argos Translate does not make its text lower case")
+    if tokenizer.languages:
+        problems.append("the model is multilingual, and Argos Translate would not tell it which language to write")
     if problems:
         raise ValueError("; ".join(problems))
 

@@ -88,7 +88,10 @@ def export_marian(loaded: Bundle, out: str | Path) -> None:
     was imported becomes what it was. Raises ValueError, naming every reason, for a model that neither format can hold,
     before anything is written.
     """
-    if unknown := [f"{part}, which neither format knows" for part in unknown_parts(loaded.model)]:
+    unknown = [f"{part}, which neither format knows" for part in unknown_parts(loaded.model)]
+    if loaded.tokenizer.languages:
+        unknown.append("it is multilingual, and neither tokenizer would tell it which language to write")
+    if unknown:
         raise ValueError(f"{loaded.directory} cannot be exported for transformers: {join_problems(unknown)}")
     if imported_files := _files_of_imported(loaded):
         files, plan, names, dtype = imported_files

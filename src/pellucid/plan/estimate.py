@@ -172,7 +172,9 @@ def plan_run(
     # The plan goes on without them, on held-out pairs; `list_advice` reports them.
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
-    missing = _find_missing_files(name for corpus in run.data.corpora for name in corpus.files)
+    missing = _find_missing_files(
+        name for corpus in run.data.corpora for name in (*corpus.files, *(corpus.dev_files or ()))
+    )
     # With shards, the text itself is not needed.
     if missing and run.data.shards is None and not stand_in:
         raise ValueError(
@@ -198,7 +200,7 @@ def plan_run(
     return RunPlan(
         run=run,
         stand_in=stand_in is not None,
-        dev_pairs=len(data.dev),
+        dev_pairs=sum(map(len, data.dev_sets)),
         epoch=epoch,
         model=model,
         parameters=parameters,
@@ -333,7 +335,7 @@ def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
     # The first pairs are the dev set, the others are trained on.
     sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + _DEV_PAIRS), strict=True))
     train = SentencePairs.from_lists(sources[_DEV_PAIRS:], targets[_DEV_PAIRS:], "stand-in")
-    tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run.tokenizer, run.seed)
+    tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run)
     encoded, notes = encode_with_note(train, tokenizer, run.data.max_pieces)
     dev = SentencePairs.from_lists(sources[:_DEV_PAIRS], targets[:_DEV_PAIRS], "stand-in")
     return TrainingData(tokenizer, encoded, dev, fingerprint_pairs(train), notes)

@@ -80,7 +80,7 @@ def create_app(
         model.directory if reload else None,
     )
     service = Service(
-        Directions([first, *others], model, limits.models),
+        Directions([*first.split(model.manifest), *others], model, limits.models),
         limits,
         terms,
         keys or ApiKeys(),

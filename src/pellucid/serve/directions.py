@@ -2,10 +2,11 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from pellucid.api import Model
 from pellucid.data.tokenizer import UNK, Tokenizer
@@ -26,6 +27,25 @@ class Direction:
     load: Callable[[], Model]
     directory: Path | None = None
     """Where it lies, to notice that it was replaced; None for a model that is only in memory."""
+    base: "Direction | None" = None
+    """For a direction of a multilingual model: that model, which is in memory once for all of its directions."""
+
+    def split(self, manifest: Mapping[str, Any]) -> "list[Direction]":
+        """Return the directions of a multilingual model, of which `languages` may choose one; otherwise this one.
+
+        Raises ValueError for languages that are none of its directions.
+        """
+        codes = [Languages.from_manifest({}, *pair) for pair in manifest.get("directions", [])]
+        if not codes:
+            return [self]
+        if self.languages.are_named and self.languages not in codes:
+            raise ValueError(f"this model translates {', '.join(map(str, codes))}, not {self.languages}")
+        chosen = [self.languages] if self.languages.are_named else codes
+        return [replace(self, languages=languages, base=self) for languages in chosen]
+
+    def tell(self, model: Model) -> Model:
+        """Return its model told which language to write, if there are several."""
+        return model if self.base is None else model.into(self.languages.target)
 
 
 class Directions:
@@ -39,7 +59,8 @@ class Directions:
         self.first = self.all[0]
         self._most = most
         self._lock, self._loading = Lock(), Lock()
-        self._loaded = OrderedDict({self.first: (first_model, self._identity(self.first))})
+        # A multilingual model stands here by what its directions have in common.
+        self._loaded = OrderedDict({self._first_loaded: (first_model, self._identity(self.first))})
         self.failed_reloads = 0
         # Of several models each must say its languages, and none those of another.
         for number, direction in enumerate(self.all if len(self.all) > 1 else ()):
@@ -52,6 +73,10 @@ class Directions:
                     raise ValueError(f"{other.directory} and {direction.directory} both translate {other.languages}")
 
     @property
+    def _first_loaded(self) -> Direction:
+        return self.first.base or self.first
+
+    @property
     def loaded(self) -> int:
         """Number of models in memory."""
         with self._lock:
@@ -61,7 +86,7 @@ class Directions:
     def first_model(self) -> Model:
         """The model of the first direction as it is in memory, which is always there."""
         with self._lock:
-            return self._loaded[self.first][0]
+            return self.first.tell(self._loaded[self._first_loaded][0])
 
     def model(self, direction: Direction) -> Model:
         """Return the model of a direction, which is loaded if it is not in memory or lies on disk in a newer form.
@@ -69,6 +94,9 @@ class Directions:
         That may take seconds. Raises ValueError or OSError if a model that is not in memory cannot be loaded. If a
         newer form cannot be loaded, the one in memory goes on.
         """
+        return direction.tell(self._load(direction.base or direction))
+
+    def _load(self, direction: Direction) -> Model:
         if model := self._current(direction):
             return model
         with self._loading:  # one at a time; meanwhile models in memory are given out as before
@@ -89,7 +117,7 @@ class Directions:
                 self._loaded.move_to_end(direction)
                 # The page looks into the first model, so that one stays.
                 while len(self._loaded) > max(self._most, 2):
-                    del self._loaded[next(one for one in self._loaded if one is not self.first)]
+                    del self._loaded[next(one for one in self._loaded if one is not self._first_loaded)]
             return model
 
     def _current(self, direction: Direction) -> Model | None:
@@ -150,7 +178,7 @@ def measure_known_words(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
     """
     words = [word for text in texts for word in _WORD.findall(text)]
     known = 0
-    for word, ids in zip(words, tokenizer.encode_source(words), strict=True):
+    for word, ids in zip(words, tokenizer.encode_source_text(words), strict=True):
         # Without EOS, and without the mark of a word's beginning where it is a piece of its own.
         names = [name for name in tokenizer.source_pieces(ids[:-1]) if name != "▁"]
         if tokenizer.config.kind == "char" or not all(map(joins_word, word)):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import MISSING, asdict, fields
 from difflib import get_close_matches
 from math import prod
@@ -63,30 +64,46 @@ class Bundle:
     def __init__(
         self, model: "Transformer | _UnreadModel", tokenizer: Tokenizer, manifest: dict[str, Any], directory: Path
     ):
-        self._model, self.tokenizer, self.manifest, self.directory = model, tokenizer, manifest, directory
+        self.tokenizer, self.manifest, self.directory = tokenizer, manifest, directory
+        # In a list, which the copies for several languages share: it is read once for all of them.
+        self._models: list[Transformer | _UnreadModel] = [model]
         # Two threads of a server may ask for the model at once; it is built by one of them.
         self._model_lock = Lock()
 
     @property
     def config(self) -> ModelConfig:
         """The sizes of the model."""
-        return self._model.config
+        return self._models[0].config
 
     @property
     def is_unloaded(self) -> bool:
         """Whether nobody has asked for the model yet."""
-        return isinstance(self._model, _UnreadModel)
+        return isinstance(self._models[0], _UnreadModel)
 
     @property
     def model(self) -> "Transformer":
         """The model, in evaluation mode and on the CPU; ValueError for weights that do not fit the config."""
         with self._model_lock:
-            if isinstance(self._model, _UnreadModel):
+            [model] = self._models
+            if isinstance(model, _UnreadModel):
                 from pellucid.store.weights import model_from_bytes  # imports torch
 
                 # The bytes go with the object that held them: the tensors are a copy, and as large.
-                self._model = model_from_bytes(self._model.content, self._model.config, self._model.path)
-            return self._model
+                model = self._models[0] = model_from_bytes(model.content, model.config, model.path)
+            return model
+
+    def into(self, language: str) -> "Bundle":
+        """Return this multilingual model, with the same weights, told which language to write.
+
+        Its manifest then names both languages, where there is one source. Raises ValueError for another language.
+        """
+        told = copy(self)
+        told.tokenizer = self.tokenizer.into(language)
+        directions: list[list[str]] = self.manifest.get("directions", [])
+        sources = [source for source, target in directions if target == language]
+        if len(sources) == 1:
+            told.manifest = self.manifest | {"languages": {"source": sources[0], "target": language}}
+        return told
 
 
 def save_bundle(

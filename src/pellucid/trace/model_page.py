@@ -94,6 +94,8 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
     tokenizer, lengths = bundle.tokenizer, translator.lengths
     if problems := unknown_parts(bundle.model):
         raise ValueError(f"the page computes only parts of Pellucid's own: {'; '.join(problems)}")
+    if tokenizer.languages:
+        raise ValueError("the page does not tell a multilingual model which language to write")
     if reasons := [reason for side in (tokenizer.source, tokenizer.target) for reason in _tokenizer_problems(side)]:
         raise ValueError(f"the page cannot cut text as this tokenizer does: it {reasons[0]}")
     return {

@@ -263,8 +263,9 @@ def trace_sentence(
         )
     ids = segment.request.source
     texts = segment.marked.text, tokenizer.decode_source(ids[segment.context :])
-    if origin.context:
-        texts = (f"{origin.context} {tokenizer.source_names[BOS]} {text}" for text in texts)
+    # Of a multilingual model that is the piece of the language to write.
+    if before := origin.context or " ".join(tokenizer.source_pieces(ids[: segment.context][:-1])):
+        texts = (f"{before} {tokenizer.source_names[BOS]} {text}" for text in texts)
     source = make_side(tokenizer.source_pieces(ids), ids, *texts)
     itemsize = model.output_embedding.weight.element_size()
     # A source that is too long is refused here, before the search, which is the slow part.

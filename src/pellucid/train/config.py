@@ -3,7 +3,7 @@
 import codecs
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +24,8 @@ _REMOVED_SETTINGS = {
 }
 """Settings that were removed, by section, each with the value that is what every run does now."""
 
+_LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+
 _MOST_WEIGHT = 1000
 """Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
 
@@ -41,10 +43,26 @@ class CorpusConfig:
     name: Annotated[str | None, "its name in reports; if left out, that of its first file"] = None
     source_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
     target_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
+    languages: Annotated[
+        tuple[str, ...],
+        'codes of its source and its target, ["en", "de"]; corpora of several directions train one multilingual model',
+    ] = ()
+    dev_source: Annotated[str | None, "for a multilingual model: sentences held out, to measure this direction"] = None
+    dev_target: Annotated[str | None, "their translations"] = None
+    dev: Annotated[str | None, "instead of dev_source and dev_target: held-out pairs in one file"] = None
 
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
             raise ValueError("data.corpus: name either source and target or pairs, for each corpus")
+        if bool(self.dev_source) != bool(self.dev_target) or (self.dev_source and self.dev):
+            raise ValueError("data.corpus: name either dev_source and dev_target or dev")
+        if self.languages and not (
+            len(set(self.languages)) == len(self.languages) == 2 and all(map(_LANGUAGE_CODE.fullmatch, self.languages))
+        ):
+            raise ValueError(
+                f"data.corpus: languages is {list(self.languages)}; write the codes of the source and of the target, "
+                'such as ["en", "de"]'
+            )
         if not 0 < self.weight <= _MOST_WEIGHT:
             raise ValueError(
                 f"data.corpus: {self.display_name} has weight {self.weight}; it must be above 0, up to 1000"
@@ -60,7 +78,14 @@ class CorpusConfig:
     @property
     def sides(self) -> Sides:
         """Languages or columns of the corpus, for `read_pairs`, which writes into it what it finds."""
-        return Sides(self.source_language, self.target_language)
+        source, target = self.languages or (None, None)
+        return Sides(self.source_language or source, self.target_language or target)
+
+    @property
+    def dev_files(self) -> tuple[str, str | None] | None:
+        """Arguments for `read_pairs` of its dev set, if it names one."""
+        first = self.dev_source or self.dev
+        return None if first is None else (first, self.dev_target)
 
     @property
     def display_name(self) -> str:
@@ -120,8 +145,52 @@ class DataConfig:
             problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
         if self.context < 0:
             problems.append(f"data.context is {self.context}, it must be 0 or more")
+        problems += self._explain_languages()
         if problems:
             raise ValueError("; ".join(problems))
+
+    def _explain_languages(self) -> Iterator[str]:
+        """Yield what is wrong with the directions of the corpora, and with their dev sets."""
+        unnamed = [corpus.display_name for corpus in self.corpus if not corpus.languages]
+        if 0 < len(unnamed) < len(self.corpus):
+            yield f"data.corpus: {', '.join(unnamed)} does not say its languages, others do; all must, or none"
+            return
+        if not self.directions:
+            if named := [corpus.display_name for corpus in self.corpus if corpus.dev_files]:
+                yield (
+                    f"data.corpus: {', '.join(named)} has a dev set of its own, which only corpora of several "
+                    "directions have (languages); name data.dev_source and data.dev_target instead"
+                )
+            return
+        if self.dev_source or self.dev:
+            yield "data.dev_source and data.dev are for one direction; name a dev set in a [[data.corpus]] of each"
+        measured = [corpus.languages for corpus in self.corpus if corpus.dev_files]
+        if wrong := ["-".join(direction) for direction in self.directions if measured.count(direction) != 1]:
+            yield f"data.corpus: one dev set for {', '.join(wrong)}, in one of its corpora (dev_source and dev_target)"
+        if self.context:
+            yield "data.context is for models of one direction; leave it out here"
+
+    @property
+    def directions(self) -> tuple[tuple[str, ...], ...]:
+        """Source and target of each direction that a multilingual model learns; none for other models."""
+        directions = tuple(dict.fromkeys(corpus.languages for corpus in self.corpus if corpus.languages))
+        return directions if len(directions) > 1 else ()
+
+    @property
+    def target_languages(self) -> list[str]:
+        """Languages that a multilingual model learns to write."""
+        return list(dict.fromkeys(target for _, target in self.directions))
+
+    def tokenizer_of(self, languages: Sequence[str], tokenizer: Tokenizer) -> Tokenizer:
+        """Return the tokenizer for the pairs of one direction."""
+        return tokenizer.into(languages[1]) if self.directions else tokenizer
+
+    @property
+    def dev_files(self) -> list[str]:
+        """Names of all files of dev sets."""
+        names = [self.dev_source, self.dev_target, self.dev]
+        names += [name for corpus in self.corpus for name in corpus.dev_files or ()]
+        return [name for name in names if name is not None]
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
@@ -393,7 +462,8 @@ def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
         return replace(settings, **{name: _resolve_path(folder, path) for name, path in paths.items()})
 
     resolved = resolve_paths(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
-    return replace(resolved, corpus=tuple(resolve_paths(corpus, "source", "target", "pairs") for corpus in data.corpus))
+    of_corpus = ("source", "target", "pairs", "dev_source", "dev_target", "dev")
+    return replace(resolved, corpus=tuple(resolve_paths(corpus, *of_corpus) for corpus in data.corpus))
 
 
 def _resolve_path(folder: Path, name: str) -> str:

@@ -18,7 +18,7 @@ from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.lines import read_lines
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
-from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.data.tokenizer import Tokenizer
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
@@ -68,6 +68,18 @@ class TrainingData:
     """One account for each corpus; stand-in data has none."""
     languages: dict[str, str] | None = None
     """Codes of the "source" and the "target" language, where the text says them."""
+    other_dev: tuple[SentencePairs, ...] = ()
+    """Dev pairs of the other directions of a multilingual model; those of its first are `dev`."""
+
+    @property
+    def dev_sets(self) -> tuple[SentencePairs, ...]:
+        """Dev pairs of every direction."""
+        return (self.dev, *self.other_dev)
+
+    @property
+    def dev_fingerprint(self) -> str:
+        """SHA-256 of the dev text."""
+        return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.dev_sets])
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool = True) -> TrainingData:
@@ -90,10 +102,12 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     if tokenizer is None:
         sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
         targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
-        tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
+        tokenizer = learn_tokenizer(sources, targets, run)
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
-    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts, find_languages(run.data))
+    languages = find_languages(run.data)
+    dev, *others = corpus.dev_sets
+    return TrainingData(tokenizer, encoded, dev, corpus.fingerprint, notes, accounts, languages, tuple(others))
 
 
 @dataclass(frozen=True)
@@ -101,10 +115,15 @@ class _TextCorpus:
     """Training pairs by corpus, dev pairs, and notes on both for the user."""
 
     train: tuple[SentencePairs, ...]
-    dev: SentencePairs
+    dev_sets: tuple[SentencePairs, ...]
     notes: tuple[str, ...]
     held_out: int
     """Number of dev pairs that were taken from the first corpus."""
+
+    @property
+    def dev(self) -> SentencePairs:
+        """Dev pairs of the first direction."""
+        return self.dev_sets[0]
 
     @property
     def fingerprint(self) -> str:
@@ -124,11 +143,11 @@ def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
         held_out = HeldOutSentences.from_pairs(dev)
         # A held-out sentence may be in the other corpora, too.
         train[1:] = [_remove_shared_pairs(pairs, held_out) for pairs in train[1:]]
-        notes = (note_held_out(len(dev)),)
+        dev_sets, notes = (dev,), (note_held_out(len(dev)),)
     else:
-        dev, notes = named_dev
+        dev_sets, notes = named_dev
     notes = (*(note for pairs in train for note in reading_notes(pairs.skipped)), *notes)
-    return _TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
+    return _TextCorpus(tuple(train), dev_sets, notes, held_out=len(dev_sets[0]) if named_dev is None else 0)
 
 
 def find_languages(data: DataConfig) -> dict[str, str] | None:
@@ -147,14 +166,19 @@ def find_languages(data: DataConfig) -> dict[str, str] | None:
     return {"source": codes[0], "target": codes[1]} if codes else None
 
 
-def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | None:
-    """Read the dev pairs, if a dev set is named, with a note on those that are left out."""
-    source = data.dev_source or data.dev
-    if source is None:
+def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]] | None:
+    """Read the dev pairs of each direction, if a dev set is named, with a note on those that are left out."""
+    if not data.dev_files:
         return None
-    sides = Sides(data.source_language, data.target_language)
-    dev = read_pairs(source, data.dev_target, max_characters=data.max_characters, sides=sides, context=data.context)
-    return dev, (f"left out of the dev data: {dev.skipped}",) if dev.skipped else ()
+    named = {corpus.languages: (corpus.dev_files, corpus.sides) for corpus in data.corpora if corpus.dev_files}
+    files_and_sides = [named[direction] for direction in data.directions] or [
+        ((data.dev_source or data.dev, data.dev_target), Sides(data.source_language, data.target_language))
+    ]
+    dev_sets = tuple(
+        read_pairs(*files, max_characters=data.max_characters, sides=sides, context=data.context)
+        for files, sides in files_and_sides
+    )
+    return dev_sets, tuple(f"left out of the dev data: {dev.skipped}" for dev in dev_sets if dev.skipped)
 
 
 def reading_notes(skipped: SkippedPairs) -> list[str]:
@@ -247,9 +271,10 @@ def sentences_alone(sources: Iterable[str]) -> Iterator[str]:
     return (split_context(source)[1] for source in sources)
 
 
-def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], c: TokenizerConfig, seed: int) -> Tokenizer:
+def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
-    return Tokenizer.train(sentences_alone(sources), targets, c, seed=seed, max_sentences=TOKENIZER_SENTENCES)
+    options = {"seed": run.seed, "max_sentences": TOKENIZER_SENTENCES, "languages": run.data.target_languages}
+    return Tokenizer.train(sentences_alone(sources), targets, run.tokenizer, **options)
 
 
 def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
@@ -264,7 +289,8 @@ def _encode_corpora(
     """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
     encoded, notes, accounts = [], [], []
     for settings, pairs in zip(data.corpora, corpus.train, strict=True):
-        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, data.max_pieces)
+        of_direction = data.tokenizer_of(settings.languages, tokenizer)
+        encoded_corpus, skipped = encode_pairs(pairs, of_direction, data.max_pieces)
         encoded.append(encoded_corpus)
         notes += [f"left out: {skipped}"] if skipped else []
         # Only the first corpus has held-out pairs, and it has no account yet.
@@ -315,7 +341,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
     counts = [entry["pairs"] for entry in manifest["corpora"]]
     encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
     named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
-    dev, notes = named_dev or (read_held_out(folder, manifest["dev"]), ())
+    (dev, *others), notes = named_dev or ([read_held_out(folder, manifest["dev"])], ())
     fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
     accounts = tuple(
         # Only the first corpus has held-out pairs.
@@ -323,7 +349,8 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
     )
     notes = (*manifest["notes"], *notes)
-    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, notes, accounts, find_languages(run.data))
+    languages = find_languages(run.data)
+    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, notes, accounts, languages, tuple(others))
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:
@@ -348,7 +375,6 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
 
 def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
     """Return the settings that the ids depend on; the weights of corpora are not among them."""
-    dev_named = run.data.dev_source is not None or run.data.dev is not None
     # Shards of version 0.2 do not have this setting, and need none.
     languages = [[corpus.source_language, corpus.target_language] for corpus in run.data.corpora]
     # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
@@ -360,12 +386,13 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
         "seed": run.seed,
         "data.max_characters": run.data.max_characters,
         "data.max_pieces": run.data.max_pieces,
-        "data.held_out": None if dev_named else run.data.held_out,
+        "data.held_out": None if run.data.dev_files else run.data.held_out,
         **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
         "tokenizer sentences": TOKENIZER_SENTENCES,
         "files of each corpus": [len(_corpus_files(corpus)) for corpus in run.data.corpora],
         **({"data.context": run.data.context} if run.data.context else {}),
         **({"languages of each corpus": languages} if any(map(any, languages)) else {}),
+        **({"direction of each corpus": [list(c.languages) for c in run.data.corpora]} if run.data.directions else {}),
         **initial_tokenizer,
     }
 

@@ -1,6 +1,7 @@
 """Evaluation during training: when one is due, and the loss, BLEU and chrF of the dev pairs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from pellucid.data.batching import Batch, collate, epoch_batches
@@ -77,6 +78,7 @@ class DevSet:
     references: list[str]
     notes: tuple[str, ...]
     """Sentences on dev pairs that are left out, and why."""
+    tokenizer: Tokenizer
 
     @classmethod
     def from_pairs(
@@ -97,6 +99,7 @@ class DevSet:
             [pairs.sources[i] for i in fitting],
             [pairs.targets[i] for i in fitting],
             notes,
+            tokenizer,
         )
 
 
@@ -110,6 +113,16 @@ class Evaluation:
     signatures: dict[str, str]
     translations: tuple[ReferenceLine, ...] = ()
     """Dev lines with their translations, which are not written into logs."""
+    directions: "dict[str, Evaluation]" = field(default_factory=dict)
+    """Of a multilingual model: the scores of each direction, whose means these are."""
+
+    @classmethod
+    def mean_of(cls, directions: "dict[str, Evaluation]") -> "Evaluation":
+        """Return the mean of several directions, each of which counts the same."""
+        evaluations = list(directions.values())
+        means = {name: fmean(getattr(one, name) for one in evaluations) for name in ("dev_loss", "bleu", "chrf")}
+        translations = tuple(line for one in evaluations for line in one.translations)
+        return cls(**means, signatures=evaluations[0].signatures, translations=translations, directions=directions)
 
     @property
     def score(self) -> float:
@@ -117,15 +130,22 @@ class Evaluation:
         return self.bleu
 
     def __str__(self) -> str:
-        return f"dev loss {self.dev_loss:.3f}, BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
+        each = ", ".join(f"{name} {one.bleu:.2f}" for name, one in self.directions.items())
+        return f"dev loss {self.dev_loss:.3f}, BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}" + (
+            f" (means; BLEU {each})" if each else ""
+        )
 
     def row(self) -> dict[str, Any]:
         """Return the scores as they are written into logs and model directories."""
-        return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
+        row = {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
+        if self.directions:
+            row["directions"] = {name: one.row() for name, one in self.directions.items()}
+        return row
 
 
-def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, beam: int, precision: str) -> Evaluation:
+def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -> Evaluation:
     """Measure a model: loss in nats per token, without label smoothing, and BLEU and chrF of beam search."""
+    tokenizer = dev.tokenizer
     device = model.output_embedding.weight.device
     with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
@@ -139,5 +159,7 @@ def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, beam: 
         bleu=scores["bleu"]["score"],
         chrf=scores["chrf"]["score"],
         signatures={name: scores[name]["signature"] for name in ("bleu", "chrf")},
-        translations=tuple(ReferenceLine(line, found.text, found.score) for line, found in references),
+        translations=tuple(
+            ReferenceLine(line, found.text, found.score, tokenizer.language) for line, found in references
+        ),
     )

@@ -40,6 +40,7 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
     if run.model.start is None:
         return None
     saved = _read_initial_model(load_bundle, run.model.start)
+    _refuse_other_languages(run, saved.tokenizer)
     settings = {"model": asdict(run.model_config(saved.tokenizer)), "tokenizer": asdict(run.tokenizer)}
     # Settings that were not filled in from this directory, or before it changed, may describe another model.
     _refuse_contradictions(settings, _tables_of_config(saved.model.config, saved.tokenizer.config), run.model.start)
@@ -70,7 +71,21 @@ def initial_tokenizer(run: "RunConfig") -> Tokenizer | None:
     """Return the tokenizer of the model that `run` starts from; None where the run learns its own."""
     if run.model.start is None:
         return None
-    return _read_initial_model(lambda directory: read_unreplaced(directory, read_description)[1], run.model.start)
+    tokenizer = _read_initial_model(lambda directory: read_unreplaced(directory, read_description)[1], run.model.start)
+    _refuse_other_languages(run, tokenizer)
+    return tokenizer
+
+
+def _refuse_other_languages(run: "RunConfig", tokenizer: Tokenizer) -> None:
+    """Raise ValueError unless the run and the model that it starts from choose among the same languages to write."""
+    ours, theirs = (
+        ", ".join(sorted(names)) or "one language" for names in (run.data.target_languages, tokenizer.languages)
+    )
+    if ours != theirs:
+        raise ValueError(
+            f"model.start: {run.model.start} was trained to write {theirs}, the corpora of this run are into {ours}; "
+            "both must choose among the same languages (languages of each [[data.corpus]])"
+        )
 
 
 def _read_initial_model(read: Callable[[str], Result], start: str) -> Result:

@@ -75,7 +75,8 @@ class _RunSetup:
     run: RunConfig
     out: Path
     data: TrainingData
-    dev: DevSet
+    dev_sets: tuple[DevSet, ...]
+    """One for each direction of a multilingual model, otherwise one."""
     output: ProgressOutput
     workers: Workers
     initial_model: dict[str, Any] | None = None
@@ -250,9 +251,10 @@ def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) ->
 
 
 def _evaluate(setup: _RunSetup, state: TrainState) -> Evaluation:
-    """Measure the model of a state on the dev set."""
-    c = setup.run.train
-    return evaluate_model(state.model, setup.data.tokenizer, setup.dev, c.dev_beam, c.precision)
+    """Measure the model of a state on the dev set, or on that of each direction."""
+    c, names = setup.run.train, map("-".join, setup.run.data.directions)
+    evaluations = [evaluate_model(state.model, dev, c.dev_beam, c.precision) for dev in setup.dev_sets]
+    return evaluations[0] if len(evaluations) == 1 else Evaluation.mean_of(dict(zip(names, evaluations, strict=True)))
 
 
 def begin_run(
@@ -284,7 +286,7 @@ def begin_run(
         f"{data.tokenizer.target_vocabulary:,} pieces, {state.parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
-    for note in (*origin, *data.notes, *setup.dev.notes, summary):
+    for note in (*origin, *data.notes, *(note for dev in setup.dev_sets for note in dev.notes), summary):
         output.say(note)
     if workers.world_size > 1:
         sharding_note = ", and each keeps its part of the model" if is_sharded(state.model) else ""
@@ -316,8 +318,12 @@ def _set_up(
     c = run.train
     model = place_model(model.train(), workers, c.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
-    dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
-    return _RunSetup(run, out, data, dev, output, workers, initial), state
+    sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
+    dev_sets = tuple(
+        DevSet.from_pairs(pairs, run.data.tokenizer_of(languages, data.tokenizer), *sizes)
+        for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True)
+    )
+    return _RunSetup(run, out, data, dev_sets, output, workers, initial), state
 
 
 def _initialise_weights(
@@ -413,9 +419,13 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         manifest["languages"] = dict(languages)
     if setup.run.data.context:
         manifest["context"] = setup.run.data.context
+    if setup.run.data.directions:
+        manifest["directions"] = setup.run.data.directions
     reference, limit = [], manifest["longest_source"]
     if setup.run.train.keep_reference:
-        sources = encode_with_context(data.tokenizer, [line.source for line in evaluation.translations])
+        # Whatever the language to write, a source has as many pieces.
+        tokenizer = setup.dev_sets[0].tokenizer
+        sources = encode_with_context(tokenizer, [line.source for line in evaluation.translations])
         # None that translation would split into sentences.
         fits = (limit is None or len(ids) <= limit for ids in sources)
         reference = choose_reference(compress(evaluation.translations, fits))

@@ -90,7 +90,7 @@ def _learn_from_text(
         sources, targets = [source for source, _ in sample], [target for _, target in sample]
         # A million pairs should not stay in memory twice while the vocabulary is learned.
         del sample
-        tokenizer = data.learn_tokenizer(sources, targets, run.tokenizer, run.seed)
+        tokenizer = data.learn_tokenizer(sources, targets, run)
     else:
         deque(rows, maxlen=0)  # reads all rows for their facts, and keeps none
         tokenizer = initial
@@ -122,7 +122,7 @@ def _learn_from_text(
 
 def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
-    if data.dev_source is not None or data.dev is not None:
+    if data.dev_files:
         return None
     first = data.corpora[0]
     # Two passes over the file instead of all of its pairs in memory.
@@ -283,7 +283,8 @@ def write_parts(
             # Bounds the text in memory: reading is faster than encoding.
             while len(pending) > workers:
                 pending.popleft().result()
-            pending.append(pool.submit(encode_part, path, block_pairs, tokenizer, run.data.max_pieces))
+            of_direction = run.data.tokenizer_of(run.data.corpora[corpus_number].languages, tokenizer)
+            pending.append(pool.submit(encode_part, path, block_pairs, of_direction, run.data.max_pieces))
         for future in pending:
             future.result()
     if caught:

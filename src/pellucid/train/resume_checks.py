@@ -5,7 +5,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.corpus import fingerprint_pairs
 from pellucid.store.atomic import join_problems, read_json, write_text_whole
 from pellucid.train.config import DataConfig, RunConfig, read_run
 from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files
@@ -33,8 +32,9 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
         fixed = {"train": _FIXED_TRAIN_SETTINGS, "data": [name for name in names if name not in _PATH_SETTINGS]}
         for name in fixed.get(section, names):
             values[f"{section}.{name}"] = [getattr(getattr(c, section), name) for c in (run, began)]
-    # The files of a corpus may have moved, its weight may not change.
-    values["data.corpus: weights"] = [[corpus.weight for corpus in c.data.corpora] for c in (run, began)]
+    # The files of a corpus may have moved, its weight and its direction may not change.
+    for name in ("weight", "languages"):
+        values[f"data.corpus: {name}"] = [[getattr(corpus, name) for corpus in c.data.corpora] for c in (run, began)]
     problems = [f"{name} is {now!r}, it began with {then!r}" for name, (now, then) in values.items() if now != then]
     if problems:
         raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
@@ -50,7 +50,7 @@ def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
     )
     accounts = [account.row() for account in data.accounts]
     files = [*training, *map(describe_text_file, _dev_set_files(run.data))]
-    texts = {"dev": fingerprint_pairs(data.dev), "pairs": accounts, "files": files}
+    texts = {"dev": data.dev_fingerprint, "pairs": accounts, "files": files}
     write_text_whole(out / TEXTS_FILE, json.dumps(texts, indent=1) + "\n")
 
 
@@ -68,7 +68,7 @@ def refuse_other_text(run: RunConfig, data: TrainingData, out: Path, checkpoint:
         problems.append(
             f"the training data is not what {checkpoint} was trained on: {_name_changed_files(training, recorded)}"
         )
-    if began and fingerprint_pairs(data.dev) != began["dev"]:
+    if began and data.dev_fingerprint != began["dev"]:
         problems.append(
             "the dev data is not what it was measured with: "
             f"{_name_changed_files(dev or training, recorded[-len(dev) :])}"
@@ -87,5 +87,5 @@ def _name_changed_files(files: list[Path], recorded: list[dict[str, Any]]) -> st
 
 
 def _dev_set_files(data: DataConfig) -> list[Path]:
-    """Return the files of the dev set, if one is named."""
-    return [Path(file) for file in (data.dev_source, data.dev_target, data.dev) if file is not None]
+    """Return the files of the dev sets, if any are named."""
+    return list(map(Path, data.dev_files))
