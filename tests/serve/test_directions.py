@@ -8,14 +8,17 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from starlette.testclient import TestClient
 
 from pellucid.api import Model, load
 from pellucid.serve import files
+from pellucid.serve.app import create_app
 from pellucid.serve.directions import Direction, Directions
-from pellucid.serve.settings import Languages
+from pellucid.serve.settings import Languages, Limits
 from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
-from tests.serve.servers import EN_ES, client, request_body, small_model
+from tests.serve.servers import EN_ES, client, request_body, running_app, small_model
+from tests.train.multilingual import WRITES, trained_model
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
 
@@ -162,3 +165,50 @@ def test_a_damaged_replacement_leaves_the_model_in_memory_at_work(tmp_path):
         shutil.rmtree(directory)
         save_model(directory, 1)
         assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == text
+
+
+def test_one_multilingual_model_serves_all_of_its_directions(others, loads):
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="the extra dev brings libretranslatepy")
+    model, limits = trained_model(), Limits()
+    app = create_app(model, limits, others=others)
+    with running_app(app, limits) as port:
+        api = libretranslatepy.LibreTranslateAPI(f"http://127.0.0.1:{port}/")
+        for language, write in WRITES.items():
+            assert api.translate("red cat sun", "en", language) == write("red cat sun")
+            assert api.translate("red cat sun", "auto", language) == write("red cat sun")
+        listed = {language["code"]: language["targets"] for language in api.languages()}
+        assert listed == {"en": ["eo", "tlh"], "eo": [], "tlh": [], "de": ["en"], "fr": ["en"], "it": ["en"]}
+    assert loads == []
+    with TestClient(create_app(model), base_url="http://127.0.0.1") as server:
+        refusal = server.post("/translate", json=request_body("red cat", source="eo", target="tlh"))
+        assert (refusal.status_code, refusal.json()["error"]) == (
+            422,
+            "this server translates from en to eo, tlh, not from 'eo' to 'tlh'",
+        )
+        # The page looks into the first direction.
+        trace = server.post("/trace", json={"sentence": "red cat sun"}).json()
+        assert trace["target"]["text"] == "red cat sun"
+        assert "language" in server.get("/model").json()["refusal"]
+
+
+def test_a_multilingual_model_is_loaded_once_for_all_of_its_directions_and_may_be_asked_for_one():
+    model, loads = trained_model(), []
+
+    def load_and_count() -> Model:
+        loads.append(model.directory)
+        return model
+
+    shared = Direction(Languages(), model.bundle.tokenizer, load_and_count, model.directory)
+    with client(others=shared.split(model.manifest)) as server:
+        for _ in range(2):
+            for language, write in WRITES.items():
+                answer = server.post("/translate", json=request_body("red cat", target=language)).json()
+                assert answer["translatedText"] == write("red cat")
+    assert len(loads) == 1
+    with client(model, languages=Languages("en", "tlh")) as server:
+        assert server.get("/languages").json()[0]["targets"] == ["tlh"]
+        assert (
+            server.post("/translate", json=request_body("red cat", target="tlh")).json()["translatedText"] == "cat red"
+        )
+    with pytest.raises(ValueError, match="this model translates en to eo, en to tlh, not en to es"):
+        create_app(model, languages=EN_ES)

@@ -168,12 +168,12 @@ def find_languages(data: DataConfig) -> dict[str, str] | None:
 
 def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]] | None:
     """Read the dev pairs of each direction, if a dev set is named, with a note on those that are left out."""
-    if not data.dev_files:
-        return None
+    first, sides = data.dev_source or data.dev, Sides(data.source_language, data.target_language)
     named = {corpus.languages: (corpus.dev_files, corpus.sides) for corpus in data.corpora if corpus.dev_files}
-    files_and_sides = [named[direction] for direction in data.directions] or [
-        ((data.dev_source or data.dev, data.dev_target), Sides(data.source_language, data.target_language))
-    ]
+    files_and_sides = [named[direction] for direction in data.directions]
+    files_and_sides += [] if first is None else [((first, data.dev_target), sides)]
+    if not files_and_sides:
+        return None
     dev_sets = tuple(
         read_pairs(*files, max_characters=data.max_characters, sides=sides, context=data.context)
         for files, sides in files_and_sides
