@@ -177,6 +177,8 @@ def type_words(hint: Any) -> str:
     choices = [argument for argument in (plain, *get_args(plain)) if get_origin(argument) is Literal]
     if choices:
         return " or ".join(f"`{word}`" for word in get_args(choices[0]))
+    if get_origin(plain) is tuple:
+        return f"list of {type_words(get_args(plain)[0])}"
     types: list[type] = [argument for argument in (get_args(plain) or (plain,)) if argument is not type(None)]
     return ", ".join(
         {"str": "text", "bool": "true or false"}.get(argument.__name__, argument.__name__) for argument in types
@@ -185,7 +187,7 @@ def type_words(hint: Any) -> str:
 
 def default_text(field: "dataclasses.Field[Any]") -> str:
     """Format a default as TOML writes it; return an empty text where there is none."""
-    if field.default is dataclasses.MISSING or field.default is None:
+    if field.default is dataclasses.MISSING or field.default in (None, ()):
         return ""
     # Python writes True, TOML true.
     value = str(field.default).lower() if isinstance(field.default, bool) else field.default
