@@ -16,6 +16,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sentences")
     for name, write in {"en": str, **WRITES}.items():
         (folder / f"test.{name}").write_text("".join(f"{write(line)}\n" for line in SENTENCES[::7]), encoding="utf-8")
+    (folder / "fixes.tsv").write_text("".join(f"{line}\t{line}\n" for line in SENTENCES[:20]), encoding="utf-8")
     return folder
 
 
@@ -64,11 +65,12 @@ def test_what_is_not_told_or_cannot_be_told_is_refused_in_one_sentence(call, fil
         (("inspect", "heads", model, "--source", source, "--target", target), LISTED),
         (("inspect", "align", model, *pair), LISTED),
         (("export", model, out, "--to", "marian"), "it is multilingual, and neither tokenizer would tell it"),
-        (("export", model, tmp_path / "a.argosmodel", "--to", "argos", "--languages", "en:eo"), "the model is multilingual"),
+        (
+            ("export", model, tmp_path / "a.argosmodel", "--to", "argos", "--languages", "en:eo"),
+            "the model is multilingual",
+        ),
         (("export", model, out, "--to", "page", "--sentence", "red cat"), LISTED),
     ):
-        if words[0] == "improve":
-            Path(words[2]).write_text("".join(f"{line}\t{line}\n" for line in SENTENCES[:20]), encoding="utf-8")
         result = call(*words)
         assert result.exit_code == 2, (words, result.output)
         assert message in result.stderr, (words, result.stderr)
