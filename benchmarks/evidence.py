@@ -302,7 +302,7 @@ def measure_seconds(run: Path, words: int = 15) -> str:
     model = pellucid.load(run / "best")
     tokens = len(open_state_store(model.directory, model.manifest).scales)
     dev = read_dev_pairs(read_run(run / "run.toml", began=run).data)
-    sentences = dev[0].sources[:words] if dev else sys.exit(f"{run / 'run.toml'} names no dev text to take words from")
+    sentences = dev[0][0].sources[:words] if dev else sys.exit(f"{run / 'run.toml'} names no dev text to ask about")
     seconds = []
     for sentence, translation in zip(sentences, model.translate(sentences), strict=True):
         began = time.monotonic()

@@ -157,7 +157,7 @@ def test_half_of_an_epoch_is_old_text_and_a_quarter_corrections(run, tmp_path):
     dev = read_dev_pairs(find_old_runs(run / "best")[0].data)
     assert dev is not None
     old = [(f"o{i}", f"p{i}") for i in range(400)]
-    tables = write_mixture(tmp_path, [("a\tb", "c")] * 7, [("n", "m")] * 5, [("k", "l")] * 3, old, dev[0])
+    tables = write_mixture(tmp_path, [("a\tb", "c")] * 7, [("n", "m")] * 5, [("k", "l")] * 3, old, dev[0][0])
     shares = {corpus.name: corpus.weight for corpus in tables["corpus"]}
     assert shares == pytest.approx({"corrections": 200 / 7, "near": 200 / 8, "old": 1})
     rows = (tmp_path / "corrections.jsonl").read_text(encoding="utf-8").splitlines()

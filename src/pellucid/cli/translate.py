@@ -177,7 +177,9 @@ def run(
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    loaded = tell_language(loaded, target, is_of_file=is_document or memory is not None)
+    # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
+    is_unknown = source is not None and "languages" not in loaded.manifest
+    loaded = tell_language(loaded, target, is_of_file=is_document or memory is not None or is_unknown)
     if loaded.is_multilingual and target is not None:
         target = _check_source(loaded.manifest, source, target)
     if only_above is not None and loaded.translator.calibration is None:

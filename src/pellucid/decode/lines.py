@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
-from pellucid.data.context import count_context, encode_contexts
+from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
@@ -93,7 +93,7 @@ def prepare_lines(
             for prefix, line_texts in zip(prefixes, tagged, strict=True)
         ]
     context_ids = encode_contexts(tokenizer, contexts) if contexts is not None else [[]] * len(lines)
-    prepared = []
+    prepared, told = [], len(tokenizer.beginning)
     for i, (line, line_split, line_texts, line_sources, prefix) in enumerate(
         zip(lines, split_lines, tagged, sources, line_prefixes, strict=True)
     ):
@@ -115,13 +115,7 @@ def prepare_lines(
                 check_wanted=check_wanted,
             )
             segments.append(
-                Segment(
-                    tagged_text,
-                    request,
-                    tuple(terms_by_span.values()),
-                    tuple(terms_by_span),
-                    count_context(request.source),
-                )
+                Segment(tagged_text, request, tuple(terms_by_span.values()), tuple(terms_by_span), len(context) + told)
             )
         prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
     return prepared

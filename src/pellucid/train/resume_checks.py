@@ -33,8 +33,8 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
         for name in fixed.get(section, names):
             values[f"{section}.{name}"] = [getattr(getattr(c, section), name) for c in (run, began)]
     # The files of a corpus may have moved, its weight and its direction may not change.
-    for name in ("weight", "languages"):
-        values[f"data.corpus: {name}"] = [[getattr(corpus, name) for corpus in c.data.corpora] for c in (run, began)]
+    values["data.corpus: weights"] = [[corpus.weight for corpus in c.data.corpora] for c in (run, began)]
+    values["data.corpus: languages"] = [[corpus.languages for corpus in c.data.corpora] for c in (run, began)]
     problems = [f"{name} is {now!r}, it began with {then!r}" for name, (now, then) in values.items() if now != then]
     if problems:
         raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
