@@ -239,7 +239,12 @@ class Tokenizer:
             raise ValueError(f"this model writes one language and is not told which; leave out {language!r:.40} (--to)")
         if language not in self.languages:
             raise ValueError(f"this model translates into {', '.join(self.languages)}, not into {language!r:.40}")
-        return replace(self, language=language)
+        # Kept, since each lists its pieces once; a server asks at every request.
+        return self._by_language.setdefault(language, replace(self, language=language))
+
+    @cached_property
+    def _by_language(self) -> "dict[str, Tokenizer]":
+        return {}
 
     @property
     def beginning(self) -> list[int]:

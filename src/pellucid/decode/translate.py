@@ -87,8 +87,6 @@ class Translator:
         self.calibration: Calibration | None = None
         self.base: Translator | None = None
         """The translator of a multilingual model of which this is one for one language to write."""
-        self.by_language: dict[str, Translator] = {}
-        """The translators of a multilingual model, for those languages that were asked for."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
         # One line in, one line out: the byte that would end the line is never written.
@@ -123,11 +121,9 @@ class Translator:
 
     def into(self, language: str) -> "Translator":
         """Return the translator of a multilingual model, with the same engine, told which language to write."""
-        if language not in self.by_language:
-            told = copy(self)
-            told.tokenizer, told.base = self.tokenizer.into(language), self.base or self
-            self.by_language[language] = told
-        return self.by_language[language]
+        told = copy(self)
+        told.tokenizer, told.base = self.tokenizer.into(language), self.base or self
+        return told
 
     def require_context(self, option: str) -> None:
         """Raise ValueError, which names the option, for a model that was trained without context."""
