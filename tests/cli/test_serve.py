@@ -25,10 +25,12 @@ from tests.decode.models import LINES
 
 
 @contextmanager
-def run_server(*words: object, files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+def run_server(
+    *words: object, files: int | None = None, program: str = "from pellucid.cli import main; main()"
+) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """Yield the process, its first line and the address in that; the process may open only so many `files`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "pellucid", "serve", *map(str, words)],
+        [sys.executable, "-c", program, "serve", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -61,6 +63,34 @@ def test_the_server_prints_its_address_and_answers_open_requests_before_it_stops
         assert (process.returncode, output) == (0, "")
         assert messages.splitlines()[-1] == "stopped"
         assert "Traceback" not in messages
+
+
+ENDLESS = """
+import torch
+from pellucid.serve import service
+service.DRAIN_SECONDS = 0.2
+def translate_without_end(self, jobs, check_wanted):
+    self.metrics.texts.inc(1)
+    x = torch.ones(2**18)
+    while True:
+        x.add_(1)
+service.Service.translate = translate_without_end
+from pellucid.cli import main
+main()
+"""
+
+
+def test_a_server_that_stops_in_the_midst_of_a_long_computation_ends_without_an_abort(model: Path):
+    with run_server(model, "--port", 0, "--engine", "torch", program=ENDLESS) as (process, _, address):
+        body = b'{"q": "The ball.", "source": "en", "target": "es"}'
+        head = f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        with socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2]))) as connection:
+            connection.sendall(f"{head}\r\n\r\n".encode() + body)
+            while "pellucid_texts_total 1.0" not in fetch_text(f"{address}metrics"):
+                time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        messages = process.communicate(timeout=120)[1]
+        assert (process.returncode, messages.splitlines()[-1]) == (0, "stopped")
 
 
 def test_connections_that_ask_for_nothing_do_not_keep_others_waiting(model: Path):

@@ -1,7 +1,9 @@
 """`pellucid serve`: serves the page that shows every number of a model, and LibreTranslate's API."""
 
 import logging
+import os
 import re
+import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -146,6 +148,10 @@ def run(
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
     tell("stopped")
+    if app.state.service.is_abandoned:
+        # While Python ends, a thread that is inside of torch or CTranslate2 would abort the process (exit code 134).
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _require_packages() -> None:

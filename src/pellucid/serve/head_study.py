@@ -47,6 +47,11 @@ class BackgroundStudy:
             self._thread.join(seconds)
 
     @property
+    def is_abandoned(self) -> bool:
+        """Whether the study goes on though it was stopped."""
+        return self._stopped.is_set() and self._thread.is_alive()
+
+    @property
     def answer(self) -> dict[str, Any]:
         """The study or, until it is there, the reason why not: a `HeadStudyAnswer` of web/src/types.ts."""
         return self._answer

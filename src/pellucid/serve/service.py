@@ -124,6 +124,12 @@ class Service:
         return self.translation_worker.alive and self.trace_worker.alive
 
     @property
+    def is_abandoned(self) -> bool:
+        """Whether a thread is still inside a computation that took too long when the server stopped."""
+        threads = [self.translation_worker, self.trace_worker, *([self.head_study] if self.head_study else [])]
+        return any(thread.is_abandoned for thread in threads)
+
+    @property
     def is_stuck(self) -> bool:
         """Whether a worker has been at the same jobs for longer than any request may take."""
         workers = (self.translation_worker, self.trace_worker)
@@ -337,6 +343,11 @@ class Worker(Generic[Question, Answer]):
     def alive(self) -> bool:
         """Whether the thread is running."""
         return self._thread.is_alive()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the thread is running though the worker was closed."""
+        return self._closed and self.alive
 
     def submit(self, question: Question, seconds: float = inf) -> Future[Answer]:
         """Return the future of the answer.
