@@ -16,6 +16,7 @@ from typing import Any
 
 from pellucid import Model, load, train
 from pellucid.data.lines import read_lines
+from pellucid.train.log import read_log
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("de", "fr", "cs")
@@ -94,7 +95,24 @@ def page_lines(options: argparse.Namespace, rows: list[str]) -> list[str]:
         "| direction | BLEU, one direction | chrF | BLEU, three directions in one model | chrF |",
         "|---|---|---|---|---|",
         *(row.replace("not trained", "not trained | –") for row in rows),
+        "",
+        *(compare_at_a_third(options, language) for language in options.singles),
     ]
+
+
+def compare_at_a_third(options: argparse.Namespace, language: str) -> str:
+    """Return a sentence on the dev scores of two models that have seen as many pairs of one direction."""
+    third = max(1, options.updates // 3)
+    single = next(
+        row for row in read_log(options.out / language / "log.jsonl") if row["step"] == third and "bleu" in row
+    )
+    together = next(row for row in read_log(options.out / "together" / "log.jsonl")[::-1] if "directions" in row)
+    return (
+        f"At a third of its training (update {third:,}) the model of en-{language} alone had seen about as many pairs "
+        f"of en-{language} as the model of three in all of it: BLEU {single['bleu']:.2f} on dev, and "
+        f"{together['directions'][f'en-{language}']['bleu']:.2f} for the model of three, which had made three times as "
+        "many updates by then."
+    )
 
 
 if __name__ == "__main__":
