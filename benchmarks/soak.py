@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -75,11 +75,9 @@ LATELY = 10
 LEAST_LOAD = 0.1
 """Least load, as a share of the load at the beginning."""
 
-WARM = 0.1
-"""Share of the time after which memory must not grow any more."""
-
 MOST_GROWTH = 0.1
-"""Growth that is allowed all the same: the number of requests at a time differs from moment to moment."""
+"""Growth of memory from the second tenth of the time to the last that is allowed: requests at a time differ in number,
+and so do models in memory, as a trace that is kept keeps the model that it is of."""
 
 LONG_ENOUGH = 300.0
 """Seconds from which a soak says something about memory."""
@@ -112,15 +110,10 @@ class Soak:
     status: int | None = None
 
     @property
-    def warm(self) -> float:
-        """Memory after the warm-up, in MB."""
-        first = int(WARM * len(self.memory))
-        return statistics.median(self.memory[first : 2 * first] or [0.0])
-
-    @property
-    def end(self) -> float:
-        """Memory at the end, in MB."""
-        return statistics.median(self.memory[-max(1, int(WARM * len(self.memory))) :] or [0.0])
+    def tenths(self) -> list[float]:
+        """Median of the memory in each tenth of the time, in MB."""
+        cuts = [len(self.memory) * i // 10 for i in range(11)]
+        return [statistics.median(self.memory[start:end] or [0.0]) for start, end in pairwise(cuts)]
 
 
 def main() -> None:
@@ -163,8 +156,10 @@ def run_soak(
         soak.tally.problems.append(f"the server said: {log_text[-1000:]}")
     if soak.status != 0 or not lines or lines[-1] != "stopped":
         soak.tally.problems.append(f"the server ended with {soak.status}, and said last: {lines[-1:]}")
-    if seconds >= LONG_ENOUGH and soak.end > (1 + MOST_GROWTH) * soak.warm:
-        soak.tally.problems.append(f"memory grew from {soak.warm:,.0f} to {soak.end:,.0f} MB")
+    # The first tenth is the warm-up.
+    _, warm, *_, end = soak.tenths
+    if seconds >= LONG_ENOUGH and end > (1 + MOST_GROWTH) * warm:
+        soak.tally.problems.append(f"memory grew from {warm:,.0f} to {end:,.0f} MB")
     return soak
 
 
@@ -397,9 +392,8 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
             f"{waits[int(quantile * (len(waits) - 1))]:.2f}" for quantile in (0.5, 0.99, 1.0)
         ),
         "seconds until `/health` was answered, longest": f"{max(tally.health, default=0.0):.2f}",
-        "memory in MB: after the first tenth of the time, at the end, largest": (
-            f"{soak.warm:,.0f} / {soak.end:,.0f} / {max(soak.memory, default=0.0):,.0f}"
-        ),
+        "memory in MB, largest": f"{max(soak.memory, default=0.0):,.0f}",
+        "memory in MB in each tenth of the time": " / ".join(f"{tenth:,.0f}" for tenth in soak.tenths),
         f"came in the last {JUST_BEFORE:g} s before SIGTERM, and were no longer accepted": (
             f"{tally.total('came too late'):,}"
         ),
