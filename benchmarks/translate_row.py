@@ -22,6 +22,9 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 MORE = 50
 """Number of pieces by which a translation may exceed its source, in all engines that have such a limit."""
 
+LENGTH_PENALTY = 1.0
+"""Unless a job says otherwise; each engine has a formula of its own."""
+
 LAZY_LOADS: list[Callable[[], Any]] = []
 """Parts that an engine loads only when a sentence needs them; loaded after `ready`, before anything is timed."""
 
@@ -131,7 +134,7 @@ def make_generate(directory: str, model: Any) -> Translate:
                     **inputs,
                     num_beams=beam,
                     do_sample=False,
-                    length_penalty=1.0,
+                    length_penalty=LENGTH_PENALTY,
                     max_length=None,
                     max_new_tokens=inputs["input_ids"].shape[1] + MORE,
                 )
@@ -159,12 +162,15 @@ def load_ctranslate2(job: dict[str, Any]) -> Translate:
         return ctranslate2.Translator(job["model"], device="cpu", inter_threads=workers, intra_threads=threads)
 
     workers, shortlist = job.get("workers", CORES), job.get("shortlist", False)
+    penalty = job.get("length_penalty", LENGTH_PENALTY)
     many = open_translator(workers, CORES // workers)
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         translator = open_translator(1, CORES) if len(lines) == 1 and not job["model"].endswith("int8") else many
         tokens = source.encode(lines, out_type=str, add_eos=True)
-        results = translator.translate_batch(tokens, beam_size=beam, max_batch_size=batch, use_vmap=shortlist)
+        results = translator.translate_batch(
+            tokens, beam_size=beam, max_batch_size=batch, use_vmap=shortlist, length_penalty=penalty
+        )
         return [target.decode(result.hypotheses[0]) for result in results]
 
     return translate
@@ -178,11 +184,12 @@ def load_pellucid(job: dict[str, Any]) -> Translate:
         job["model"], job["precision"], job["engine"].removeprefix("pellucid "), exported=job["exported"]
     )
 
+    penalty = job.get("length_penalty", LENGTH_PENALTY)
     LAZY_LOADS.append(lambda: model.translator.torch)
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         method = "beam" if beam > 1 else "greedy"
-        search = {"method": method, "beam": beam, "batch": batch, "length_penalty": 1.0, "scores": False}
+        search = {"method": method, "beam": beam, "batch": batch, "length_penalty": penalty, "scores": False}
         translations = model.translate(lines, **search)
         return [translation.text for translation in translations]
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pellucid.api import load
 from tests.train.corpora import write_corpus
 
 QUICK = [
@@ -56,8 +57,12 @@ def test_a_model_teaches_and_the_student_is_exported_in_int8_if_it_passes(call, 
     monkeypatch.setattr(
         "pellucid.distill._reason_to_leave_out", lambda line, text, stop: None if text.strip() else "blank"
     )
-    result = call("distill", model, *words(files), "--steps", 2, "--beam", 2, *QUICK)
+    result = call("distill", model, *words(files), "--steps", 2, "--beam", 2, "--length-penalty", 3, *QUICK)
     assert result.exit_code == 0, result.stderr
+    sources = (tmp_path / files["--source"]).read_text(encoding="utf-8").splitlines()
+    rows = (tmp_path / "student" / "data" / "translations.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    translations = load(model).translate(sources, beam=2, length_penalty=3.0, scores=False)
+    assert [json.loads(row)[0] for row in rows] == [translation.text for translation in translations]
     rows = [line[:24].strip() for line in result.stdout.splitlines()]
     assert rows[1:4] == ["teacher, beam 2", "student, beam 2", "student, int8, greedy"]
     assert result.stdout.splitlines()[-1] == "student/int8"

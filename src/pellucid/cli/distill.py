@@ -63,6 +63,7 @@ def run(
     minutes: Annotated[float | None, option("train for so many minutes instead")] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
     engine: Annotated[str, ENGINE] = "auto",
     no_export: Annotated[bool, flag("--no-export", "do not export the student in int8")] = False,
     change: Annotated[list[str] | None, SETTINGS] = None,
@@ -73,6 +74,9 @@ def run(
     and is exported to CTranslate2 in int8 with a shortlist, if the export passes on the dev sentences. At the end a
     table compares teacher and student. Translations that were cut off, run in a loop or are missing are left out, and
     listed in DIR/data/left_out.tsv.
+
+    A student writes as short as its teacher or shorter. If the teacher's translations are too short, a larger
+    --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER --length-penalty ...` first.
 
     A command that was interrupted continues where it stopped.
     """
@@ -90,15 +94,16 @@ def run(
     )
 
     directory, data = Path(out), Path(out) / "data"
+    search = {"beam": beam, "length_penalty": length_penalty}
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
     if teachers:
         teacher = load(teachers[0], engine=engine, others=teachers[1:], target_language=language)
         # Before anything is written, refuses a multilingual teacher that was not told which language to write.
         teacher.translator.tokenizer.encode_source([])
         assert teacher.load_request
-        identity |= {"models": teacher.load_request.models, "beam": beam}
+        identity |= {"models": teacher.load_request.models, **search}
         identity |= {"language": language} if language else {}
-        translate = _translate_with_model(teacher, beam)
+        translate = _translate_with_model(teacher, search)
     else:
         teacher, identity["command"] = None, command
         translate = translate_with_command(shlex.split(str(command)))
@@ -127,7 +132,7 @@ def run(
     train_unless_finished(settings, directory, reasons)
     student = directory / "best"
     exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
-    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, beam, engine))
+    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, search, engine))
 
 
 def _check_files(files: list[str], pairs_source: str | None, pairs_target: str | None) -> None:
@@ -141,9 +146,9 @@ def _check_files(files: list[str], pairs_source: str | None, pairs_target: str |
             require_file(path)
 
 
-def _translate_with_model(teacher: "Model", beam: int) -> "Translate":
+def _translate_with_model(teacher: "Model", search: dict[str, Any]) -> "Translate":
     """Return a function that translates with a model; only the text counts, so scores are not asked for."""
-    stream = partial(teacher.translate_stream, beam=beam, scores=False)
+    stream = partial(teacher.translate_stream, **search, scores=False)
     return lambda lines: ((translation.text, translation.stop) for translation in stream(lines))
 
 
@@ -168,7 +173,7 @@ def _comparison_lines(
     student: Path,
     exported: Path | None,
     dev: tuple[list[str], list[str]],
-    beam: int,
+    search: dict[str, Any],
     engine: str,
 ) -> Iterator[str]:
     """Yield a table of scores, speed and size of teacher and student, and which scores differ by more than luck."""
@@ -178,19 +183,19 @@ def _comparison_lines(
     from pellucid.evaluate.scores import corpus_scores
 
     sources, references = dev
-    forms: dict[str, tuple[Model, int, Path]] = {}
+    forms: dict[str, tuple[Model, dict[str, Any], Path]] = {}
     if teacher is not None:
-        forms[f"teacher, beam {beam}"] = teacher, beam, teacher.directory
-    forms[f"student, beam {beam}"] = load(student, engine=engine), beam, student
+        forms[f"teacher, beam {search['beam']}"] = teacher, search, teacher.directory
+    forms[f"student, beam {search['beam']}"] = load(student, engine=engine), search, student
     if exported is not None:
         small = load(student, engine="ctranslate2", exported=exported)
-        forms["student, int8, greedy"] = small, 1, exported
+        forms["student, int8, greedy"] = small, search | {"beam": 1}, exported
     yield f"{'':24} {'BLEU':>6} {'chrF':>6} {'sentences/s':>12} {'MB':>7}"
     texts = {}
-    for name, (model, width, directory) in forms.items():
-        model.translate(sources[:1], beam=width)  # what is loaded at the first sentence is not part of the speed
+    for name, (model, options, directory) in forms.items():
+        model.translate(sources[:1], **options)  # what is loaded at the first sentence is not part of the speed
         began = time.perf_counter()
-        texts[name] = [result.text for result in model.translate(sources, beam=width, scores=False)]
+        texts[name] = [result.text for result in model.translate(sources, **options, scores=False)]
         speed = len(sources) / (time.perf_counter() - began)
         scores = corpus_scores(texts[name], references, metrics=["bleu", "chrf"], lowercase=model.lowercase)
         size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
