@@ -122,7 +122,7 @@ class Model:
         return _reload_model, (self.load_request,)
 
     def into(self, language: str) -> "Model":
-        """Return this multilingual model told which language to write; both share their weights.
+        """Return this multilingual model for one language to write; both share their weights.
 
         A model for one language returns itself for the language that it writes. Raises ValueError for any other, with
         the languages that there are.

@@ -38,7 +38,7 @@ def task(tmp_path, monkeypatch) -> Task:
 
 
 def test_ratios_are_of_one_round_and_verdicts_of_the_paired_test(task):
-    page = students.make_page(7).splitlines()
+    page = [*students.page_lines(7, 9)]
     [student] = [line for line in page if line.startswith(f"| {STUDENT.name} |")]
     assert "| its own | 80 (40-160) | 4.00 (4.00-4.00) | 2.1 |" in student
     assert student.count(" worse |") == 2

@@ -93,7 +93,7 @@ def prepare_lines(
             for prefix, line_texts in zip(prefixes, tagged, strict=True)
         ]
     context_ids = encode_contexts(tokenizer, contexts) if contexts is not None else [[]] * len(lines)
-    prepared, told = [], len(tokenizer.beginning)
+    prepared, language_pieces = [], len(tokenizer.beginning)
     for i, (line, line_split, line_texts, line_sources, prefix) in enumerate(
         zip(lines, split_lines, tagged, sources, line_prefixes, strict=True)
     ):
@@ -115,7 +115,13 @@ def prepare_lines(
                 check_wanted=check_wanted,
             )
             segments.append(
-                Segment(tagged_text, request, tuple(terms_by_span.values()), tuple(terms_by_span), len(context) + told)
+                Segment(
+                    tagged_text,
+                    request,
+                    tuple(terms_by_span.values()),
+                    tuple(terms_by_span),
+                    len(context) + language_pieces,
+                )
             )
         prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
     return prepared

@@ -120,10 +120,10 @@ class Translator:
         return self.torch
 
     def into(self, language: str) -> "Translator":
-        """Return the translator of a multilingual model, with the same engine, told which language to write."""
-        told = copy(self)
-        told.tokenizer, told.base = self.tokenizer.into(language), self.base or self
-        return told
+        """Return the translator of a multilingual model for one language to write, with the same engine."""
+        translator = copy(self)
+        translator.tokenizer, translator.base = self.tokenizer.into(language), self.base or self
+        return translator
 
     def require_context(self, option: str) -> None:
         """Raise ValueError, which names the option, for a model that was trained without context."""

@@ -43,8 +43,8 @@ class Direction:
         chosen = [self.languages] if self.languages.are_named else codes
         return [replace(self, languages=languages, base=self) for languages in chosen]
 
-    def tell(self, model: Model) -> Model:
-        """Return its model told which language to write, if there are several."""
+    def set_language(self, model: Model) -> Model:
+        """Return its model with the language to write, where that model writes several."""
         return model if self.base is None else model.into(self.languages.target)
 
 
@@ -86,7 +86,7 @@ class Directions:
     def first_model(self) -> Model:
         """The model of the first direction as it is in memory, which is always there."""
         with self._lock:
-            return self.first.tell(self._loaded[self._first_loaded][0])
+            return self.first.set_language(self._loaded[self._first_loaded][0])
 
     def model(self, direction: Direction) -> Model:
         """Return the model of a direction, which is loaded if it is not in memory or lies on disk in a newer form.
@@ -94,7 +94,7 @@ class Directions:
         That may take seconds. Raises ValueError or OSError if a model that is not in memory cannot be loaded. If a
         newer form cannot be loaded, the one in memory goes on.
         """
-        return direction.tell(self._load(direction.base or direction))
+        return direction.set_language(self._load(direction.base or direction))
 
     def _load(self, direction: Direction) -> Model:
         if model := self._current(direction):

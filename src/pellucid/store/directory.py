@@ -93,17 +93,17 @@ class Bundle:
             return model
 
     def into(self, language: str) -> "Bundle":
-        """Return this multilingual model, with the same weights, told which language to write.
+        """Return this multilingual model, with the same weights, for one language to write.
 
         Its manifest then names both languages, where there is one source. Raises ValueError for another language.
         """
-        told = copy(self)
-        told.tokenizer = self.tokenizer.into(language)
+        bundle = copy(self)
+        bundle.tokenizer = self.tokenizer.into(language)
         directions: list[list[str]] = self.manifest.get("directions", [])
         sources = [source for source, target in directions if target == language]
         if len(sources) == 1:
-            told.manifest = self.manifest | {"languages": {"source": sources[0], "target": language}}
-        return told
+            bundle.manifest = self.manifest | {"languages": {"source": sources[0], "target": language}}
+        return bundle
 
 
 def save_bundle(
