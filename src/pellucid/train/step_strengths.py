@@ -72,7 +72,7 @@ def block_names(model: Transformer, tensor: str, blocks: int) -> list[str]:
 def count_strong_directions(strengths: tuple[float, ...]) -> int:
     """Return the number of strongest directions that make nine tenths of the sum of squares.
 
-    >>> count_strong_directions((3.0, 1.0, 0.1))
+    >>> count_strong_directions((4.0, 1.0, 0.1))
     1
     >>> count_strong_directions((1.0, 1.0, 1.0, 1.0))
     4
