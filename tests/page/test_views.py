@@ -70,6 +70,8 @@ def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: A
         tab.wait_for_selector(f".story-panel[aria-label='Story, stop {stop} of 14']")
         wait_until(tab, lambda: len(tab.inner_text(".story-text").strip()) > 20)
         titles.append(tab.inner_text(".story-panel h2"))
+        # The address follows the picture, which may take a frame or two.
+        tab.wait_for_timeout(100)
         views.append(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('v')"))
         assert tab.locator(".story-panel math").count() >= 1
         if stop not in (2, 14):  # the tokenizer and the search are no part of the model

@@ -126,7 +126,8 @@ def test_arrow_keys_go_from_piece_to_piece_and_name_the_position(reader):
     across = [float(name.split("”, ")[1].split(" across")[0].replace("−", "-")) for name in names]
     assert across[0] < across[1] < across[2]
     assert across[4] < across[3]
-    assert len(set(names)) >= 4
+    # Up may find no piece, and left may go back to one that was there before.
+    assert len(set(names)) >= 3
     assert reader.shows_view("words")
 
 
