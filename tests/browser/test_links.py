@@ -49,8 +49,11 @@ def numbers_in(text: str) -> list[float]:
 
 
 def shown_facts(page: Page) -> tuple[str, str, str]:
-    """The id of the trace shown, its translation, and its score as it is written."""
-    return page.link["id"], page.text(".translation"), page.text(".score")
+    """The id of the trace shown, its translation, and its score as it is written.
+
+    A trace that the page computed by itself, as it does once it has checked its engine, has no id.
+    """
+    return page.link.get("id", ""), page.text(".translation"), page.text(".score")
 
 
 def post(page: Page, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +118,8 @@ def test_an_edit_made_on_the_page_is_part_of_its_link(browser: Any, page: Page, 
         fresh = Page(tab)
         fresh.tab.goto(f"{other_server}#{fragment}")
         fresh.tab.wait_for_selector(".translation")
-        assert shown_facts(fresh) == shown_facts(page)
+        # Without the ids: which of the two pages computes by itself already is a matter of time.
+        assert shown_facts(fresh)[1:] == shown_facts(page)[1:]
         tab.complaints.clear()  # that the trace is not there yet
     page.tab.go_back()
     page.wait_until("before => document.querySelector('.translation').textContent === before", before)
