@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from benchmarks.train_row import (
     BEGIN,
@@ -26,11 +26,13 @@ from benchmarks.train_row import (
     PADDING,
     Logits,
     Plain,
+    collate_examples,
     make_batches,
+    make_examples,
     make_marian,
     make_x_transformers,
     pad,
-    read_pairs,
+    sentences_of_batch,
     shift_right,
 )
 
@@ -107,20 +109,7 @@ def train_with_trainer(task: dict[str, Any], model: Any, _: Logits) -> None:
     """Train with `Seq2SeqTrainer`: with its own settings, or with those that the loops have, and groups by length."""
     from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
-    sources, targets = read_pairs(task)
-    rows = [
-        {"input_ids": source.tolist(), "labels": target.tolist()}
-        for source, target in zip(sources, targets, strict=True)
-    ]
-
-    def collate(examples: list[dict[str, list[int]]]) -> dict[str, Tensor]:
-        source = torch.from_numpy(pad([np.array(example["input_ids"]) for example in examples]))
-        # -100 is the label that transformers leaves out of the loss.
-        labels = torch.from_numpy(pad([np.array(example["labels"]) for example in examples], value=-100))
-        read, mask = shift_right(labels.clamp(min=PADDING)), (source != PADDING).long()
-        return {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read, "labels": labels}
-
-    sentences = round(task["batch_tokens"] / np.mean([len(target) for target in targets]))
+    sentences = sentences_of_batch(task)
     settings: dict[str, Any] = {"max_steps": task["updates"]}
     if task["rate"]:
         settings |= {
@@ -145,7 +134,8 @@ def train_with_trainer(task: dict[str, Any], model: Any, _: Logits) -> None:
         seed=task["seed"],
         **settings,
     )
-    Seq2SeqTrainer(model=model, args=arguments, train_dataset=rows, data_collator=collate).train()
+    examples = make_examples(task)
+    Seq2SeqTrainer(model=model, args=arguments, train_dataset=examples, data_collator=collate_examples).train()
 
 
 def translate_greedily(logits: Logits, sentences: list[list[int]], at_once: int = 64) -> list[list[int]]:

@@ -29,6 +29,10 @@ RATE = 1e-4
 WARM = 3
 """Number of updates that are not timed."""
 
+NO_LABEL = -100
+"""The label that transformers leaves out of the loss."""
+
+Example = dict[str, list[int]]
 Logits = Callable[[Tensor, Tensor], Tensor]
 """Scores of all pieces at each place, from padded sources and what the decoder reads."""
 
@@ -137,21 +141,13 @@ def hugging_face(task: dict[str, Any], clock: Clock) -> None:
     from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    sources, targets = read_pairs(task)
-    rows = [
-        {"input_ids": source.tolist(), "labels": target.tolist()}
-        for source, target in zip(sources, targets, strict=True)
-    ]
     # A list, so that the callback sees the number that `collate` has counted.
     batch_pieces = [0]
 
-    def collate(examples: list[dict[str, list[int]]]) -> dict[str, Tensor]:
-        source = torch.from_numpy(pad([np.array(example["input_ids"]) for example in examples]))
-        # -100 is the label that transformers leaves out of the loss.
-        labels = torch.from_numpy(pad([np.array(example["labels"]) for example in examples], value=-100))
-        batch_pieces[0] = int((labels != -100).sum())
-        read, mask = shift_right(labels.clamp(min=PADDING)), (source != PADDING).long()
-        return {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read, "labels": labels}
+    def collate(examples: list[Example]) -> dict[str, Tensor]:
+        batch = collate_examples(examples)
+        batch_pieces[0] = int((batch["labels"] != NO_LABEL).sum())
+        return batch
 
     class Stop(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -160,7 +156,7 @@ def hugging_face(task: dict[str, Any], clock: Clock) -> None:
     model, _ = make_marian(task)
     arguments = Seq2SeqTrainingArguments(
         output_dir=task["scratch"],
-        per_device_train_batch_size=round(task["batch_tokens"] / np.mean([len(target) for target in targets])),
+        per_device_train_batch_size=sentences_of_batch(task),
         train_sampling_strategy="group_by_length",
         label_smoothing_factor=0.1,
         max_grad_norm=CLIP,
@@ -177,12 +173,34 @@ def hugging_face(task: dict[str, Any], clock: Clock) -> None:
     trainer = Seq2SeqTrainer(
         model=model,
         args=arguments,
-        train_dataset=rows,
+        train_dataset=make_examples(task),
         data_collator=collate,
         callbacks=[Stop()],
         optimizers=(adam, torch.optim.lr_scheduler.ConstantLR(adam, factor=1.0)),
     )
     trainer.train()
+
+
+def make_examples(task: dict[str, Any]) -> list[Example]:
+    """Return the pairs as `Seq2SeqTrainer` takes them."""
+    return [
+        {"input_ids": source.tolist(), "labels": target.tolist()}
+        for source, target in zip(*read_pairs(task), strict=True)
+    ]
+
+
+def collate_examples(examples: list[Example]) -> dict[str, Tensor]:
+    """Pad examples to what Marian reads."""
+    source = torch.from_numpy(pad([np.array(example["input_ids"]) for example in examples]))
+    labels = torch.from_numpy(pad([np.array(example["labels"]) for example in examples], value=NO_LABEL))
+    read, mask = shift_right(labels.clamp(min=PADDING)), (source != PADDING).long()
+    return {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read, "labels": labels}
+
+
+def sentences_of_batch(task: dict[str, Any]) -> int:
+    """Return the number of sentences that have about as many target pieces as a batch."""
+    _, targets = read_pairs(task)
+    return round(task["batch_tokens"] / np.mean([len(target) for target in targets]))
 
 
 def make_marian(task: dict[str, Any], dropout: float = 0.1) -> tuple[nn.Module, Logits]:

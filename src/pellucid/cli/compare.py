@@ -100,10 +100,9 @@ def run(
     if document and not any(model.translator.context for model in models.values()):
         raise ValueError("--document: neither side is a model that was trained with data.context; leave it out")
     for side, model in models.items():  # a model that stands on both sides translates once
-        if side not in texts:
-            reads_before = document and model.translator.context > 0
-            texts[side] = translate_test_set(model, str(source), texts[str(source)], document=reads_before, **search)
-            lowercase = lowercase or model.lowercase  # case it does not write would count as wrong
+        reads_before = document and model.translator.context > 0
+        texts[side] = translate_test_set(model, str(source), texts[str(source)], document=reads_before, **search)
+        lowercase = lowercase or model.lowercase  # case it does not write would count as wrong
     titles = {side: f"{side} (beam {beam})" if Path(side).is_dir() else side for side in (a, b)}
     with name_file_in_errors(reference):
         comparison = compare_translations(

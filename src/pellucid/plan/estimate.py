@@ -338,7 +338,7 @@ def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
     tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run)
     encoded, notes = encode_with_note(train, tokenizer, run.data.max_pieces)
     dev = SentencePairs.from_lists(sources[:_DEV_PAIRS], targets[:_DEV_PAIRS], "stand-in")
-    return TrainingData(tokenizer, encoded, dev, fingerprint_pairs(train), notes)
+    return TrainingData(tokenizer, encoded, (dev,), fingerprint_pairs(train), notes)
 
 
 def long_pairs(seed: int) -> Iterator[tuple[str, str]]:

@@ -174,10 +174,8 @@ class LimitRequests:
         self.limits = limits
         self.open: collections.Counter[str] = collections.Counter()
         # Uploads take no place among the documents while they arrive, so it is their bytes that are bounded.
-        self.arriving, self.most_arriving = (
-            0,
-            limits.documents * limits.document_bytes + limits.open_requests * limits.body,
-        )
+        self.arriving = 0
+        self.most_arriving = limits.documents * limits.document_bytes + limits.open_requests * limits.body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:

@@ -60,7 +60,8 @@ class TrainingData:
 
     tokenizer: Tokenizer
     encoded: EncodedPairs
-    dev: SentencePairs
+    dev_sets: tuple[SentencePairs, ...]
+    """Dev pairs of every direction of a multilingual model, otherwise of the one there is."""
     fingerprint: str
     """SHA-256 of the training text: a run resumes only with the same text."""
     notes: tuple[str, ...]
@@ -68,13 +69,11 @@ class TrainingData:
     """One account for each corpus; stand-in data has none."""
     languages: dict[str, str] | None = None
     """Codes of the "source" and the "target" language, where the text says them."""
-    other_dev: tuple[SentencePairs, ...] = ()
-    """Dev pairs of the other directions of a multilingual model; those of its first are `dev`."""
 
     @property
-    def dev_sets(self) -> tuple[SentencePairs, ...]:
-        """Dev pairs of every direction."""
-        return (self.dev, *self.other_dev)
+    def dev(self) -> SentencePairs:
+        """Dev pairs of the first direction."""
+        return self.dev_sets[0]
 
     @property
     def dev_fingerprint(self) -> str:
@@ -106,8 +105,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
     languages = find_languages(run.data)
-    dev, *others = corpus.dev_sets
-    return TrainingData(tokenizer, encoded, dev, corpus.fingerprint, notes, accounts, languages, tuple(others))
+    return TrainingData(tokenizer, encoded, corpus.dev_sets, corpus.fingerprint, notes, accounts, languages)
 
 
 @dataclass(frozen=True)
@@ -341,7 +339,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
     counts = [entry["pairs"] for entry in manifest["corpora"]]
     encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
     named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
-    (dev, *others), notes = named_dev or ([read_held_out(folder, manifest["dev"])], ())
+    dev_sets, notes = named_dev or ((read_held_out(folder, manifest["dev"]),), ())
     fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
     accounts = tuple(
         # Only the first corpus has held-out pairs.
@@ -349,8 +347,7 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
     )
     notes = (*manifest["notes"], *notes)
-    languages = find_languages(run.data)
-    return TrainingData(shards_tokenizer, encoded, dev, fingerprint, notes, accounts, languages, tuple(others))
+    return TrainingData(shards_tokenizer, encoded, dev_sets, fingerprint, notes, accounts, find_languages(run.data))
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pellucid.model import Transformer
 from pellucid.store.directory import load_bundle
 from pellucid.train.checkpoint import list_checkpoints
-from pellucid.train.muon import cut_blocks, matrix_blocks, orthogonalize
+from pellucid.train.muon import cut_blocks, matrix_blocks, orthogonalize_all
 
 MOST_OF_THE_SQUARE = 0.9
 """Share of the sum of squared singular values for which directions are counted."""
@@ -48,8 +48,7 @@ def measure_step_strengths(run: str | Path, tensor: str) -> tuple[Path, str, lis
     grid = grids[parameters[tensor]]
     if f"momentum.{tensor}" in state:
         kind, gradient = "muon", cut_blocks(state[f"momentum.{tensor}"], *grid)
-        flat = gradient if gradient.shape[1] <= gradient.shape[2] else gradient.mT
-        step = orthogonalize(flat)
+        [step] = orthogonalize_all([gradient], threads=1)
     else:
         kind, mean = "adam", state[f"exp_avg.{tensor}"]
         # Corrections for the zeros that both means began with, and epsilon, scale all numbers nearly alike.
