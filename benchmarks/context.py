@@ -1,7 +1,7 @@
 """Trains a model with the sentence before and one without, and counts the pronouns that each translates rightly.
 
     python -m benchmarks.context [--documents 5000] [--steps 1500] [--page benchmarks/results/context.md]
-    PELLUCID_DATA=... python -m benchmarks.context --ted [--steps 500] [--seeds 1 2 ...]
+    PELLUCID_DATA=... python -m benchmarks.context --ted [--steps 2500] [--seeds 1 2 ...]
 
 The documents are the phrasebook's: two sentences, the second with a pronoun for a noun of the first. Its English does
 not tell the gender that its Spanish shows, so a model that reads single sentences can only guess. With --ted the
@@ -174,12 +174,14 @@ def page_lines(options: argparse.Namespace, rows: list[str], nouns: tuple[int, i
 
 
 def measure_talks(options: argparse.Namespace) -> list[str]:
-    """Train a model on sentences, and go on from it with news and talks, alone and with the sentence before."""
+    """Train on sentences, news and talks, alone and with the sentence before, and return the section's lines."""
     data = Path(os.environ["PELLUCID_DATA"])
     documents = [pair for name in TRAINING_SETS for pair in [*read_set(data / name), ("", "")]]
-    sentences = [pair for pair in documents if pair[0]] + read_set(data / "tatoeba_en-de" / "train")
+    sentences = read_set(data / "tatoeba_en-de" / "train")
     test = read_set(data / "ted_de-en" / "TED.tst2014")
-    sets = {"train": documents, "sentences": sentences, "dev": read_set(data / "ted_de-en" / "TED.tst2013")}
+    # A sentence that has none before it is a document of its own, which an empty line ends.
+    sets = {"train": documents + [pair for sentence in sentences for pair in (sentence, ("", ""))]}
+    sets["dev"] = read_set(data / "ted_de-en" / "TED.tst2013")
     rows, pronouns = [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or Path(temporary)
@@ -188,7 +190,6 @@ def measure_talks(options: argparse.Namespace) -> list[str]:
             for suffix, side in ((".de", 0), (".en", 1)):
                 text = "".join(f"{pair[side]}\n" for pair in pairs)
                 (folder / name).with_suffix(suffix).write_text(text, encoding="utf-8")
-        train(talks_run(folder, "sentences", 3 * options.steps), out=folder / "sentences")
         for seed in options.seeds:
             comparison, counts = compare_contexts(folder, options.steps, seed, test)
             rows += [talks_row(seed, comparison)]
@@ -197,16 +198,17 @@ def measure_talks(options: argparse.Namespace) -> list[str]:
     return talks_lines(options, len(documents) - len(TRAINING_SETS), len(sentences), len(test), rows, pronouns)
 
 
-def talks_run(folder: Path, train_set: str, steps: int) -> dict[str, Any]:
-    """Return the settings of a training on sets of the folder."""
-    files = {"source": f"{train_set}.de", "target": f"{train_set}.en", "dev_source": "dev.de", "dev_target": "dev.en"}
+def talks_run(folder: Path, context: int, steps: int, seed: int) -> dict[str, Any]:
+    """Return the settings of a training on sentences, news and talks."""
+    files = {"source": "train.de", "target": "train.en", "dev_source": "dev.de", "dev_target": "dev.en"}
     return {
-        "data": {name: str(folder / file) for name, file in files.items()},
+        "seed": seed,
+        "data": {**{name: str(folder / file) for name, file in files.items()}, "context": context},
         "tokenizer": {"vocabulary": 6000},
         "model": {"d_model": 192, "d_ff": 768, "heads": 4, "encoder_layers": 3, "decoder_layers": 2, "dropout": 0.1},
         "train": {"steps": steps, "batch_tokens": 2048, "evaluate_every": steps // 3, "dev_sentences": 100}
         | {"precision": "bfloat16"},
-        "optim": {"peak": 2e-3, "warmup": steps // 4, "schedule": "linear"},
+        "optim": {"peak": 2e-3, "warmup": steps // 10, "schedule": "linear"},
     }
 
 
@@ -224,10 +226,8 @@ def compare_contexts(folder: Path, steps: int, seed: int, test: list[Pair]) -> t
     sources, references = [source for source, _ in test], [reference for _, reference in test]
     texts = []
     for context in (0, 1):
-        run = talks_run(folder, "train", steps) | {"seed": seed, "model": {"start": str(folder / "sentences" / "best")}}
-        run["data"]["context"], run["optim"]["peak"] = context, 1e-3
         out = folder / f"talks-{context}-{seed}"
-        train(run, out=out)
+        train(talks_run(folder, context, steps, seed), out=out)
         model = load(out / "average")  # of both models the last, whatever a dev set of talks prefers
         translations = model.translate_document(sources) if context else model.translate(sources)
         texts.append([translation.text for translation in translations])
@@ -279,13 +279,11 @@ def talks_lines(
         f"    OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')} PELLUCID_DATA=... python -m benchmarks.context "
         f"--ted --steps {options.steps} --seeds {' '.join(map(str, options.seeds))}",
         "",
-        f"Each model goes on from one that was trained with single sentences for {3 * options.steps:,} steps: "
-        f"{sentences:,} pairs, those of Tatoeba and of the texts. The texts are {training:,} pairs whose lines stand "
-        "in order, newstest2008 to 2012, TEDX.tst2013 and TEDX.tst2014; on them alone both models are trained further "
-        f"for {options.steps:,} steps, with the same settings but for `data.context`, and the means of their last "
+        f"Both models are trained on {sentences:,} pairs of Tatoeba, which have no sentence before them, and on "
+        f"{training:,} pairs whose lines stand in order: newstest2008 to 2012, TEDX.tst2013 and TEDX.tst2014. They get "
+        f"{options.steps:,} steps with the same settings but for `data.context`, and the means of their last "
         f"checkpoints translate the {test:,} lines of TED.tst2014. 3 + 2 layers, d_model 192, bfloat16; the p-values "
-        "are those of `pellucid compare`. A step has as many tokens with context as without, and therefore fewer "
-        "sentences, and the model they start from never read two sentences: both favour the model without.",
+        "are those of `pellucid compare`. A step has as many tokens with context as without.",
         "",
         "| seed | BLEU alone | BLEU with the sentence before | p | chrF alone | chrF with it | p |",
         "|---|---|---|---|---|---|---|",

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,8 +85,19 @@ def watch_tab(browser: Any, home: str, **options: Any) -> Iterator[WatchedTab]:
         yield watched_tab
         assert not watched_tab.foreign, watched_tab.foreign
         assert not watched_tab.complaints, watched_tab.complaints
+    except Exception as error:
+        add_what_was_seen(error, watched_tab)
+        raise
     finally:
         context.close()
+
+
+def add_what_was_seen(error: Exception, watched_tab: WatchedTab) -> None:
+    """Add to an error what the tab showed and complained of; what failed in a browser cannot be seen afterwards."""
+    with suppress(Exception):  # the tab may be gone
+        error.add_note(f"complaints: {watched_tab.complaints}; asked of others: {watched_tab.foreign}")
+        error.add_note(f"address: {watched_tab.tab.url}")
+        error.add_note(f"text: {watched_tab.tab.inner_text('body', timeout=2000)[:3000]}")
 
 
 def note_failure(watched_tab: WatchedTab, request: Any) -> None:
