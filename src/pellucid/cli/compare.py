@@ -8,7 +8,7 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_sentences,
     read_test_pairs,
-    tell_language,
+    set_language,
     translate_test_set,
     write_lines,
 )
@@ -93,7 +93,7 @@ def run(
     texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
     is_of_file = f"references in {source}" in texts
     models = {
-        side: tell_language(load(side, precision, engine), target_language, is_of_file)
+        side: set_language(load(side, precision, engine), target_language, is_of_file)
         for side in (a, b)
         if side not in texts
     }

@@ -7,7 +7,7 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_parallel_files,
     read_test_pairs,
-    tell_language,
+    set_language,
     translate_test_set,
     write_lines,
 )
@@ -75,7 +75,7 @@ def run(
     else:
         sources, *references = read_test_pairs(source, source_language, target_language)
     loaded = load(model, precision, engine, device=device, exported=exported)
-    loaded = tell_language(loaded, target_language, is_of_file=not reference)
+    loaded = set_language(loaded, target_language, is_of_file=not reference)
     texts = translate_test_set(loaded, source, sources, document=document, **search)
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):

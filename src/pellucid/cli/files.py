@@ -104,7 +104,7 @@ def read_parallel_lines(path: str, other: str) -> list[str]:
     return read_file_pair(path, other)[0]
 
 
-def tell_language(model: "Model", language: str | None, is_of_file: bool) -> "Model":
+def set_language(model: "Model", language: str | None, is_of_file: bool) -> "Model":
     """Return a model told which language to write; of any but a multilingual one it may only be that of a file."""
     return model if language is None or (is_of_file and not model.is_multilingual) else model.into(language)
 

@@ -6,7 +6,7 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_file_pair,
     read_pair_rows,
-    tell_language,
+    set_language,
     write_lines,
     write_objects,
 )
@@ -61,7 +61,7 @@ def run(
         sources, targets = read_pair_rows(source, source_language, target_language)
     else:
         sources, targets = read_file_pair(source, target)
-    loaded = tell_language(load(model, precision, device=device), target_language, is_of_file=target is None)
+    loaded = set_language(load(model, precision, device=device), target_language, is_of_file=target is None)
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch, document=document)

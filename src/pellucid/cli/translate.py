@@ -17,7 +17,7 @@ from pellucid.cli.files import (
     read_sentences,
     require_file,
     show_progress,
-    tell_language,
+    set_language,
     write_lines,
 )
 from pellucid.cli.options import (
@@ -179,7 +179,7 @@ def run(
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
     # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
     is_unknown = source is not None and "languages" not in loaded.manifest
-    loaded = tell_language(loaded, target, is_of_file=is_document or memory is not None or is_unknown)
+    loaded = set_language(loaded, target, is_of_file=is_document or memory is not None or is_unknown)
     if loaded.is_multilingual and target is not None:
         target = _check_source(loaded.manifest, source, target)
     if only_above is not None and loaded.translator.calibration is None:
