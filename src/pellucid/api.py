@@ -378,7 +378,9 @@ class Model:
                 "train.keep_reference = false, or by another program"
             )
         lines = read_reference(self.directory / REFERENCE_FILE)
-        config = SearchConfig(beam=about.get("beam", SearchConfig.beam))
+        # A model that does not say the penalty was saved when it was 0.6 for all.
+        search = {"beam": SearchConfig.beam, "length_penalty": 0.6, **about}
+        config = SearchConfig(beam=search["beam"], length_penalty=search["length_penalty"])
         found: dict[int, Translation] = {}
         for language in dict.fromkeys(line.language for line in lines):
             chosen = [i for i, line in enumerate(lines) if line.language == language]

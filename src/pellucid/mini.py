@@ -231,7 +231,7 @@ def greedy_search(model: Transformer, source: list[int], longest: int) -> list[i
 
 
 @torch.no_grad()
-def beam_search(model: Transformer, source: list[int], longest: int, width: int = 4, alpha: float = 0.6) -> list[int]:
+def beam_search(model: Transformer, source: list[int], longest: int, width: int = 4, alpha: float = 1.0) -> list[int]:
     """Keep the `width` likeliest beginnings, and return the best sentence by log P / ((5 + length) / 6)^alpha (6.1)."""
     encoded, live, finished = model.encode(torch.tensor([source])), [(0.0, [BOS])], []  # live: log P and pieces
     for length in range(1, longest + 1):

@@ -37,7 +37,7 @@ def test_every_model_of_a_run_comes_out_the_same(call, run, name):
 
 def test_the_search_is_the_one_of_training(run):
     manifest = json.loads((run / "best" / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["reference"] == {"lines": 23, "beam": 3}
+    assert manifest["reference"] == {"lines": 23, "beam": 3, "length_penalty": 1.0}
     assert "reference.jsonl" in manifest["files"]
 
 

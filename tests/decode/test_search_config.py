@@ -8,7 +8,7 @@ from pellucid.decode.request import SearchConfig
 
 def test_the_defaults_are_the_papers():
     config = SearchConfig()
-    assert (config.method, config.beam, config.length_penalty, config.max_extra) == ("beam", 4, 0.6, 50)
+    assert (config.method, config.beam, config.length_penalty, config.max_extra) == ("beam", 4, 1.0, 50)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_a_translation_says_what_was_written_and_why_it_stopped(translator):
         assert translation.source_pieces == translator.tokenizer.source_pieces(source)
         assert len(translation.pieces) == len(translation.piece_log_probs) <= len(source) - 1 + 5
         assert translation.log_prob == pytest.approx(sum(translation.piece_log_probs))
-        assert translation.score == pytest.approx(translation.log_prob / ((5 + len(translation.pieces)) / 6) ** 0.6)
+        assert translation.score == pytest.approx(translation.log_prob / ((5 + len(translation.pieces)) / 6))
         assert translation.stop == ("eos" if translation.pieces[-1] == "</s>" else "length")
         assert translation.alternatives == []
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import length_divisor
 from pellucid.model.glossary import glossary
 from pellucid.trace import Drawing, Edit, Hide, Pattern, Prefix, Silence, Without
@@ -162,7 +163,9 @@ def test_a_kept_target_is_scored_under_the_edit():
     assert edited.target == ball().target
     assert edited.translation.piece_log_probs == pytest.approx(piece_log_probs, abs=1e-5)
     assert edited.log_prob == pytest.approx(sum(piece_log_probs), abs=1e-4)
-    assert edited.score == pytest.approx(edited.log_prob / length_divisor(len(piece_log_probs), 0.6))
+    assert edited.score == pytest.approx(
+        edited.log_prob / length_divisor(len(piece_log_probs), SearchConfig.length_penalty)
+    )
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_given_target_is_read_and_scored():
     assert trace.target.pieces == score.pieces
     assert trace.log_prob == score.log_prob
     assert trace.translation.piece_log_probs == score.per_piece
-    assert trace.score == pytest.approx(score.log_prob / ((5 + len(score.pieces)) / 6) ** 0.6)
+    assert trace.score == pytest.approx(score.log_prob / ((5 + len(score.pieces)) / 6) ** SearchConfig().length_penalty)
     assert model.trace("The ball is blue.", target="").target.ids == [EOS]
 
 

@@ -16,8 +16,8 @@ from pellucid.cli.files import (
     read_parallel_lines,
     read_sentences,
     require_file,
-    show_progress,
     set_language,
+    show_progress,
     write_lines,
 )
 from pellucid.cli.options import (

@@ -43,7 +43,7 @@ class SearchConfig:
     ] = "beam"
     beam: Annotated[int, "hypotheses of each sentence kept at a time (paper: 4)"] = 4
     n_best: Annotated[int, "translations of each line: at most the beam; with sampling, any number of draws"] = 1
-    length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 0.6
+    length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 1.0
     max_extra: Annotated[int, "how many pieces more than its source a translation may have, the end token included"] = (
         50
     )

@@ -14,6 +14,7 @@ import torch
 from pellucid.config import to_toml
 from pellucid.data.context import encode_with_context
 from pellucid.data.stream import Stream
+from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
@@ -430,7 +431,8 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         fits = (limit is None or len(ids) <= limit for ids in sources)
         reference = choose_reference(compress(evaluation.translations, fits))
     if reference:
-        manifest["reference"] = {"lines": len(reference), "beam": setup.run.train.dev_beam}
+        search = {"beam": setup.run.train.dev_beam, "length_penalty": SearchConfig.length_penalty}
+        manifest["reference"] = {"lines": len(reference), **search}
 
     def write_more(folder: Path) -> None:
         if reference:

@@ -7,7 +7,7 @@ import { EOS, type TokenizerSide, UNK } from "./tokenizer";
 import type { Tensor } from "./tensor";
 import { joinLine, type SplitLine, splitLine } from "./text";
 
-export const LENGTH_PENALTY = 0.6;
+export const LENGTH_PENALTY = 1; // the default of `SearchConfig`
 export const MAX_EXTRA = 50; // pieces that a translation may have more than its source
 const NO_REPEAT = 4; // tokens in a row that may not stand twice where a translation repeated itself
 export const WIDEST_BEAM = 64;
