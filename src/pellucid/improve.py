@@ -348,9 +348,13 @@ def save_improved(
     changes: Changes,
     near: Mapping[int, Sequence[str]],
     reference: Sequence[ReferenceLine],
+    search: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Move the new model to `out`, with its reference and a file that says what it learned from which correction."""
+    """Move the new model to `out`, with its reference and a file that says what it learned from which correction.
+
+    `search` has the settings of the search that wrote the reference.
+    """
     lines = [
         asdict(correction)
         | {
@@ -363,5 +367,5 @@ def save_improved(
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     files = {REFERENCE_FILE: encode_reference(reference), CORRECTIONS: text}
-    add_files(new, files, out, reference={"lines": len(reference)}, improved=dict(about))
+    add_files(new, files, out, reference={"lines": len(reference), **search}, improved=dict(about))
     shutil.rmtree(new)

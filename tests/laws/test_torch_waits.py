@@ -31,7 +31,7 @@ def make_ending_model(seed: int) -> Transformer:
     vocabulary = small_tokenizer().source_vocabulary
     model = random_model(seed, vocabulary, vocabulary, d_model=20, heads=5, output_bias=True)
     with torch.no_grad():
-        model.get_parameter("output_bias")[EOS] += 12.0
+        model.get_parameter("output_bias")[EOS] += 14.0
     return model
 
 

@@ -70,6 +70,7 @@ def run(
     from pellucid.api import load
     from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
+    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.reference import ReferenceLine, choose_reference, spread_lines
     from pellucid.improve import (
         Changes,
@@ -148,7 +149,8 @@ def run(
     lines = spread_lines(dev.sources)
     scored = zip(lines, load(candidate).translate_stream(lines), strict=True)
     reference = choose_reference(ReferenceLine(source, found.text, found.score) for source, found in scored)
-    save_improved(candidate, directory / "best", changes, places, reference, about)
+    search = {"beam": SearchConfig.beam, "length_penalty": SearchConfig.length_penalty}
+    save_improved(candidate, directory / "best", changes, places, reference, search, about)
     write_lines([str(directory / "best")])
 
 
