@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.api import load
 from pellucid.store.atomic import write_manifest
 from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
@@ -39,6 +40,27 @@ def test_the_search_is_the_one_of_training(run):
     manifest = json.loads((run / "best" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["reference"] == {"lines": 23, "beam": 3, "length_penalty": 1.0}
     assert "reference.jsonl" in manifest["files"]
+
+
+def test_a_model_that_does_not_say_its_length_penalty_was_saved_with_that_of_the_paper(call, run, tmp_path):
+    model = Path(shutil.copytree(run / "best", tmp_path / "best"))
+
+    def translate_as_before(text: str) -> str:
+        rows = [json.loads(row) for row in text.splitlines()]
+        translations = load(model.parent / "loaded").translate(
+            [row["source"] for row in rows], beam=3, length_penalty=0.6
+        )
+        found = zip(rows, translations, strict=True)
+        return "".join(json.dumps(row | {"text": one.text, "score": one.score}) + "\n" for row, one in found)
+
+    shutil.copytree(model, model.parent / "loaded")
+    with_changed(model, "reference.jsonl", translate_as_before)
+    assert call("verify", model, "--engine", "torch").exit_code == 1  # it says 1
+    manifest = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
+    del manifest["reference"]["length_penalty"]
+    (model / "manifest.json").unlink()
+    write_manifest(model, {k: v for k, v in manifest.items() if k not in ("files", "format", "versions", "sha256")})
+    assert call("verify", model, "--engine", "torch").exit_code == 0
 
 
 def test_another_text_and_another_score_are_listed_and_fail(call, run, tmp_path):
