@@ -1,7 +1,7 @@
 """Trains a model with the sentence before and one without, and counts the pronouns that each translates rightly.
 
     python -m benchmarks.context [--documents 5000] [--steps 1500] [--page benchmarks/results/context.md]
-    PELLUCID_DATA=... python -m benchmarks.context --ted [--steps 2500] [--seeds 1 2 ...]
+    PELLUCID_DATA=... python -m benchmarks.context --ted --steps 4000 [--seeds 1 2 ...]
 
 The documents are the phrasebook's: two sentences, the second with a pronoun for a noun of the first. Its English does
 not tell the gender that its Spanish shows, so a model that reads single sentences can only guess. With --ted the

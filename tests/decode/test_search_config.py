@@ -6,7 +6,7 @@ import pytest
 from pellucid.decode.request import SearchConfig
 
 
-def test_the_defaults_are_the_papers():
+def test_the_defaults_are_the_papers_but_for_the_length_penalty():
     config = SearchConfig()
     assert (config.method, config.beam, config.length_penalty, config.max_extra) == ("beam", 4, 1.0, 50)
 
