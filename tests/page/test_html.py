@@ -242,11 +242,6 @@ def test_files_that_cannot_be_written_are_refused(tmp_path, name: str, keep: str
         save_html(HandMadeTrace(), tmp_path / name, keep)
 
 
-def test_weights_of_a_trace_without_a_model_are_refused():
-    with pytest.raises(ValueError, match=r"no weights at hand.*keep float32"):
-        trace_page(HandMadeTrace(weights=False), "weights")
-
-
 def test_a_file_too_large_for_browsers_is_refused_before_anything_is_read():
     trace = HandMadeTrace()
     trace.tensor = trace.parameter = lambda name: pytest.fail(name)

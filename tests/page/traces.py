@@ -31,9 +31,9 @@ PARAMETERS = {"source_embedding.weight": (V, D), "encoder.0.self.output.bias": (
 class HandMadeTrace:
     """A trace that has what the page needs, and no model behind it."""
 
-    def __init__(self, name: str = "a1", weights: bool = True, missing: tuple[str, ...] = ()):
+    def __init__(self, name: str = "a1", missing: tuple[str, ...] = ()):
         rng = np.random.default_rng(len(name))
-        self.name, self.weights = name, weights
+        self.name = name
         self.tensors = {}
         for tensor, (dims, kind) in SHAPES.items():
             values = rng.normal(size=[SIZES[letter] for letter in dims.split()]).astype(np.float32)
@@ -65,7 +65,7 @@ class HandMadeTrace:
             "notes": ["a note"],
             "tensors": [self.row(name) for name in SHAPES],
             "parameters": [
-                {"name": name, "shape": list(shape), "captured": self.weights} for name, shape in PARAMETERS.items()
+                {"name": name, "shape": list(shape), "captured": True} for name, shape in PARAMETERS.items()
             ],
         }
 

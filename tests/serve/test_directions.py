@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from pellucid.api import Model, load
 from pellucid.serve import files
 from pellucid.serve.app import create_app
+from pellucid.serve.bodies import Refusal
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.settings import Languages, Limits
 from pellucid.store.directory import save_bundle
@@ -100,7 +101,8 @@ def test_with_auto_the_model_that_knows_the_words_is_asked(tmp_path, loads):
     # Two models with one tokenizer know the same words: the first is asked. With one that knows none, the other is.
     assert directions.find("auto", "es", ["The ball"]) is directions.first
     assert directions.find("xx", "es") is spanish_reader
-    assert directions.find("auto", "fr") is None
+    with pytest.raises(Refusal, match="translates from en to es; from xx to es, not from 'auto' to 'fr'"):
+        directions.find("auto", "fr")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def run(
 
         export_marian(bundle, out)
     elif to == "argos":
-        from pellucid.interop.argos import install_command
+        from pellucid.interop.ctranslate2 import install_command
 
         report = export_argos(bundle, Path(out), precision or "float32", dev, languages)
         write_lines([*report, f"{out}: {Path(out).stat().st_size:,} bytes; to install it: {install_command(out)}"])
@@ -260,7 +260,7 @@ def export_argos(
     `languages` is SOURCE:TARGET, by default those of the model's manifest. Raises ValueError for a model that Argos
     Translate cannot use, for languages that are not known, and if the gate refuses.
     """
-    from pellucid.interop.argos import refuse_unfit_for_argos, write_argos_package
+    from pellucid.interop.ctranslate2 import refuse_unfit_for_argos, write_argos_package
     from pellucid.serve.settings import Languages, language_name
 
     codes = Languages.from_manifest(bundle.manifest, *(languages.split(":") if languages else ())).codes

@@ -28,8 +28,7 @@ def run(
     It needs the extra `hub` (pip install 'pellucid[hub]') and your token: hf auth login, or the variable HF_TOKEN.
     With --card-only it needs neither, nor a network.
     """
-    from pellucid.interop.hub import is_hub_name, push_model
-    from pellucid.interop.model_card import write_model_card
+    from pellucid.interop.hub import is_hub_name, push_model, write_model_card
     from pellucid.store.directory import load_bundle
 
     problems = [f"{name!r:.80} is not a name on the Hub: OWNER/MODEL"] if not is_hub_name(name) else []

@@ -14,7 +14,6 @@ from pellucid.api import Model
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
-from pellucid.serve.cat_tools import cat_tool_routes
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.files import file_routes
@@ -28,7 +27,7 @@ from pellucid.serve.gate import (
     ReadRequestLine,
     RequestLog,
 )
-from pellucid.serve.libretranslate import libretranslate_routes
+from pellucid.serve.libretranslate import cat_tool_routes, libretranslate_routes
 from pellucid.serve.service import Service
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.trace_routes import page_routes, trace_routes

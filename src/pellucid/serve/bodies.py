@@ -92,7 +92,8 @@ async def read_table(request: Request, *, forms: bool = False) -> dict[str, Any]
     body = await request.body()
     # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
     if kind == PARTS:
-        return await run_in_threadpool(_parse_multipart, body, request.headers["content-type"])
+        sections = await run_in_threadpool(_split_multipart, body, request.headers["content-type"])
+        return _collect_fields((section.name, section.text) for section in sections)
     return await run_in_threadpool(_parse_json if kind == JSON else _parse_urlencoded, body)
 
 
@@ -146,16 +147,6 @@ async def read_upload(request: Request) -> "tuple[dict[str, Any], Section | None
     return fields, files[0] if files else None
 
 
-def _parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
-    """Parse the fields of a multipart form.
-
-    >>> lines = b"--x", b'Content-Disposition: form-data; name="q"', b"", b"Yes.", b"--x--"
-    >>> _parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
-    {'q': 'Yes.'}
-    """
-    return _collect_fields((section.name, section.text) for section in _split_multipart(body, content_type))
-
-
 @dataclass(frozen=True)
 class Section:
     """A section of a multipart form: a field, or a file with its name."""
@@ -174,7 +165,12 @@ class Section:
 
 
 def _split_multipart(body: bytes, content_type: str) -> list[Section]:
-    """Split a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value."""
+    r"""Split a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value.
+
+    >>> body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nYes.\r\n--x--'
+    >>> _split_multipart(body, "multipart/form-data; boundary=x")
+    [Section(name='q', file_name='', value=b'Yes.')]
+    """
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be separated")
@@ -231,6 +227,12 @@ def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) 
         return form.model_validate(table, strict=strict)
     except ValidationError as error:
         raise Refusal(422, _describe_errors(error.errors(include_url=False))) from None
+
+
+def refuse_long_text(characters: int, most: int) -> None:
+    """Raise `Refusal` for more text than is accepted at a time."""
+    if characters > most:
+        raise Refusal(413, f"{characters:,} characters, this server takes {most:,} at a time")
 
 
 def _refuse_invalid_text(value: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pellucid.api import Model
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.word_edges import joins_word
+from pellucid.serve.bodies import Refusal
 from pellucid.serve.settings import Languages
 from pellucid.store.atomic import directory_identity
 
@@ -134,11 +135,18 @@ class Directions:
     def _identity(self, direction: Direction) -> tuple[int, ...] | None:
         return None if direction.directory is None else directory_identity(direction.directory)
 
-    def find(self, source: str, target: str, texts: Sequence[str] = ()) -> Direction | None:
-        """Return the direction between two languages; with "auto", the one that knows most words of the texts."""
+    def find(self, source: str, target: str, texts: Sequence[str] = ()) -> Direction:
+        """Return the direction between two languages; with "auto", the one that knows most words of the texts.
+
+        Raises `Refusal` for languages between which nothing is translated here.
+        """
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
-        if len(fitting) < 2:
-            return fitting[0] if fitting else None
+        if not fitting:
+            offered = "; ".join(f"from {code} to {', '.join(into)}" for code, into in self.targets.items() if into)
+            who = "this model translates" if len(self.all) == 1 else "this server translates"
+            raise Refusal(422, f"{who} {offered}, not from {source!r:.40} to {target!r:.40}")
+        if len(fitting) == 1:
+            return fitting[0]
         return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))
 
     def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
@@ -158,12 +166,6 @@ class Directions:
         for direction in self.all:
             targets.setdefault(direction.languages.target, [])
         return targets
-
-    def problem(self, source: str, target: str) -> str:
-        """Return the sentence that refuses two languages."""
-        offered = "; ".join(f"from {code} to {', '.join(into)}" for code, into in self.targets.items() if into)
-        who = "this model translates" if len(self.all) == 1 else "this server translates"
-        return f"{who} {offered}, not from {source!r:.40} to {target!r:.40}"
 
 
 _WORD = re.compile(r"[^\W\d_]+")

@@ -24,11 +24,10 @@ from pellucid.documents.document import (
     document_suffix,
     read_document,
 )
-from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload, validate_table
+from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
-from pellucid.serve.libretranslate import describe_languages, parse_terms, refuse_large_terms
+from pellucid.serve.libretranslate import describe_languages, validate_limited
 from pellucid.serve.service import BoundedStore, Service, TranslationJob
-from pellucid.serve.settings import Limits
 
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
 """Bounds on the texts of a document that are translated together, between which other requests get their turn."""
@@ -133,11 +132,10 @@ async def _translate_upload(
 ) -> TranslatedFile:
     """Translate the document of a form with these other fields, and store it."""
     service.keys.check(request, fields.get("api_key"))
-    form = await run_in_threadpool(_validate_fields, fields, service.limits)
+    form = await run_in_threadpool(validate_limited, TranslateFileRequest, fields, service.limits, strict=False)
     if upload is None:
         raise Refusal(422, "file: the form has no file")
-    if service.directions.find(form.source, form.target) is None:
-        raise Refusal(422, service.directions.problem(form.source, form.target))
+    service.directions.find(form.source, form.target)  # refuses other languages before the document is read
     languages = None if form.source == "auto" else (form.source, form.target)
     try:
         document = await run_in_threadpool(
@@ -148,7 +146,6 @@ async def _translate_upload(
     except ValueError as error:
         raise Refusal(400, str(error)) from None
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
-    assert direction is not None
     terms = await run_in_threadpool(service.terms_with, form.terms)
     translations = await _translate_texts(request, service, document.texts, direction, terms)
     try:
@@ -165,14 +162,6 @@ async def _translate_upload(
         texts=len(translations),
         failed=sum(translation.stop == "failed" for translation in translations),
     )
-
-
-def _validate_fields(fields: dict[str, Any], limits: Limits) -> TranslateFileRequest:
-    """Return the fields beside the file as a form; raise `Refusal` for invalid ones."""
-    if isinstance(fields.get("terms"), str):
-        fields["terms"] = parse_terms(fields["terms"])
-    refuse_large_terms(fields.get("terms"), limits)
-    return validate_table(TranslateFileRequest, fields, strict=False)
 
 
 async def _translate_texts(

@@ -1,11 +1,11 @@
-"""Translation with the API of LibreTranslate: its paths, names and forms, and HTML."""
+"""Translation with the API of LibreTranslate, HTML too, and by GET for translators' tools (OPUS-CAT, OmegaT)."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
@@ -23,6 +23,7 @@ from pellucid.serve.bodies import (
     documented_responses,
     media_type,
     read_table,
+    refuse_long_text,
     validate_table,
 )
 from pellucid.serve.directions import Directions, measure_known_words
@@ -89,6 +90,12 @@ class Translated(BaseModel):
     )
 
 
+class OpusCatTranslation(BaseModel):
+    """The translation of a text, under the name that OPUS-CAT's clients look for."""
+
+    translation: str
+
+
 class SuggestRequest(BaseModel):
     """A better translation of a text. A field of another name is refused."""
 
@@ -149,10 +156,10 @@ def libretranslate_routes(service: Service) -> APIRouter:
         form = await _read_limited_form(request, SuggestRequest, service)
         if service.corrections is None:
             raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
-        if len(form.s) > limits.characters:
-            raise Refusal(413, f"{len(form.s):,} characters, this server takes {limits.characters:,} at a time")
-        if directions.find(form.source, form.target) is None or form.source == "auto":
-            raise Refusal(422, directions.problem(form.source, form.target))
+        refuse_long_text(len(form.s), limits.characters)
+        if form.source == "auto":
+            raise Refusal(422, "source: name the language of the text, which a correction is stored with")
+        directions.find(form.source, form.target)
         await run_in_threadpool(service.corrections.append, form.q, form.s, (form.source, form.target))
         return Suggested(success=True)
 
@@ -194,14 +201,61 @@ def libretranslate_routes(service: Service) -> APIRouter:
     return router
 
 
+def cat_tool_routes(service: Service) -> APIRouter:
+    """Make the routes GET /MTRestService/TranslateJson and ListSupportedLanguagePairs, and GET /translate_get."""
+    router = APIRouter(tags=["translators' tools"])
+    codes: dict[str, dict[str, Any]] = {"source": {}, "target": {}}
+    describe_languages(codes, service.directions, with_auto=True)
+    longest, key_meaning = service.limits.characters, "a key of this server, where it needs one"
+
+    async def translate_query(request: Request, text: str, source: str, target: str, key: str) -> Translated:
+        service.keys.check(request, key)
+        return await translate_form(request, TranslateRequest(q=text, source=source, target=target), service)
+
+    # Its clients send modelTag and inputIsSingleSentence too, which mean nothing here.
+    @router.get("/MTRestService/TranslateJson", responses=documented_responses(403, 504), **service.keys.in_body())
+    async def translate_json(
+        request: Request,
+        input: str = Query(max_length=longest),
+        srcLangCode: str = Query(json_schema_extra=codes["source"]),
+        trgLangCode: str = Query(json_schema_extra=codes["target"]),
+        tokenCode: str = Query("", description=key_meaning),
+    ) -> OpusCatTranslation:
+        """Translate a text as OPUS-CAT's MT Engine does."""
+        answer = await translate_query(request, input, srcLangCode, trgLangCode, tokenCode)
+        return OpusCatTranslation(translation=str(answer.translatedText))
+
+    @router.get("/MTRestService/ListSupportedLanguagePairs", responses=documented_responses())
+    def list_language_pairs() -> list[str]:
+        """List the pairs of languages, by which OPUS-CAT's clients test the connection."""
+        return [f"{source}-{target}" for source, into in service.directions.targets.items() for target in into]
+
+    # A path of its own, which the plug-in is told: at /translate LibreTranslate knows POST alone.
+    @router.get(
+        "/translate_get",
+        response_model_exclude_none=True,
+        responses=documented_responses(403, 504),
+        **service.keys.in_body(),
+    )
+    async def translate_get(
+        request: Request,
+        q: str = Query(max_length=longest),
+        source: str = Query(json_schema_extra=codes["source"]),
+        target: str = Query(json_schema_extra=codes["target"]),
+        api_key: str = Query("", description=key_meaning),
+    ) -> Translated:
+        """Translate a text given in the address, as OmegaT's plug-in for LibreTranslate asks."""
+        return await translate_query(request, q, source, target, api_key)
+
+    return router
+
+
 async def translate_form(request: Request, form: TranslateRequest, service: Service) -> Translated:
     """Translate the texts of a form, each as a whole or as the texts in its HTML."""
     if form.alternatives > service.limits.alternatives:
         raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")
     texts, ranks = _as_list(form.q), 1 + form.alternatives
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, texts)
-    if direction is None:
-        raise Refusal(422, service.directions.problem(form.source, form.target))
     pages = [split_html(text) if form.format == "html" else [TextSlot(text)] for text in texts]
     segments = tuple(slot.text for page in pages for slot in list_slots(page))
     # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
@@ -232,42 +286,32 @@ async def _read_limited_form(request: Request, form: type[Form], service: Servic
     table = await read_table(request, forms=True)
     # First of all checks: a client without a key learns nothing else about the server, and costs it little.
     service.keys.check(request, table.get("api_key"))
-    is_json = media_type(request) == JSON
-
-    def check_and_validate() -> Form:
-        _refuse_large_texts(table.get("q"), service.limits)
-        if isinstance(table.get("terms"), str):
-            table["terms"] = parse_terms(table["terms"])
-        refuse_large_terms(table.get("terms"), service.limits)
-        # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
-        return validate_table(form, table, strict=is_json)
-
-    return await run_in_threadpool(check_and_validate)
+    # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
+    strict = media_type(request) == JSON
+    return await run_in_threadpool(validate_limited, form, table, service.limits, strict=strict)
 
 
-def _refuse_large_texts(q: Any, limits: Limits) -> None:
-    """Raise `Refusal` for more texts, or more characters in them, than the limits allow."""
-    texts = _as_list(q)
+def validate_limited(form: type[Form], table: dict[str, Any], limits: Limits, *, strict: bool) -> Form:
+    """Validate a table as a `form`; raise `Refusal` for texts and terms beyond the limits, and for an invalid field."""
+    texts = _as_list(table.get("q", ""))
     if len(texts) > limits.texts:
         raise Refusal(413, f"{len(texts):,} texts, this server takes {limits.texts:,} at a time")
-    characters = sum(len(text) for text in texts if isinstance(text, str))
-    if characters > limits.characters:
-        raise Refusal(413, f"{characters:,} characters, this server takes {limits.characters:,} at a time")
+    refuse_long_text(sum(len(text) for text in texts if isinstance(text, str)), limits.characters)
+    # In a form, terms are the text of a JSON object.
+    if isinstance(table.get("terms"), str):
+        try:
+            table["terms"] = json.loads(table["terms"])
+        except (ValueError, RecursionError):
+            raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
+    _refuse_large_terms(table.get("terms"), limits)
+    return validate_table(form, table, strict=strict)
 
 
 def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
 
 
-def parse_terms(text: str) -> Any:
-    """Parse terms that are given as the text of a JSON object; raise `Refusal` where it is no JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
-
-
-def refuse_large_terms(terms: Any, limits: Limits) -> None:
+def _refuse_large_terms(terms: Any, limits: Limits) -> None:
     """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to pydantic."""
     if not isinstance(terms, Mapping):
         return

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from pellucid.page.html import read_script, trace_page
-from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
+from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form, refuse_long_text
 from pellucid.serve.gate import SECURITY_HEADERS
 from pellucid.serve.service import Service
 from pellucid.trace.edits import EditList
@@ -158,7 +158,7 @@ def page_routes(service: Service) -> APIRouter:
     async def rare_words(request: Request) -> Response:
         """Return the words of a text that are rare in the training text, with their counts; null if it is unknown."""
         form = await read_form(request, Text)
-        _refuse_long_text(len(form.text), service.limits.characters)
+        refuse_long_text(len(form.text), service.limits.characters)
         # In a thread: the first call counts the words of the whole training text.
         return JSONResponse({"words": await run_in_threadpool(service.training_text.find_rare_words, form.text)})
 
@@ -177,7 +177,7 @@ def trace_routes(service: Service) -> APIRouter:
     async def trace(request: Request) -> Response:
         """Translate a sentence, keep every number, and return the manifest for the page."""
         form = await read_form(request, TraceRequest)
-        _refuse_long_text(len(form.sentence) + len(form.context) + len(form.target or ""), limits.characters)
+        refuse_long_text(len(form.sentence) + len(form.context) + len(form.target or ""), limits.characters)
         if form.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         _refuse_other_model(service, form.model)
@@ -222,7 +222,7 @@ def trace_routes(service: Service) -> APIRouter:
             trace = service.get_trace(identity).trace
             arguments = (await read_form(request, _ActArguments)).root
             characters = sum(len(value) for value in arguments.values() if isinstance(value, str))
-            _refuse_long_text(characters, limits.characters)
+            refuse_long_text(characters, limits.characters)
             result = await service.answer(request, worker, lambda: service.act(trace, verb, arguments))
             return Response(result, media_type=JSON)
 
@@ -283,12 +283,6 @@ def _refuse_other_model(service: Service, sha256: str | None) -> None:
             f"this link or question belongs to another model, whose weights have the SHA-256 {sha256:.12}…; here is "
             f"{here.name} ({here.sha256[:12] or 'never saved'}…): serve the other model, or ask for the sentence alone",
         )
-
-
-def _refuse_long_text(characters: int, limit: int) -> None:
-    """Raise `Refusal` for more text than is accepted at a time."""
-    if characters > limit:
-        raise Refusal(413, f"{characters:,} characters, this server takes {limit:,} at a time")
 
 
 def _attachment_response(data: bytes, name: str, kind: str) -> Response:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import islice
@@ -147,7 +147,8 @@ class TrainingText:
                 try:
                     known = self.files and sum(path.stat().st_size for path in self.files) <= _MOST_BYTES
                     lines = (line for path in self.files for line in _read_sources(path, self.sides))
-                    self._counts.append(_tally_words(lines) if known else Counter())
+                    words = (word for line in lines for word in _WORD.findall(line.casefold()))
+                    self._counts.append(Counter(words) if known else Counter())
                 except (OSError, ValueError):
                     self._counts.append(Counter())
         return self._counts[0] or None
@@ -183,18 +184,6 @@ def find_mistake(
         if likeness < 1:
             mistakes.append((likeness, Mistake(source, translation, reference)))
     return min(mistakes, key=lambda entry: entry[0])[1] if mistakes else None
-
-
-def _tally_words(lines: Iterable[str]) -> Counter[str]:
-    """Count the words of some lines, in small letters; a script without spaces has none.
-
-    >>> _tally_words(["The cat, the 2 dogs."])
-    Counter({'the': 2, 'cat': 1, 'dogs': 1})
-    """
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(_WORD.findall(line.casefold()))
-    return counts
 
 
 def _read_sources(path: Path, sides: tuple[str | None, str | None]) -> Iterator[str]:

@@ -17,10 +17,10 @@ from pellucid.trace.number_checks import (
     Check,
     check_accounts,
     check_at_most,
-    check_not_made,
     check_patterns,
     check_recomputed,
     check_steps,
+    checks_not_made,
 )
 
 
@@ -46,7 +46,7 @@ def _check_fused_run(run: CapturedRun) -> Iterator[Check]:
         "that run finds the same pieces most likely",
     )
     if reason := run.why_not_checked("logits", edits=True):
-        yield from (check_not_made(logits_name, reason), check_not_made(same_name, reason))
+        yield from checks_not_made(reason, logits_name, same_name)
         return
     captured = run.tensors["logits"]
     with torch.inference_mode():
@@ -72,7 +72,7 @@ def _check_cached_decoding(run: CapturedRun) -> Check:
     """Check the logits against decoding as a search does it: one position at a time, with a cache."""
     name = "decoding step by step gives the same logits"
     if reason := run.why_not_checked("logits", edits=True):
-        return check_not_made(name, reason)
+        return checks_not_made(reason, name)[0]
     captured = run.tensors["logits"]
     with torch.inference_mode():
         state = ModelState(run.model.encode(run.as_batch(run.source)))
@@ -116,7 +116,7 @@ def check_tree(run: CapturedRun) -> Iterator[Check]:
     )
     name = "the model gives the log-probabilities of the beam"
     if reason := run.why_not_checked(edits=True):
-        yield check_not_made(name, reason)
+        yield from checks_not_made(reason, name)
         return
     values = _rescore_nodes(run, tree, nodes)
     yield check_at_most(
@@ -198,7 +198,7 @@ def _check_model_state(run: CapturedRun) -> Iterator[Check]:
     )
     hash_name, hashes = "every file of the model has a hash", run.hashes
     if not all(hashes.values()):
-        yield check_not_made(hash_name, "the model was never saved, so there are no files")
+        yield from checks_not_made("the model was never saved, so there are no files", hash_name)
         return
     # A tokenizer may have several files.
     wrong = sum(not re.fullmatch("[0-9a-f]{64}", sha256) for joined in hashes.values() for sha256 in joined.split(" "))

@@ -141,8 +141,11 @@ class _RunFacts:
 
 @dataclass(frozen=True)
 class TraceFacts:
-    """All facts of a trace. `id` is a hash of the model, the sentence, the settings and the edits.
+    """All facts of a trace. `id` is a short hash of model, sentence, settings and edits, equal for equal traces.
 
+    `source` is as the model read it, `target` as it wrote it; with `forced` the target was given, not searched for.
+    `stop` says why it ends: after EOS, or at the largest number of pieces. `log_prob` is that of the whole translation,
+    a natural logarithm, and `score` is it over the length penalty. `tree` is None where no search could be observed.
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
     of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any.
     """

@@ -5,7 +5,7 @@ import linecache
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -51,8 +51,8 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
         ],
         # The weights, each once, as `named_parameters` has them.
         "parameters": [
-            {"name": name, "shape": list(shape), "captured": True}
-            for name, shape in _parameter_shapes(trace.config).items()
+            {"name": name, "shape": list(parameter.shape), "captured": True}
+            for name, parameter in trace.model.named_parameters()
         ],
         "checks": None,
     }
@@ -91,15 +91,6 @@ def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     if not values.size:
         return {}
     return {"least": float(values.min()), "largest": float(values.max())}
-
-
-@lru_cache(maxsize=8)
-def _parameter_shapes(config: ModelConfig) -> Mapping[str, tuple[int, ...]]:
-    """Return the shape of each weight of a model of this config; ValueError for sizes that no machine holds."""
-    if config.positions != "learned":
-        config = replace(config, max_positions=2)  # position tables that are computed are no parameters
-    model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
-    return MappingProxyType({name: tuple(parameter.shape) for name, parameter in model.named_parameters()})
 
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -44,9 +44,9 @@ def check_at_most(limit: float, name: str, value: float, means: str) -> Check:
     return Check(name, bool(value <= limit and isfinite(value)), float(value), float(limit), means)
 
 
-def check_not_made(name: str, why: str) -> Check:
-    """Return a check that could not be made here, with the reason."""
-    return Check(name, True, None, None, f"Not checked: {why}.")
+def checks_not_made(why: str, *names: str) -> list[Check]:
+    """Return checks that could not be made here, with the reason."""
+    return [Check(name, True, None, None, f"Not checked: {why}.") for name in names]
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,7 @@ def check_patterns(run: CapturedRun) -> Iterator[Check]:
     names = [name for name in names if name.replace(".pattern", ".allowed") in run.tensors]
     sum_name, zero_name = "rows of every pattern sum to 1", "what may not be read has weight 0"
     if not names:
-        reason = "no unedited pattern was captured"
-        yield from (check_not_made(sum_name, reason), check_not_made(zero_name, reason))
+        yield from checks_not_made("no unedited pattern was captured", sum_name, zero_name)
         return
     sum_error, forbidden_weight = 0.0, 0.0
     for name in names:
@@ -167,7 +166,7 @@ def check_recomputed(run: CapturedRun) -> Check:
     """Check every captured tensor by recomputing it from the captured tensors it is made of."""
     name = "every number follows from its inputs"
     if reason := run.why_not_checked(formulas=True):
-        return check_not_made(name, reason)
+        return checks_not_made(reason, name)[0]
     ids = {"source": run.source, "target": run.inputs}
     errors: dict[str, float] = {}
     for tensor, operation in operations(run.config).items():
@@ -183,7 +182,7 @@ def check_recomputed(run: CapturedRun) -> Check:
         recomputed = recompute(operation, inputs, run.parameter, ids, captured.shape)
         errors[tensor] = largest_difference(0.0, captured - recomputed) / (largest_difference(0.0, recomputed) or 1.0)
     if not errors:
-        return check_not_made(name, "no tensor was captured together with those it is computed from")
+        return checks_not_made("no tensor was captured together with those it is computed from", name)[0]
     # NaN compares as neither larger nor smaller, so max alone might pass over it.
     worst = max(errors, key=lambda checked: (np.isnan(errors[checked]), errors[checked]))
     omitted = f"; {_list_first_names(run.replaced)} left out, edited" if run.replaced else ""
@@ -202,7 +201,7 @@ def check_accounts(run: CapturedRun) -> Iterator[Check]:
     sums, control = "the parts of each written piece's logit add up to it", "without its largest part, no logit adds up"
     needed = [name for name in operations(run.config) if name == "logits" or name.startswith("decoder.")]
     if reason := run.why_not_checked(*needed, formulas=True):
-        yield from (check_not_made(sums, reason), check_not_made(control, reason))
+        yield from checks_not_made(reason, sums, control)
         return
     questions = [LogitQuestion(step, token) for step, token in enumerate(run.target)]
     accounts = account_for_logits(run.config, run.tensors.__getitem__, run.parameter, run.pieces, questions)
@@ -235,14 +234,14 @@ def check_steps(run: CapturedRun) -> Iterator[Check]:
     """Check that each step says of its candidates what the logits say."""
     whole_name, same_name = "the probabilities of each step sum to 1", "the numbers of each step follow from the logits"
     if not run.steps:
-        yield from (check_not_made(whole_name, "no steps were kept"), check_not_made(same_name, "no steps were kept"))
+        yield from checks_not_made("no steps were kept", whole_name, same_name)
         return
     error = largest_difference(
         0.0, *(np.array(sum(candidate.prob for candidate in step.top) + step.others - 1.0) for step in run.steps)
     )
     yield check_at_most(1e-6, whole_name, error, f"Largest distance from 1 over {len(run.steps)} steps.")
     if reason := run.why_not_checked("logits"):
-        yield check_not_made(same_name, reason)
+        yield from checks_not_made(reason, same_name)
         return
     error = 0.0
     for step in run.steps:

@@ -18,7 +18,8 @@ from pellucid.trace.record import suggest_nearest
 class TraceData(Mapping[str, "Named"]):
     """One traced translation: its facts as attributes, its captured tensors by their names in the glossary.
 
-    Tensors have no batch axis, and cannot be written to.
+    `TraceFacts` says what each fact is; `model` and `tokenizer` are those that ran. Tensors have no batch axis, and
+    cannot be written to.
     """
 
     def __init__(
@@ -35,41 +36,12 @@ class TraceData(Mapping[str, "Named"]):
         # The manifest and the checks are computed once and cached: arrays that changed later would contradict them.
         for values in self._tensors.values():
             values.setflags(write=False)
-
-        self.model = bundle.model
-        """The model that ran."""
-        self.tokenizer = bundle.tokenizer
-        """The tokenizer that cut the text into pieces."""
-        self.id = facts.id
-        """A short hash of model, sentence, settings and edits; equal for equal traces."""
-        self.sentence = facts.sentence
-        """The line that was given."""
-        self.source = facts.source
-        """The source as the model read it."""
-        self.target = facts.target
-        """The translation as the model wrote it."""
-        self.inputs = facts.inputs
-        """Pieces that the decoder read while it wrote."""
-        self.forced = facts.forced
-        """Whether the target was given instead of searched for."""
-        self.stop = facts.stop
-        """Reason why the translation ends: "eos" after EOS, "length" at the largest number of pieces allowed."""
-        self.log_prob = facts.log_prob
-        """Log-probability of the whole translation, a natural logarithm."""
-        self.score = facts.score
-        """The log-probability divided by the length penalty."""
-        self.steps = facts.steps
-        """Decoding steps, each with the pieces that could have been written."""
-        self.tree = facts.tree
-        """Tree of the search; None where there was no search, or none that can be observed."""
-        self.edits = facts.edits
-        """Changes made to this run."""
-        self.notes = facts.notes
-        """Notes on anything unusual about the translation and the trace."""
-        self.sha256 = facts.model.sha256
-        """SHA-256 of the file of weights; empty for a model that was never saved."""
-        self.tokenizer_sha256 = facts.model.tokenizer_sha256
-        """SHA-256 of each file of the tokenizer, separated by spaces."""
+        self.model, self.tokenizer = bundle.model, bundle.tokenizer
+        self.id, self.sentence, self.forced = facts.id, facts.sentence, facts.forced
+        self.source, self.target, self.inputs = facts.source, facts.target, facts.inputs
+        self.log_prob, self.score, self.stop = facts.log_prob, facts.score, facts.stop
+        self.steps, self.tree, self.edits, self.notes = facts.steps, facts.tree, facts.edits, facts.notes
+        self.sha256, self.tokenizer_sha256 = facts.model.sha256, facts.model.tokenizer_sha256
 
     def __getitem__(self, name: str) -> "Named":
         """Return a tensor with named axes.
