@@ -135,55 +135,6 @@ def compare_translations(
     in the references. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
-    _refuse_incomparable(a, b, references, sources, samples, seed, show)
-    # Counted once: scores, groups and changed sentences are all made from sums of these rows.
-    counts = {
-        name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
-        for name in METRICS
-    }
-    gained, lost = _changed_sentences(a, b, references, sources, *(score_sums("chrf", rows) for rows in counts["chrf"]))
-    side, texts = ("reference", references) if sources is None else ("source", sources)
-    groups = {
-        "length": (f"length of the {side}, in words", group_by_length(texts)),
-        "rare_words": _rare_word_groups(references, training, lowercase),
-    }
-    return Comparison(
-        *names,
-        sentences=len(references),
-        identical=sum(text_a == text_b for text_a, text_b in zip(a, b, strict=True)),
-        samples=samples,
-        seed=seed,
-        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in METRICS},
-        groupings={name: Grouping(title, _score_groups(members, counts)) for name, (title, members) in groups.items()},
-        gained=gained[:show],
-        lost=lost[:show],
-    )
-
-
-def _rare_word_groups(
-    references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
-) -> tuple[str, Groups]:
-    """Group by rare words, counted in the training text if it is given, otherwise in the references; with a title."""
-    if lowercase:
-        references = [line.lower() for line in references]
-        # A generator: the training text may be large, and is read line by line.
-        training = None if training is None else (line.lower() for line in training)
-    if training is None:
-        return "words of the reference that occur only once in all references", group_by_lone_words(references)
-    title = "how often the rarest word of the reference occurs in the training text"
-    return title, group_by_rarest_word(references, training)
-
-
-def _refuse_incomparable(
-    a: Sequence[str],
-    b: Sequence[str],
-    references: Sequence[str],
-    sources: Sequence[str] | None,
-    samples: int,
-    seed: int,
-    show: int,
-) -> None:
-    """Raise ValueError, naming every problem at once, for texts and numbers that cannot be compared."""
     sides = {"references": references, "translations in A": a, "translations in B": b}
     if sources is not None:
         sides["sources"] = sources
@@ -201,27 +152,50 @@ def _refuse_incomparable(
     ]
     if problems:
         raise ValueError(f"nothing to compare: {'; '.join(problems)}")
-
-
-def _changed_sentences(
-    a: Sequence[str],
-    b: Sequence[str],
-    references: Sequence[str],
-    sources: Sequence[str] | None,
-    chrf_a: CountRows,
-    chrf_b: CountRows,
-) -> tuple[list[ChangedSentence], list[ChangedSentence]]:
-    """Return the sentences that are better in B and those that are worse, largest change first."""
+    # Counted once: scores, groups and changed sentences are all made from sums of these rows.
+    counts = {
+        name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
+        for name in METRICS
+    }
+    chrf_a, chrf_b = (score_sums("chrf", rows) for rows in counts["chrf"])
     changes = [
         ChangedSentence(
             i + 1, sources[i] if sources else None, references[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i])
         )
-        # Translations may differ and have the same chrF: those are in neither list.
+        # Translations may differ and have the same chrF: those are neither gained nor lost.
         for i in np.flatnonzero(chrf_a != chrf_b).tolist()
     ]
-    gained = sorted((change for change in changes if change.difference > 0), key=lambda change: -change.difference)
-    lost = sorted((change for change in changes if change.difference < 0), key=lambda change: change.difference)
-    return gained, lost
+    changes.sort(key=lambda change: -abs(change.difference))
+    side, texts = ("reference", references) if sources is None else ("source", sources)
+    groups = {
+        "length": (f"length of the {side}, in words", group_by_length(texts)),
+        "rare_words": _rare_word_groups(references, training, lowercase),
+    }
+    return Comparison(
+        *names,
+        sentences=len(references),
+        identical=sum(text_a == text_b for text_a, text_b in zip(a, b, strict=True)),
+        samples=samples,
+        seed=seed,
+        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in METRICS},
+        groupings={name: Grouping(title, _score_groups(members, counts)) for name, (title, members) in groups.items()},
+        gained=[change for change in changes if change.difference > 0][:show],
+        lost=[change for change in changes if change.difference < 0][:show],
+    )
+
+
+def _rare_word_groups(
+    references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
+) -> tuple[str, Groups]:
+    """Group by rare words, counted in the training text if it is given, otherwise in the references; with a title."""
+    if lowercase:
+        references = [line.lower() for line in references]
+        # A generator: the training text may be large, and is read line by line.
+        training = None if training is None else (line.lower() for line in training)
+    if training is None:
+        return "words of the reference that occur only once in all references", group_by_lone_words(references)
+    title = "how often the rarest word of the reference occurs in the training text"
+    return title, group_by_rarest_word(references, training)
 
 
 def _score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:

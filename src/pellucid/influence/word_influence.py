@@ -122,7 +122,14 @@ def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) 
 def weigh_pairs(bundle: Bundle, store: StateStore, choice: PieceChoice) -> _WeighedPairs:
     """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
     run = bundle.directory.resolve().parent
-    nearest = _nearest_by_pair(store, choice_state(bundle.model, choice).numpy(), choice.token)
+    # For each pair the position of its nearest state in the store, and the cosine: below 0 for another token.
+    nearest: dict[int, tuple[int, float]] = {}
+    found = store.find_nearest(choice_state(bundle.model, choice).numpy(), choice.token, CANDIDATES)
+    for near, sign in zip(found, (1.0, -1.0), strict=True):
+        pairs = store.pair_of(near.positions).tolist()
+        for pair, position, cosine in zip(pairs, near.positions.tolist(), near.cosines.tolist(), strict=True):
+            if pair not in nearest or cosine > abs(nearest[pair][1]):
+                nearest[pair] = position, sign * cosine
     checkpoints = [path for path in list_checkpoints(run) if checkpoint_step(path)]
     models = (load_bundle(path).model for path in checkpoints) if checkpoints else [bundle.model]
     smoothing = read_run(run / "run.toml", began=run).optim.label_smoothing
@@ -148,21 +155,6 @@ def find_choice(trace: Trace, word: str) -> PieceChoice:
             index = min(aligned.pieces, key=lambda i: trace.steps[i].chosen.prob)
             return PieceChoice(list(trace.source.ids), list(trace.target.ids), index)
     raise ValueError(f"{word!r:.60} is no word of the translation {text!r}; choose one of its words")
-
-
-def _nearest_by_pair(store: StateStore, state: NDArray[np.float32], token: int) -> dict[int, tuple[int, float]]:
-    """Return the candidates: for each pair the position in the store of its nearest state, and the signed cosine.
-
-    The sign is that of what was written there: above 0 for the `token`, below 0 for another.
-    """
-    found: dict[int, tuple[int, float]] = {}
-    for near, sign in zip(store.find_nearest(state, token, CANDIDATES), (1.0, -1.0), strict=True):
-        for pair, position, cosine in zip(
-            store.pair_of(near.positions).tolist(), near.positions.tolist(), near.cosines.tolist(), strict=True
-        ):
-            if pair not in found or cosine > abs(found[pair][1]):
-                found[pair] = position, sign * cosine
-    return found
 
 
 def measure_agreement(states: NDArray[np.floating[Any]], gradients: NDArray[np.floating[Any]]) -> _Agreement:

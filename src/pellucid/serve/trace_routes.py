@@ -20,7 +20,7 @@ from pellucid.serve.service import Service
 from pellucid.trace.edits import EditList
 from pellucid.trace.facts import model_facts
 from pellucid.trace.model_page import pack_model
-from pellucid.trace.session import Drawing, Trace, choose_target
+from pellucid.trace.session import Drawing, choose_target
 from pellucid.trace.untrusted import read_strictly
 
 _BINARY = "application/octet-stream"
@@ -248,9 +248,10 @@ def trace_routes(service: Service) -> APIRouter:
     @router.get("/{identity}/tensors.npz", **answers(_BINARY, 404, 504))
     async def arrays(identity: str, request: Request) -> Response:
         """Return every captured tensor, for NumPy."""
-        trace = service.get_trace(identity).trace
-        data = await service.answer(request, worker, lambda: _trace_as_npz(trace))
-        return _attachment_response(data, f"trace-{identity}.npz", _BINARY)
+        trace, buffer = service.get_trace(identity).trace, BytesIO()
+        tensors: dict[str, Any] = {name: array.values for name, array in trace.items()}
+        await service.answer(request, worker, lambda: np.savez(buffer, **tensors))
+        return _attachment_response(buffer.getvalue(), f"trace-{identity}.npz", _BINARY)
 
     return router
 
@@ -319,10 +320,3 @@ def _take_rows(array: np.ndarray, rows: str) -> np.ndarray:
     if array.ndim == 0 or not first <= end <= len(array):
         raise Refusal(422, f"rows is {rows!r:.40}, expected a:b within 0:{len(array) if array.ndim else 0}")
     return array[first:end]
-
-
-def _trace_as_npz(trace: Trace) -> bytes:
-    """Write all tensors of a trace to one NumPy file, in memory."""
-    buffer = BytesIO()
-    np.savez(buffer, **{name: array.values for name, array in trace.items()})  # pyright: ignore[reportArgumentType]
-    return buffer.getvalue()

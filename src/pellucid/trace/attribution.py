@@ -324,19 +324,13 @@ def _log_prob_changes(
         if len(sources) < rows:
             memory = memory.select(torch.zeros(rows, dtype=torch.int64, device=device))
         states = model.decode(inputs, memory, watch=edit)
-        log_probs = _target_log_probs(model, states, torch.tensor(target, device=device))
+        ids = torch.tensor(target, device=device)
+        # A few rows at a time: the logits of all rows, with a vocabulary each, would not fit.
+        at_once = max(1, NUMBERS_AT_ONCE // (len(target) * model.config.target_vocabulary))
+        log_probs = torch.cat(
+            [
+                log_probabilities(model.logits(chunk)).gather(2, ids.expand(len(chunk), -1)[:, :, None])[:, :, 0]
+                for chunk in states.split(at_once)
+            ]
+        )
         return (log_probs[1:] - log_probs[0]).cpu().numpy()
-
-
-def _target_log_probs(
-    model: Transformer, states: Float[Tensor, "R T D"], target: Int[Tensor, " T"]
-) -> Float[Tensor, "R T"]:
-    """Return the log-probability of each target piece in each row."""
-    # A few rows at a time: the logits of all rows, with a vocabulary each, would not fit.
-    rows = max(1, NUMBERS_AT_ONCE // (len(target) * model.config.target_vocabulary))
-    return torch.cat(
-        [
-            log_probabilities(model.logits(chunk)).gather(2, target.expand(len(chunk), -1)[:, :, None])[:, :, 0]
-            for chunk in states.split(rows)
-        ]
-    )

@@ -135,8 +135,17 @@ class TranslationCase:
         source = erase_source(*run, [*self.source_words, all_source])
         prefix = erase_prefix(*run, [*([piece] for piece in all_target), all_target])
         with inference_only(self.model):
-            [norms] = piece_alignments(self.model, [self.source], [self.target])
-        shares = _attention_shares(norms.double().numpy(), self.source_words, self.target_words)
+            [norms] = piece_alignments(self.model, [self.source], [self.target])  # (L T S)
+        norms, source_words, target_words = norms.double().numpy(), self.source_words, self.target_words
+        # As in alignments, the source pieces of a word are added up and its target pieces averaged.
+        word_norms = np.zeros((len(norms), len(target_words), len(source_words)))
+        for j, target_word in enumerate(target_words):
+            for i, source_word in enumerate(source_words):
+                if target_word and source_word:  # a word may have no pieces: the mean of none would be NaN
+                    block = norms[:, target_word.start : target_word.stop, source_word.start : source_word.stop]
+                    word_norms[:, j, i] = block.sum(2).mean(1)
+        total = word_norms.sum(axis=2, keepdims=True)
+        shares = np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)
         without_eos = slice(len(strip_eos(self.target)))
         return ErasureEffects(
             source[:-1], prefix[:-1], float(source[-1, without_eos].sum()), float(prefix[-1, without_eos].sum()), shares
@@ -184,24 +193,6 @@ class ErasureEffects:
     whole_source: float
     whole_prefix: float
     attention: Float[ndarray, "N W"]
-
-
-def _attention_shares(
-    norms: Float[ndarray, "L T S"], source_words: Sequence[range], target_words: Sequence[range]
-) -> Float[ndarray, "N W"]:
-    """Return the norms as shares of the source words, averaged over layers: a row for each word of the translation.
-
-    As in alignments, the source pieces of a word are added up and its target pieces averaged.
-    """
-    word_norms = np.zeros((len(norms), len(target_words), len(source_words)))
-    for j, target_word in enumerate(target_words):
-        for i, source_word in enumerate(source_words):
-            if target_word and source_word:  # a word may have no pieces: the mean of none would be NaN
-                word_norms[:, j, i] = (
-                    norms[:, target_word.start : target_word.stop, source_word.start : source_word.stop].sum(2).mean(1)
-                )
-    total = word_norms.sum(axis=2, keepdims=True)
-    return np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)
 
 
 def compare_with_reference(case: TranslationCase, reference: str) -> list[_Finding]:

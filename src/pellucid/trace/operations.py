@@ -201,7 +201,10 @@ def recompute(
         case "add":
             result = np.sum(x, axis=0)
         case "norm":
-            result = _recompute_norm(x[0], operation.eps, operation.rms) * _as_float64(parameter(operation.weight))
+            # Mean 0 and variance 1 (Ba et al. 2016, equation 4); of an RMSNorm, mean square 1.
+            centred = x[0] if operation.rms else x[0] - x[0].mean(axis=-1, keepdims=True)
+            normed = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + operation.eps)
+            result = normed * _as_float64(parameter(operation.weight))
             if operation.bias:
                 result += _as_float64(parameter(operation.bias))
         case "linear":
@@ -233,12 +236,6 @@ def _as_float64(x: np.ndarray) -> np.ndarray:
     return np.asarray(x, dtype=np.float64)
 
 
-def _recompute_norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
-    """Return each vector with mean 0 and variance 1 (Ba et al. 2016, equation 4); with `rms`, with mean square 1."""
-    centred = x if rms else x - x.mean(axis=-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
-
-
 def _recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter, shape: Sequence[int]) -> np.ndarray:
     """Return x times a block of rows of a matrix, plus the same block of its bias, with heads split or merged."""
     width = shape[0] * shape[2] if operation.split else shape[-1]
@@ -250,18 +247,13 @@ def _recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter,
         y += _as_float64(parameter(operation.bias)[rows])
     if operation.split:  # (T H*E) -> (H T E)
         y = y.reshape(len(y), shape[0], shape[2]).swapaxes(0, 1)
-    return _rotate_by_position(y) if operation.turned else y
-
-
-def _rotate_by_position(x: np.ndarray) -> np.ndarray:
-    """Rotate each pair (2i, 2i + 1) of a head by position / 10000^(2i / E), as complex numbers (Su et al. 2021, 3.2.1).
-
-    The sines and cosines are those of a table in float32.
-    """
-    table = recompute_sinusoids(*x.shape[1:])
-    # The table has sines at even places and cosines at odd ones: cos + i sin is the rotation.
-    pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * (table[:, 1::2] + 1j * table[:, 0::2])
-    return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
+    if operation.turned:
+        # Each pair (2i, 2i + 1) of a head is rotated by position / 10000^(2i / E), as complex numbers (Su et al. 2021,
+        # 3.2.1). The table, in float32, has sines at even places and cosines at odd ones: cos + i sin is the rotation.
+        table = recompute_sinusoids(*y.shape[1:])
+        pairs = (y[..., 0::2] + 1j * y[..., 1::2]) * (table[:, 1::2] + 1j * table[:, 0::2])
+        y = np.stack([pairs.real, pairs.imag], axis=-1).reshape(y.shape)
+    return y
 
 
 def recompute_sinusoids(positions: int, width: int) -> np.ndarray:

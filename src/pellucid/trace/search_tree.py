@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.lines import Segment, Translation, prepare_lines, refuse_long_lines
+from pellucid.decode.lines import Segment, prepare_lines, refuse_long_lines
 from pellucid.decode.request import SearchConfig, length_divisor, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
@@ -63,8 +63,18 @@ def search_translation(
     # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = _EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
-    translation, ids, search = _translate_observed(
-        translator, engine, sentence, config, "".join(prefixes), prefix_ids, context
+    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
+    observed_translator = copy(translator)
+    observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
+    [translation] = observed_translator.translate([sentence], config, prefixes=["".join(prefixes)], contexts=[context])
+    if translation.stop == "failed":
+        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
+    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
+    ids, search = next(
+        (_written_ids(search.hypotheses[0]), search)
+        for search in reversed(observed.searches)
+        if search.hypotheses
+        and translator.tokenizer.target_pieces(_written_ids(search.hypotheses[0])) == translation.pieces
     )
     return _TracedTranslation(
         ids,
@@ -78,6 +88,11 @@ def search_translation(
         [_PREFIX_NOTE] if search.request.prefix and not (prefix_ids or prefixes) else [],
         build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
     )
+
+
+def _written_ids(hypothesis: Hypothesis) -> list[int]:
+    """Return the ids of a hypothesis, EOS among them where it ended."""
+    return [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]
 
 
 def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
@@ -165,32 +180,6 @@ class ObservedSearch:
     request: SearchRequest
     steps: list[SearchStep]
     hypotheses: list[Hypothesis]
-
-
-def _translate_observed(
-    translator: Translator,
-    engine: TorchEngine,
-    sentence: str,
-    config: SearchConfig,
-    prefix: str,
-    prefix_ids: Sequence[int],
-    context: str,
-) -> tuple[Translation, list[int], ObservedSearch]:
-    """Translate as `Translator.translate` does with this engine; return its ids and the deciding search as well."""
-    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
-    observed_translator = copy(translator)
-    observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix], contexts=[context])
-    if translation.stop == "failed":
-        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
-    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
-    for search in reversed(observed.searches):
-        target = (
-            [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
-        )
-        if translator.tokenizer.target_pieces(target) == translation.pieces:
-            return translation, target, search
-    raise AssertionError("no search gave the pieces of the translation")
 
 
 @dataclass
@@ -303,10 +292,9 @@ def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Calla
 
 def _hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
     """Return the ids of the nodes on the path of one hypothesis, from the root to its last piece."""
-    tokens = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]  # the tree has a node for EOS as well
     children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
     path, node_id = set(), None
-    for token in tokens:
+    for token in _written_ids(hypothesis):
         node_id = children[node_id, token]
         path.add(node_id)
     return path
