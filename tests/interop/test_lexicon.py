@@ -142,7 +142,7 @@ def separate_tokenizer(tokenizers: list[Tokenizer] = []) -> Tokenizer:  # noqa: 
 def test_coverage_counts_the_pieces_of_references():
     short = Shortlist(frozenset({EOS, 4}), {5: frozenset({6, 7}), 8: frozenset({7})})
     coverage = measure_coverage(short, [[5, EOS], [8, EOS]], [[6, 4, EOS], [6, 9, EOS]])
-    assert (coverage.share, coverage.pieces) == (4 / 6, (4 + 3) / 2)
+    assert coverage == (4 / 6, (4 + 3) / 2)
 
 
 def test_the_file_says_what_the_shortlist_says(tmp_path):

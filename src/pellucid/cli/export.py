@@ -314,10 +314,10 @@ def _write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPair
     unwritable = write_vmap(path, shortlist, tokenizer)
     if dev:  # coverage on text that the shortlist was not made from, where there is any
         source_ids, target_ids = tokenizer.encode_source(dev[0]), tokenizer.encode_target(dev[1])
-    coverage = measure_coverage(shortlist, source_ids, target_ids)
+    share, pieces = measure_coverage(shortlist, source_ids, target_ids)
     report = [
-        f"shortlist: {coverage.pieces:,.0f} of {tokenizer.target_vocabulary:,} pieces for a sentence on average, which "
-        f"cover {coverage.share:.2%} of the text in {'--dev-target' if dev else '--shortlist-target'}"
+        f"shortlist: {pieces:,.0f} of {tokenizer.target_vocabulary:,} pieces for a sentence on average, which "
+        f"cover {share:.2%} of the text in {'--dev-target' if dev else '--shortlist-target'}"
     ]
     if unwritable:
         report.append(

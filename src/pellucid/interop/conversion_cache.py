@@ -75,7 +75,12 @@ def _convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -
         _put_conversion(scratch / path.name, path, source, out_of_the_way=scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    _remove_older(path, precision)
+    # Conversions to this precision of earlier states of the model go, and unfinished ones that crashes left.
+    for other in folder.iterdir():
+        older = other.name != path.name and re.fullmatch(f"[0-9a-f]{{12}}-{precision}", other.name)
+        with suppress(OSError):
+            if older or (other.name.startswith("new-") and time.time() - other.stat().st_mtime > _ABANDONED_SECONDS):
+                shutil.rmtree(other, ignore_errors=True)
     return path
 
 
@@ -97,12 +102,3 @@ def _put_conversion(new: Path, path: Path, source: str, out_of_the_way: Path) ->
         # A directory cannot be renamed over another that is not empty: the damaged one goes first.
         path.rename(out_of_the_way)
         new.rename(path)
-
-
-def _remove_older(path: Path, precision: str) -> None:
-    """Remove conversions to this precision of earlier states of the model, and unfinished ones that crashes left."""
-    for other in path.parent.iterdir():
-        older = other.name != path.name and re.fullmatch(f"[0-9a-f]{{12}}-{precision}", other.name)
-        with suppress(OSError):
-            if older or (other.name.startswith("new-") and time.time() - other.stat().st_mtime > _ABANDONED_SECONDS):
-                shutil.rmtree(other, ignore_errors=True)

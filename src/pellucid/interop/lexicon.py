@@ -42,14 +42,6 @@ class Shortlist:
         return self.always.union(*(self.by_source.get(token, frozenset()) for token in source))
 
 
-@dataclass(frozen=True)
-class _Coverage:
-    """Share of the references' tokens that are in the shortlist of their sentence, and its average length."""
-
-    share: float
-    pieces: float
-
-
 def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_links: int = 2**25) -> Lexicon:
     """Train IBM model 1 (Brown et al. 1993, 4.1) on sentence pairs, by expectation maximisation.
 
@@ -166,15 +158,15 @@ def _is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> _Coverage:
-    """Measure how much of these references could be written with the shortlist of their source."""
+def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> tuple[float, float]:
+    """Return the share of the references' tokens in the shortlist of their sentence, and its average length."""
     tokens = covered = length = 0
     for source, target in zip(sources, targets, strict=True):
         allowed = short.allowed_tokens(source)
         length += len(allowed)
         tokens += len(target)
         covered += sum(token in allowed for token in target)
-    return _Coverage(covered / max(tokens, 1), length / max(len(sources), 1))
+    return covered / max(tokens, 1), length / max(len(sources), 1)
 
 
 def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list[str]:

@@ -180,7 +180,15 @@ def trace_routes(service: Service) -> APIRouter:
         refuse_long_text(len(form.sentence) + len(form.context) + len(form.target or ""), limits.characters)
         if form.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
-        _refuse_other_model(service, form.model)
+        here = model_facts(service.model.bundle)
+        if form.model is not None and not here.sha256.startswith(form.model):
+            # Its ids and heads would have other meanings here.
+            raise Refusal(
+                409,
+                f"this link or question belongs to another model, whose weights have the SHA-256 {form.model:.12}…; "
+                f"here is {here.name} ({here.sha256[:12] or 'never saved'}…): serve the other model, or ask for the "
+                "sentence alone",
+            )
         try:
             target = choose_target(form.target, form.target_ids)
             edits = read_strictly(EditList, form.edits or [], "edits")
@@ -273,17 +281,6 @@ def _page_script() -> str:
         return read_script()
     except ValueError as error:
         raise Refusal(503, str(error)) from None
-
-
-def _refuse_other_model(service: Service, sha256: str | None) -> None:
-    """Raise `Refusal` where a request names another model: its ids and heads would have other meanings here."""
-    here = model_facts(service.model.bundle)
-    if sha256 is not None and not here.sha256.startswith(sha256):
-        raise Refusal(
-            409,
-            f"this link or question belongs to another model, whose weights have the SHA-256 {sha256:.12}…; here is "
-            f"{here.name} ({here.sha256[:12] or 'never saved'}…): serve the other model, or ask for the sentence alone",
-        )
 
 
 def _attachment_response(data: bytes, name: str, kind: str) -> Response:

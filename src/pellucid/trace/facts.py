@@ -3,12 +3,10 @@
 The field names are those of the page's manifest.
 """
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import FailFast
@@ -225,15 +223,3 @@ def run_facts(
         },
         seconds=seconds,
     )
-
-
-def trace_id(
-    model: Sequence[Any],
-    sentence: str,
-    settings: Mapping[str, Any],
-    target: Sequence[int] | None,
-    edits: Sequence[EditSpec],
-) -> str:
-    """Return a short hash, equal for the same model, sentence, settings, target and edits."""
-    text = json.dumps([model, sentence, settings, target, [asdict(edit) for edit in edits]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,5 +1,7 @@
 """Traces that can be run again, edited, drawn and questioned by a page; and how one is made."""
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +31,6 @@ from pellucid.trace.facts import (
     make_side,
     model_facts,
     run_facts,
-    trace_id,
 )
 from pellucid.trace.manifest import build_manifest
 from pellucid.trace.number_checks import CapturedRun, Check
@@ -293,15 +294,16 @@ def trace_sentence(
     input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
     whole = origin.keep is not None or "logits" in tensors
     remarks = [*translation.remarks, *_trace_notes(translator, sentence, source, whole)]
+    question = [
+        [traced_model.sha256, run.dtype, list(tensors)],
+        join_context(origin.context, sentence),
+        run.search,
+        # A target that was searched for follows from the rest; one that was given is part of the question.
+        translation.ids if target is not None else [],
+        [asdict(edit) for edit in edits],
+    ]
     facts = TraceFacts(
-        id=trace_id(
-            # A target that was searched for follows from the rest; one that was given is part of the question.
-            [traced_model.sha256, run.dtype, list(tensors)],
-            join_context(origin.context, sentence),
-            run.search,
-            translation.ids if target is not None else [],
-            edits,
-        ),
+        id=hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12],
         sentence=sentence,
         context=origin.context,
         model=traced_model,
