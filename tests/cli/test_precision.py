@@ -29,7 +29,7 @@ def test_a_model_warns_where_it_is_loaded(model, recwarn):
 @pytest.mark.filterwarnings("always")
 def test_a_command_warns_in_one_line(call, model, tmp_path):
     (tmp_path / "a.en").write_text("Yes.\n", encoding="utf-8")
-    result = call("translate", model, "a.en", "--precision", "bfloat16", "--max-extra", 2)
+    result = call("translate", model, "a.en", "--precision", "bfloat16", "--set", "max_extra=2")
     assert result.exit_code == 0
     assert result.stderr == f"pellucid: {WARNING}\n"
-    assert call("translate", model, "a.en", "--max-extra", 2).stderr == ""
+    assert call("translate", model, "a.en", "--set", "max_extra=2").stderr == ""

@@ -157,11 +157,11 @@ def test_a_missing_package_is_one_clear_sentence(call, model: Path, monkeypatch)
         (["--set", "character=5"], "unknown key 'character'; did you mean 'characters'?"),
         (
             ["--characters", 5],
-            "--characters was removed after version 0.1, the last that had it: write --set char",
+            "--characters was removed; write --set characters=NUMBER",
         ),
         (
             ["--trace-bytes=5"],
-            "the last that had it: write --set trace_bytes=NUMBER",
+            "--trace-bytes was removed; write --set trace_bytes=NUMBER",
         ),
         (["--from", "en"], "--from en --to es"),
         (["--from", "english!", "--to", "es"], "not a language code"),

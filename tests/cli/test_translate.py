@@ -30,7 +30,7 @@ def file(tmp_path):
 
 
 def test_one_line_in_is_one_line_out_in_the_same_order(call, model, file):
-    result = call("translate", model, file, "--max-extra", 5)
+    result = call("translate", model, file, "--set", "max_extra=5")
     assert (result.exit_code, result.stderr) == (0, "")
     expected = [translation.text for translation in load(model).translate(LINES, max_extra=5)]
     assert result.stdout.split("\n") == [*(text.replace("\r", " ").replace("\0", " ") for text in expected), ""]
@@ -40,7 +40,7 @@ def test_one_line_in_is_one_line_out_in_the_same_order(call, model, file):
 
 def test_standard_input_gzip_and_a_file_give_the_same_translations(shell, model, file, tmp_path):
     (tmp_path / "in.gz").write_bytes(gzip.compress(file.read_bytes(), mtime=0))
-    options = ("translate", model, "--max-extra", 5, "--beam", 2)
+    options = ("translate", model, "--set", "max_extra=5", "--beam", 2)
     from_file, from_gzip = shell(*options, file), shell(*options, "in.gz")
     from_input = shell(*options, stdin=file.read_bytes(), as_user=True, PYTHONIOENCODING="ascii")
     assert from_file.returncode == 0
@@ -50,7 +50,7 @@ def test_standard_input_gzip_and_a_file_give_the_same_translations(shell, model,
 
 
 def test_json_says_why_each_translation_stopped(call, model, file):
-    result = call("translate", model, file, "--json", "--n-best", 3, "--max-extra", 5)
+    result = call("translate", model, file, "--json", "--n-best", 3, "--set", "max_extra=5")
     rows = [json.loads(line) for line in result.stdout.removesuffix("\n").split("\n")]
     expected = load(model).translate(LINES, n_best=3, max_extra=5)
     assert [row["stop"] for row in rows] == [translation.stop for translation in expected]
@@ -63,7 +63,7 @@ def test_json_says_why_each_translation_stopped(call, model, file):
 
 
 def test_n_best_lists_look_like_those_of_moses(call, model, file):
-    result = call("translate", model, file, "--n-best", 2, "--max-extra", 5)
+    result = call("translate", model, file, "--n-best", 2, "--set", "max_extra=5")
     rows = [line.split(" ||| ") for line in result.stdout.removesuffix("\n").split("\n")]
     assert [int(row[0]) for row in rows] == [0, 0, 1, 2, 2, 3, 3, 4, 5, 5]
     assert rows[2] == ["1", "", "0.000000"]
@@ -89,23 +89,23 @@ def test_nothing_in_a_translation_ends_a_line(capsysbinary):
 
 
 def test_sampling_depends_on_the_seed_alone(call, model, file):
-    options = ("translate", model, file, "--method", "sample", "--max-extra", 5)
-    first, again, other = (call(*options, "--seed", seed).stdout for seed in (3, 3, 4))
+    options = ("translate", model, file, "--method", "sample", "--set", "max_extra=5")
+    first, again, other = (call(*options, "--set", f"seed={seed}").stdout for seed in (3, 3, 4))
     assert first == again != other
 
 
 def test_bfloat16_translates_too(call, model, file):
-    result = call("translate", model, file, "--precision", "bfloat16", "--max-extra", 5)
+    result = call("translate", model, file, "--precision", "bfloat16", "--set", "max_extra=5")
     assert (result.exit_code, result.stdout.count("\n")) == (0, 6)
     assert {parameter.dtype for parameter in load(model, "bfloat16").bundle.model.parameters()} == {torch.bfloat16}
 
 
 def test_a_long_line_is_split_or_refused(call, model, file):
     file.write_bytes(b"Yes.\n" + b"ball " * 99 + b"\nNo.\n")
-    result = call("translate", model, "in.txt", "--too-long", "refuse")
+    result = call("translate", model, "in.txt", "--set", "too_long=refuse")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "in.txt: source: this model takes 31 pieces a line, line 2 has" in result.stderr
-    result = call("translate", model, "in.txt", "--json", "--max-extra", 2)
+    result = call("translate", model, "in.txt", "--json", "--set", "max_extra=2")
     first, second, third = (json.loads(line)["notes"] for line in result.stdout.splitlines())
     assert (first, third) == ([], [])
     assert second[0].startswith("split into ")
@@ -141,7 +141,13 @@ def test_damaged_standard_input_is_refused_by_a_process_of_its_own(shell, model)
         (["--beam", "0"], "beam is 0, it must be 1 or more"),
         (["--n-best", "5"], "n_best is 5, it must be from 1 to 4 with method = 'beam'"),
         (["--method", "beem"], "method is 'beem', it must be beam, greedy or sample"),
-        (["--batch", "-1", "--top-p", "2"], "batch is -1, it must be 0 or more; top_p is 2.0, it must be above 0"),
+        (
+            ["--set", "batch=-1", "--set", "top_p=2"],
+            "batch is -1, it must be 0 or more; top_p is 2, it must be above 0",
+        ),
+        (["--set", "num_beams=2"], "unknown option 'num_beams'; did you mean 'beam'?"),
+        (["--temperature=0.7"], "--temperature was removed; write --set temperature=VALUE"),
+        (["--block", "1"], "--block was removed; write --set batch=1 to have each line answered before the next"),
         (["--precision", "int4"], "precision is 'int4', it must be one of bfloat16, float32, int8"),
         (["--beam", "two"], "Invalid value for '--beam'"),
         (["--bean", "2"], "No such option: --bean"),
@@ -201,7 +207,7 @@ def test_a_closed_pipe_is_no_failure(model, tmp_path):
 
 
 def test_only_whole_lines_are_printed_before_an_interruption(model):
-    words = ("translate", model, "--block", 1, "--engine", "torch")
+    words = ("translate", model, "--set", "batch=1", "--engine", "torch")
     process = ForkedProcess(*words, stdin=b"Where is the house?\n" * 9999)
     while not process.out.exists() or process.out.stat().st_size < 99:
         assert process.poll() is None
@@ -240,7 +246,7 @@ def test_a_line_with_too_many_terms_is_named_and_the_other_lines_are_translated(
     file, terms = tmp_path / "lines", tmp_path / "terms"
     file.write_text("Yes.\nThe ball.\nYes.\n", encoding="utf-8")
     terms.write_text(f"ball\t{'bola y ' * 9}bola\n", encoding="utf-8")
-    result = call("translate", model, str(file), "--terms", str(terms), "--max-extra", "3", "--json")
+    result = call("translate", model, str(file), "--terms", str(terms), "--set", "max_extra=3", "--json")
     first, odd, last = map(json.loads, result.stdout.splitlines())
     assert result.exit_code == 0
     assert first == last
@@ -262,8 +268,8 @@ def test_a_file_that_holds_no_terms_is_refused_and_nothing_is_written(call, mode
 
 
 def test_models_that_translate_together_need_one_vocabulary(call, model, file):
-    result = call("translate", model, file, "--with", model, "--max-extra", 5)
-    single = call("translate", model, file, "--engine", "torch", "--max-extra", 5)
+    result = call("translate", model, file, "--with", model, "--set", "max_extra=5")
+    single = call("translate", model, file, "--engine", "torch", "--set", "max_extra=5")
     assert (result.exit_code, result.stdout) == (0, single.stdout)
     refused = call("translate", model, file, "--with", model, "--engine", "ctranslate2")
     assert refused.exit_code == 2
@@ -306,7 +312,9 @@ def test_the_processor_is_a_device_by_name(call, model, file):
 def test_a_document_is_translated_with_all_else_unchanged(call, model, tmp_path):
     for name, (content, texts) in SAMPLES.items():
         (tmp_path / name).write_bytes(content)
-        ended = call("translate", model, name, "--out", f"out-{name}", "--max-extra", 5, "--from", "en", "--to", "es")
+        ended = call(
+            "translate", model, name, "--out", f"out-{name}", "--set", "max_extra=5", "--from", "en", "--to", "es"
+        )
         assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "")
         # A file of lines, as a .txt is, has a translation for each line.
         if name == "a.txt":
@@ -316,7 +324,7 @@ def test_a_document_is_translated_with_all_else_unchanged(call, model, tmp_path)
             [translation.text for translation in load(model).translate(texts, max_extra=5)]
         )
         assert (tmp_path / f"out-{name}").read_bytes() == expected
-    to_output = call("translate", model, "a.html", "--max-extra", 5)
+    to_output = call("translate", model, "a.html", "--set", "max_extra=5")
     assert to_output.stdout_bytes == (tmp_path / "out-a.html").read_bytes()
 
 
@@ -354,13 +362,13 @@ def test_document_reads_each_line_with_the_one_before_it_and_needs_a_model_that_
     (tmp_path / "in.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
     texts = [translation.text for translation in load(learned).translate_document(sentences, max_extra=5)]
     expected = [text.replace("\r", " ").replace("\0", " ") for text in texts]
-    result = call("translate", learned, "in.txt", "--document", "--max-extra", 5)
+    result = call("translate", learned, "in.txt", "--document", "--set", "max_extra=5")
     assert result.stdout.split("\n") == [*expected, ""]
-    assert result.stdout != call("translate", learned, "in.txt", "--max-extra", 5).stdout
+    assert result.stdout != call("translate", learned, "in.txt", "--set", "max_extra=5").stdout
     html = tmp_path / "in.html"
     html.write_text("".join(f"<p>{text}</p>" for text in sentences[:2]), encoding="utf-8")
-    with_context = call("translate", learned, html, "--document", "--max-extra", 5).stdout
-    assert with_context != call("translate", learned, html, "--max-extra", 5).stdout
+    with_context = call("translate", learned, html, "--document", "--set", "max_extra=5").stdout
+    assert with_context != call("translate", learned, html, "--set", "max_extra=5").stdout
     looked = call("explain", learned, sentences[1], "--context", sentences[0], "--json", "--beam", 1)
     assert json.loads(looked.stdout)["source"]["context"] > 1
     looked = call("inspect", "attention", learned, sentences[1], "--context", sentences[0], "--where", "encoder.0.self")

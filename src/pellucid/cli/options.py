@@ -88,15 +88,25 @@ MEMORY = file_option(
     "similar one is told as such"
 )
 SETTINGS = option("override a setting; can be repeated", "SECTION.KEY=VALUE", "--set")
+SEARCH_SETTINGS = option(
+    "change a setting of the search, such as max_extra=80; can be repeated; docs/reference/settings.md lists them",
+    "KEY=VALUE",
+    "--set",
+)
 
 _LIMITS = (
     "characters", "texts", "alternatives", "request_terms", "term_characters", "body", "waiting", "connections",
     "open_requests", "each", "seconds", "arrival", "beam", "traces", "trace_bytes", "trace_minutes",
 )  # fmt: skip
+_SEARCH = (
+    "batch", "length_penalty", "max_extra", "temperature", "top_k", "top_p", "seed", "too_long", "repetition", "markup",
+)  # fmt: skip
 _REMOVED_OPTIONS = {
-    "serve": {f"--{limit.replace('_', '-')}": f"--set {limit}=NUMBER" for limit in _LIMITS},
+    command: {f"--{name.replace('_', '-')}": f"--set {name}={value}" for name in names}
+    for command, names, value in (("serve", _LIMITS, "NUMBER"), ("translate", _SEARCH, "VALUE"))
 }
-"""Options that a command had in version 0.1, and what to write instead."""
+_REMOVED_OPTIONS["translate"]["--block"] = "--set batch=1 to have each line answered before the next is read"
+"""Options that a command had in an earlier version, and what to write instead."""
 
 
 class Command(TyperCommand):
@@ -108,10 +118,7 @@ class Command(TyperCommand):
         for word in args:
             option = word.partition("=")[0]
             if option in removed:
-                instead = f"write {removed[option]}"
-                typer.echo(
-                    f"pellucid: {option} was removed after version 0.1, the last that had it: {instead}", err=True
-                )
+                typer.echo(f"pellucid: {option} was removed; write {removed[option]}", err=True)
                 raise typer.Exit(_USERS_MISTAKE)
         return super().parse_args(ctx, args)
 

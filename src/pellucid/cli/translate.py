@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +28,7 @@ from pellucid.cli.options import (
     MEMORY,
     MODEL,
     PRECISIONS,
+    SEARCH_SETTINGS,
     TERMS,
     argument,
     file_option,
@@ -39,9 +40,8 @@ from pellucid.cli.options import (
 from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
-    from pellucid.api import Model, TermsLike
+    from pellucid.api import Model
     from pellucid.decode.lines import Translation
-    from pellucid.decode.translation_memory import TranslationMemory
 
 EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -52,7 +52,7 @@ EXAMPLES = """\
   pellucid translate runs/book/best book.en --document
   pellucid translate runs/europe/best book.en --to fr
   pellucid translate runs/demo/best book.en --with runs/other/best
-  pellucid translate runs/demo/best book.en --method sample --temperature 0.7"""
+  pellucid translate runs/demo/best book.en --method sample --set temperature=0.7"""
 
 
 def run(
@@ -65,17 +65,8 @@ def run(
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
-    batch: Annotated[int, search_option("batch")] = search_default("batch"),
-    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
-    max_extra: Annotated[int, search_option("max_extra")] = search_default("max_extra"),
     method: Annotated[str, search_option("method", metavar="beam|greedy|sample")] = search_default("method"),
-    temperature: Annotated[float, search_option("temperature")] = search_default("temperature"),
-    top_k: Annotated[int, search_option("top_k")] = search_default("top_k"),
-    top_p: Annotated[float, search_option("top_p")] = search_default("top_p"),
-    seed: Annotated[int, search_option("seed")] = search_default("seed"),
-    too_long: Annotated[str, search_option("too_long", metavar="split|refuse")] = search_default("too_long"),
-    repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
-    markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
+    change: Annotated[list[str] | None, SEARCH_SETTINGS] = None,
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     prefix: Annotated[
@@ -106,9 +97,6 @@ def run(
             "line ends the text",
         ),
     ] = False,
-    block: Annotated[
-        int | None, option("lines read and translated together; default: 2048, or 1 at a keyboard", min=1)
-    ] = None,
     only_above: Annotated[
         float | None,
         option(
@@ -122,7 +110,8 @@ def run(
 ) -> None:
     """Translate a file of lines, or a formatted document.
 
-    Translations come in the order of the lines, in bounded memory. A blank line stays as it is, and so do white space,
+    Translations come in the order of the lines, in bounded memory; with --set batch=1 each before the next line is
+    read, for a program that asks and waits. A blank line stays as it is, and so do white space,
     tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by sentence.
     Tags go where their words went; placeholders such as {name}, URLs and addresses stay as they are. A carriage return
     or NUL inside a translation is written as a space.
@@ -150,59 +139,46 @@ def run(
     "memory". "memory" then shows the entry; for a line that is only similar, three quarters of the words and more, it
     offers that entry, which was not used.
     """
-    options = locals()  # those of a search have the names of its settings
+    options = locals()
     from pellucid.api import load
+    from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
+    from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.documents.document import document_suffix
 
-    search: dict[str, Any] = {
-        field.name: options[field.name] for field in fields(SearchConfig) if field.name in options
-    }
     # A greedy search is faster where nobody reads the scores.
-    search |= {"alignments": alignments is not None, "scores": json or n_best > 1 or only_above is not None}
-    SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
-    if only_above is not None and json:
-        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
-    require_file(file)  # the stream opens it only when the first line is asked for
+    with_scores = json or n_best > 1 or only_above is not None
+    search = {"beam": beam, "n_best": n_best, "method": method, "alignments": alignments is not None}
+    search |= {"scores": with_scores, **apply_overrides({}, change or ())}
+    # Mistakes in the options and files are reported before the model is loaded.
+    config = SearchConfig.from_options(search)
+    require_file(file)
     is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
     if is_document:
         _refuse_options_of_lines(options, file)
-    terminology = None
-    if terms is not None:
-        from pellucid.decode.terms.glossary import Terms
-
-        terminology = Terms.read(terms)
+    if only_above is not None and json:
+        raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
+    terminology = None if terms is None else Terms.read(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
-    # At a keyboard, each line is answered before the next is typed.
-    block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
-    workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
+
+    # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is quicker at that.
+    one_by_one = config.batch == 1 or (file == "-" and sys.stdin.isatty())
+    workers = 1 if one_by_one else None
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
-    is_unknown = source is not None and "languages" not in loaded.manifest
-    loaded = set_language(loaded, target, is_of_file=is_document or memory is not None or is_unknown)
-    if loaded.is_multilingual and target is not None:
-        target = _check_source(loaded.manifest, source, target)
+    loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or memory is not None)
     if only_above is not None and loaded.translator.calibration is None:
         raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
-    remembered = None
-    if memory is not None:
-        from pellucid.decode.translation_memory import TranslationMemory
+    remembered = None if memory is None else TranslationMemory.read(memory, *(languages or ()))
 
-        remembered = TranslationMemory.read(memory, *(_choose_languages(loaded.manifest, source, target) or ()))
+    search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
-        _translate_document(loaded, file, out, (source, target), terminology, remembered, document, search)
+        _translate_document(loaded, file, out, languages, search)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
-        translations = loaded.translate_stream(
-            read_sentences(file),
-            block=block,
-            terms=terminology,
-            prefixes=prefixes,
-            translation_memory=remembered,
-            document=document,
-            **search,
-        )
-        stream = _write_alignments(show_progress(translations, to_file=out is not None), align)
+        block = 1 if one_by_one else 2048
+        stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
+        stream = _write_alignments(show_progress(stream, to_file=out is not None), align)
         if only_above is not None:
             stream = _leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
@@ -212,7 +188,7 @@ def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
     from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix
 
-    of_lines = ("only_above", "json", "prefix", "alignments", "block")
+    of_lines = ("only_above", "json", "prefix", "alignments")
     used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]
     if used := used + ["--n-best"] * (options["n_best"] > 1):
         raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
@@ -220,27 +196,46 @@ def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
         raise ValueError(f"{file} becomes a document that no terminal shows; name a file for it: --out FILE")
 
 
+def _choose_languages(
+    model: "Model", source: str | None, target: str | None, is_of_file: bool
+) -> "tuple[Model, tuple[str, str] | None]":
+    """Return the model for the language to write, and both languages of a file, if it has any: named, or the model's.
+
+    Raises ValueError for languages that the model does not translate, and where one is named and a file needs both.
+    """
+    # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
+    model = set_language(model, target, is_of_file or (source is not None and "languages" not in model.manifest))
+    if model.is_multilingual and target is not None:
+        directions = [tuple(direction) for direction in model.manifest["directions"]]
+        if source is not None and (source, target) not in directions:
+            known = ", ".join(f"{first} to {second}" for first, second in directions)
+            raise ValueError(f"this model translates {known}, not {source} to {target}")
+        if source is None:  # then the manifest says both
+            target = None
+    if not is_of_file:
+        return model, None
+    if (source is None) != (target is None):
+        raise ValueError("one language is named; name both: --from en --to es")
+    if source is not None and target is not None:
+        return model, (source, target)
+    match model.manifest.get("languages"):
+        case {"source": str() as known_source, "target": str() as known_target}:
+            return model, (known_source, known_target)
+    return model, None
+
+
 def _translate_document(
-    model: "Model",
-    file: str,
-    out: str | None,
-    named_languages: tuple[str | None, str | None],
-    terms: "TermsLike",
-    memory: "TranslationMemory | None",
-    with_context: bool,
-    search: dict[str, Any],
+    model: "Model", file: str, out: str | None, languages: tuple[str, str] | None, search: dict[str, Any]
 ) -> None:
     """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
     from pellucid.decode.lines import NotTranslated
     from pellucid.documents.document import read_document
 
-    document = read_document(file, Path(file).read_bytes(), _choose_languages(model.manifest, *named_languages))
+    document = read_document(file, Path(file).read_bytes(), languages)
     failed: list[Translation] = []
 
     def translate() -> Iterator[str]:
-        translations = model.translate_stream(
-            document.texts, terms=terms, translation_memory=memory, document=with_context, **search
-        )
+        translations = model.translate_stream(document.texts, **search)
         for translation in show_progress(translations, len(document.texts), "texts", to_file=out is not None):
             if translation.stop == "failed":
                 failed.append(translation)
@@ -259,27 +254,6 @@ def _translate_document(
         typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
     if len(failed) > 10:
         typer.echo(f"pellucid: {file}: {len(failed) - 10} more texts are not translated", err=True)
-
-
-def _check_source(manifest: Mapping[str, Any], source: str | None, target: str) -> str | None:
-    """Return the target to choose the sides of a file by; raise ValueError for a direction that was not trained."""
-    directions = [tuple(direction) for direction in manifest["directions"]]
-    if source is not None and (source, target) not in directions:
-        known = ", ".join(f"{first} to {second}" for first, second in directions)
-        raise ValueError(f"this model translates {known}, not {source} to {target}")
-    return None if source is None else target  # without the source the model's own manifest says both
-
-
-def _choose_languages(manifest: Mapping[str, Any], source: str | None, target: str | None) -> tuple[str, str] | None:
-    """Return the languages that are named, or else those of the model; None where neither says them."""
-    if (source is None) != (target is None):
-        raise ValueError("one language is named; name both: --from en --to es")
-    if source is not None and target is not None:
-        return source, target
-    match manifest.get("languages"):
-        case {"source": str() as known_source, "target": str() as known_target}:
-            return known_source, known_target
-    return None
 
 
 def _write_alignments(
