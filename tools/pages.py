@@ -97,8 +97,7 @@ def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[s
     """Yield the words that call a command, then those of each command inside it."""
     yield words
     for name, inner in getattr(command, "commands", {}).items():
-        if not inner.hidden:  # a hidden command was removed, and only says so
-            yield from command_paths(inner, (*words, name))
+        yield from command_paths(inner, (*words, name))
 
 
 def strip_lines(text: str) -> str:

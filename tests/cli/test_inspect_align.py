@@ -27,15 +27,15 @@ def align(call, model, files):
 
 
 def test_the_table_has_every_layer_on_both_sides_and_the_choice(align, files):
-    result = align("--gold", files["gold"], "--apart", "--heads", "2")
+    result = align("--gold", files["gold"], "--apart")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].startswith("4 sentence pairs")
     assert [line.split("  ")[0] for line in lines if ", all layers" in line and "used" not in line] == [
         f"{side} side, {kind}, all layers" for side in ("output", "input") for kind in ("norms", "weights")
     ]
-    assert sum(", head " in line for line in lines) == 4
-    assert sum(", layer " in line and "%" not in line for line in lines) == 3 * 4 + 4 + 2
+    assert sum(", head " in line for line in lines) == 6
+    assert sum(", layer " in line and "%" not in line for line in lines) == 3 * 4 + 6 + 2
     assert [line.split(":")[0] for line in lines[-3:]] == [
         "least disagreement, no gold needed",
         "largest mean norm",
@@ -80,7 +80,7 @@ def test_links_are_written_as_translate_writes_them(align, files, tmp_path: Path
 
 def test_a_figure_is_drawn(align, files, tmp_path: Path):
     pytest.importorskip("matplotlib")
-    for name, words in (("a.png", ["--gold", files["gold"], "--apart"]), ("b.svg", ["--sentence", "3"])):
+    for name, words in (("a.png", ["--gold", files["gold"], "--apart"]), ("b.svg", [])):
         result = align("--plot", name, *words)
         assert result.exit_code == 0, result.stderr
         assert (tmp_path / name).stat().st_size > 1000
@@ -92,7 +92,6 @@ def test_a_figure_is_drawn(align, files, tmp_path: Path):
         (["--gold", "gold"], "gold: line 1: link 4-4 is not among 4 source and 4 target words, counted from 0; if"),
         (["--gold", "source"], "source: line 1: 'The' is no link"),
         (["--gold", "missing"], "missing: no such file"),
-        (["--sentence", "5"], "--sentence 5: "),
         (["--plot", "a.txt"], "a.txt: a figure is written to"),
     ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 SIDES = ["The ball.", "Yes.", "the dog drank"], ["La bola.", "Sí.", "el perro bebió"]
-QUICK = ["--lines", "3", "--points", "3"]
+QUICK = ["--lines", "3"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_the_table_has_a_row_for_every_head(study):
     ]
     assert "16 heads on 3 pairs" in result.stdout
     curve = result.stdout.partition("heads kept")[2].splitlines()
-    assert curve[0].split() == ["16", "8", "0"]
+    assert curve[0].split() == ["16", "14", "12", "10", "8", "6", "4", "2", "0"]
     assert [row.split()[0] for row in curve[1:4]] == ["ablation", "gradient", "random"]
     assert "Silent heads cost most in " in result.stdout
     assert "\x1b" not in result.stdout

@@ -113,17 +113,6 @@ def test_length_measures_all_sentences_by_their_length(call, model, tmp_path):
     assert min(bucket["loss"] for bucket in buckets) <= by_hand <= max(bucket["loss"] for bucket in buckets)
 
 
-@pytest.mark.parametrize("options", [[], ["--help"], ["MODEL", "Yes.", "--step", "1"], ["--given", "1 2"]])
-def test_removed_logits_name_what_shows_them_now(call, options: list[str]):
-    result = call("inspect", "logits", *options)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (
-        "pellucid: `pellucid inspect logits` was removed after version 0.1, the last that had it: "
-        "`pellucid explain MODEL SENTENCE` shows the likeliest pieces of each step, and the chapter on logits "
-        "(docs/transformer/logits.md) computes the softmax of given numbers\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -375,7 +375,7 @@ def test_document_reads_each_line_with_the_one_before_it_and_needs_a_model_that_
     assert "<s>" in looked.stdout
     scores = ("--source", "in.txt", "--reference", "in.txt", "--beam", 1, "--json")
     assert call("evaluate", learned, *scores, "--document").stdout != call("evaluate", learned, *scores).stdout
-    pair, short = ("--source", "in.txt", "--target", "in.txt"), ("--lines", 0, "--points", 2)
+    pair, short = ("--source", "in.txt", "--target", "in.txt"), ("--lines", 0)
     for words in (("score", learned, *pair), ("inspect", "align", learned, *pair)):
         assert call(*words, "--document").stdout != call(*words).stdout
     heads = ("inspect", "heads", learned, *pair, *short, "--curve", "bleu")

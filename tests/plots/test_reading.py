@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.charts import ProbePanel, draw_probe_panels, draw_spectrum
+from pellucid.plots.charts import ProbePanel, draw_probe_panels
 from pellucid.plots.figure import draw_heat_map
 
 
@@ -13,14 +13,6 @@ def test_absent_values_are_hatched_and_unexpected_nan_is_magenta(saved_figures, 
     colours = [figure.axes[0].images[0].cmap(np.ma.masked_invalid([np.nan]))[0].tolist() for figure in saved_figures]
     assert colours == [[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]]
     assert [figure.axes[0].patch.get_hatch() for figure in saved_figures] == ["///", None]
-
-
-def test_every_number_of_a_vector_is_a_bar(saved_figures, tmp_path: Path):
-    panels = {"one": np.array([0.5, -1.5, 0.0]), "two": np.array([2.0, 1.0, -1.0])}
-    draw_spectrum(panels, tmp_path / "a.png", title="t")
-    for axes, (name, vector) in zip(saved_figures[0].axes, panels.items(), strict=True):
-        assert axes.get_title() == name
-        assert [float(bar.get_height()) for bar in axes.patches] == vector.tolist()
 
 
 def test_each_probe_has_a_panel_with_its_heads_and_ranks(saved_figures, tmp_path: Path):

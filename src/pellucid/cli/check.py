@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines, write_objects
+from pellucid.cli.files import read_sentences, require_file, show_progress, write_report
 from pellucid.cli.options import DEVICE, JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option, option
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_text
 from pellucid.store.atomic import require_writable, write_text_whole
@@ -86,10 +86,7 @@ def run(
         typer.echo(
             f"{kept:,} pairs kept in {fix}.source and {fix}.target, {removed:,} removed: {fix}.removed.tsv", err=True
         )
-    if json:
-        write_objects([report_as_object(report, files)])
-    else:
-        write_lines(_report_lines(report, files, Terminal.of_stdout()))
+    write_report(json, [report_as_object(report, files)], _report_lines(report, files, Terminal.of_stdout()))
 
 
 def make_pair_scores(directory: str, device: str) -> "ScorePairs":

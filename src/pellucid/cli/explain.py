@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, read_sentences, write_lines, write_objects
+from pellucid.cli.files import read_sentences, write_report
 from pellucid.cli.options import (
     CONTEXT,
     JSON,
@@ -89,16 +89,14 @@ def run(
         found = load(model, target_language=language).find_influence(
             line, because, target=target, context=context, beam=beam, pairs=pairs
         )
-        write_lines([json_line(found)] if json else _influence_lines(line, found, Terminal.of_stdout()))
+        write_report(json, [found], _influence_lines(line, found, Terminal.of_stdout()))
         return
     trace = load(model, target_language=language).trace(line, target=target, beam=beam, context=context)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
-    if json:
-        write_objects([manifest_with_answers(trace)])
-    elif not html:
-        write_lines(walk_lines(trace))
+    if json or not html:
+        write_report(json, [manifest_with_answers(trace)] if json else [], walk_lines(trace))
 
 
 def walk_lines(trace: "Trace") -> Iterator[str]:

@@ -166,9 +166,9 @@ def write_lines(lines: Iterable[str], write: Callable[[str], Any] | None = None)
         sys.stdout.buffer.flush()
 
 
-def write_objects(objects: Iterable[Any]) -> None:
-    """Write each object as a line of JSON to standard output."""
-    write_lines(map(json_line, objects))
+def write_report(json: bool, objects: Iterable[Any], lines: Iterable[str]) -> None:
+    """Write objects to standard output as lines of JSON or, without `json`, the lines that people read."""
+    write_lines(map(json_line, objects) if json else lines)
 
 
 def json_line(value: Any) -> str:

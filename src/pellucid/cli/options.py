@@ -82,6 +82,8 @@ LANGUAGE_TO_WRITE = option("language to write, for a multilingual model", "LANGU
 LANGUAGE_OF_TRANSLATIONS = option(
     "language or column of the translations, and the language to write for a multilingual model", "LANGUAGE", "--to"
 )
+SOURCE = file_option("source sentences, one per line, plain or .gz; - is standard input")
+TRANSLATIONS = file_option("their translations, line by line")
 TERMS = file_option("terminology: on each line a source term, a tab and its target term")
 MEMORY = file_option(
     "translation memory (.tmx or another file of pairs): a line that is in it gets the translation there, and a "
@@ -155,17 +157,6 @@ def report_errors(command: Function) -> Function:
             raise typer.Exit(INTERRUPTED) from None
 
     return run_and_report  # pyright: ignore[reportReturnType]
-
-
-def refuse_removed(app: typer.Typer, name: str, title: str, instead: str) -> None:
-    """Let a command that was removed say so in one sentence, whatever its arguments were; no help lists it."""
-    # Unknown options and --help belong to the arguments here, so that the answer is always the same.
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-
-    @app.command(name, hidden=True, add_help_option=False, context_settings=settings)
-    @report_errors
-    def removed_command() -> None:
-        raise ValueError(f"{title} was removed after version 0.1, the last that had it: {instead}")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:

@@ -7,8 +7,7 @@ from pellucid.cli.files import (
     read_file_pair,
     read_pair_rows,
     set_language,
-    write_lines,
-    write_objects,
+    write_report,
 )
 from pellucid.cli.options import (
     DEVICE,
@@ -65,7 +64,4 @@ def run(
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch, document=document)
-    if json:
-        write_objects(scores)
-    else:
-        write_lines(f"{score.log_prob:.6f}" for score in scores)
+    write_report(json, scores, (f"{score.log_prob:.6f}" for score in scores))

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from pellucid.cli.files import write_lines
-
 
 @dataclass(frozen=True)
 class Terminal:
@@ -112,15 +110,11 @@ def format_table(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     return lines
 
 
-def write_table(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> None:
-    """Write rows under their heads with aligned columns; `sides` says for each column "l" or "r"."""
-    terminal = Terminal.of_stdout()
-    head, *lines = (
-        # Only a terminal cuts long lines; a file or a pipe gets them whole.
-        shorten_text(f"{indent}{line}", terminal.width) if terminal.colour else f"{indent}{line}"
-        for line in format_table(rows, sides)
-    )
-    write_lines([terminal.dim(head), *lines])
+def table_lines(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> Iterator[str]:
+    """Yield rows with aligned columns below their heads, which are dim on a terminal; `sides` as in `format_table`."""
+    head, *lines = format_table(rows, sides)
+    yield Terminal.of_stdout().dim(f"{indent}{head}")
+    yield from (f"{indent}{line}" for line in lines)
 
 
 def format_blocks(columns: Sequence[Sequence[str]], heads: Sequence[str], width: int) -> Iterator[str]:

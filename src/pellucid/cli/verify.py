@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import write_lines, write_objects
+from pellucid.cli.files import write_report
 from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, FAILED, JSON, MODEL, PRECISIONS, option
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def run(
     from pellucid.api import load
 
     verification = load(model, precision, engine, device=device, exported=exported).verify(tolerance)
-    if json:
-        write_objects([{"passed": verification.passed, **vars(verification)}])
-    else:
-        write_lines(_verification_lines(verification))
+    objects = [{"passed": verification.passed, **vars(verification)}]
+    write_report(json, objects, _verification_lines(verification))
     if not verification.passed:
         raise typer.Exit(FAILED)
 

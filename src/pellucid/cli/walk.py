@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pellucid.cli.inspecting.pieces import UNKNOWN_LEGEND, piece_lines
+from pellucid.cli.inspecting.words import UNKNOWN_LEGEND, piece_lines
 from pellucid.cli.terminal import Terminal, escape_controls, pad_right, shorten_text, text_width
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ class AttentionSum:
 
 
 @dataclass(frozen=True)
-class _ReadingDistances:
+class ReadingDistances:
     """Distances that the heads of an attention read over: means in pieces, weighted by attention.
 
     `even` is the distance with even weights. Special tokens are left out on both sides; None stands for a head that
@@ -244,7 +244,7 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Atte
     return AttentionTable(attention, "rollout", None, *_label_and_merge(values, allowed, queries, keys, pieces))
 
 
-def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
+def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
     """Measure how far each self-attention of a stack ("encoder" or "decoder") reads, layer by layer."""
     names = [name for name in attention_names(trace.config) if name.startswith(stack) and name.endswith(".self")]
     distances = []
@@ -260,7 +260,7 @@ def reading_distances(trace: Trace, stack: str) -> list[_ReadingDistances]:
         # causal queries have few keys near the start, so even weights are the yardstick and not a constant
         even = mean_distance(allowed.astype(np.float64), steps)
         distances.append(
-            _ReadingDistances(name, heads, sum(measured) / len(measured) if measured else None, even or 0.0)
+            ReadingDistances(name, heads, sum(measured) / len(measured) if measured else None, even or 0.0)
         )
     return distances
 

@@ -41,7 +41,7 @@ class _LensCell:
 
 
 @dataclass(frozen=True)
-class _Lens:
+class Lens:
     """Readings of a decoder: a row for its input and for each of its layers, a column for each step."""
 
     places: list[str]
@@ -69,7 +69,7 @@ def residual_tensors(config: ModelConfig) -> dict[str, str]:
     return {"input": "decoder.input", **after}
 
 
-def logit_lens(trace: Trace, count: int = 3) -> _Lens:
+def logit_lens(trace: Trace, count: int = 3) -> Lens:
     """Read every layer at each step of a trace that captured `residual_tensors`.
 
     Raises ValueError for a trace without these tensors, and for a count below 1.
@@ -83,7 +83,7 @@ def logit_lens(trace: Trace, count: int = 3) -> _Lens:
     log_probs = [log_probabilities(layer_logits.double()) for layer_logits in logits]
     pieces = piece_texts(range(model.config.target_vocabulary))
     rows = [_lens_row(layer, log_probs[-1], trace.target.ids, pieces, count) for layer in log_probs]
-    return _Lens(list(tensors), trace.inputs.pieces, piece_texts(trace.target.ids), rows)
+    return Lens(list(tensors), trace.inputs.pieces, piece_texts(trace.target.ids), rows)
 
 
 def early_logits(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:

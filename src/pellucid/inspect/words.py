@@ -142,10 +142,6 @@ def to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"
     return vectors / np.where(lengths > 0.0, lengths, 1.0)
 
 
-RANDOM_TABLES = 10
-"""Random tables that a model's table is compared with."""
-
-
 @dataclass(frozen=True)
 class SignedWord:
     """Word of a question, with the sign it is added with."""
@@ -190,26 +186,6 @@ class Analogy:
         return (
             f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of "
             f"the question left out; random numbers would place it as high in {self.by_chance:.2%} of tables"
-        )
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Number of analogies that come out, inputs left out and included, and how many do in random tables."""
-
-    count: int
-    right: int
-    right_with_inputs: int
-    random: float
-    most_random: int
-
-    @property
-    def verdict(self) -> str:
-        """The result in a sentence: above chance means more than the luckiest random table."""
-        says = "more than chance" if self.right > self.most_random else "this model does not"
-        return (
-            f"{says}: {self.right:,} of {self.count:,} come out, of tables of random numbers "
-            f"{self.random:.2f} on average and {self.most_random:,} at most"
         )
 
 
@@ -264,34 +240,6 @@ def can_be_asked(terms: Sequence[SignedWord], expected: SpelledWord) -> bool:
     return not {id for term in terms for id in term.word.ids} & set(expected.ids)
 
 
-def measure_accuracy(
-    table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]], *, seed: int = 1
-) -> Accuracy:
-    """Count the questions whose expected word comes first, in this table and in random ones.
-
-    Raises ValueError if there is no question.
-    """
-    if not questions:
-        raise ValueError("there is no analogy to ask, or none whose answer shares no piece with its question")
-    generator = np.random.default_rng(seed)
-    first, with_inputs = _count_first_answers(table, questions)
-    # one generator for all tables, so that every table is another and the seed repeats them all
-    by_chance = [_count_first_answers(random_table(table, generator), questions)[0] for _ in range(RANDOM_TABLES)]
-    return Accuracy(len(questions), first, with_inputs, float(np.mean(by_chance)), max(by_chance))
-
-
-def _count_first_answers(
-    table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]]
-) -> tuple[int, int]:
-    """Count how often the expected word comes first, with the words of the question left out and included."""
-    counts = np.zeros(2, dtype=int)
-    for terms, expected in questions:
-        inputs = sorted({id for term in terms for id in term.word.ids})
-        # rank 1 with the inputs left out, and with them included
-        counts += np.array(answer_ranks(table, sum_of_words(table, terms), expected, inputs)) == 1
-    return int(counts[0]), int(counts[1])
-
-
 def answer_ranks(
     table: Embeddings, vector: Float[np.ndarray, " D"], expected: SpelledWord, inputs: Sequence[int]
 ) -> tuple[int, int]:
@@ -307,11 +255,6 @@ def sum_of_words(table: Embeddings, terms: Sequence[SignedWord]) -> Float[np.nda
     """Add the words at length 1 with their signs."""
     directions = to_unit_length(table.matrix([term.word for term in terms]))
     return np.array([term.sign for term in terms], dtype=float) @ directions
-
-
-def random_table(table: Embeddings, generator: np.random.Generator) -> Embeddings:
-    """Return a table of equal shape that knows nothing: every number from a normal distribution."""
-    return replace(table, vectors=generator.standard_normal(table.vectors.shape))
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from pellucid.cli.files import (
     read_parallel_lines,
     save_figure,
     show_progress,
-    write_lines,
-    write_objects,
+    write_report,
 )
-from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, file_option, flag, option
-from pellucid.cli.terminal import write_table
+from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, SOURCE, TRANSLATIONS, file_option, flag
+from pellucid.cli.terminal import table_lines
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
@@ -29,24 +28,25 @@ EXAMPLES = """\
     --gold runs/demo/data/test.align --apart --plot align.png
   pellucid inspect align runs/mine/best --source book.en.gz --target book.es.gz --links book.align"""
 
+HEADS_SHOWN = 3
+"""Heads of each side that the tables show, the best first."""
+
 APART_HINT = "; if these links count punctuation marks as words, pass --apart"
 
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, file_option("source sentences, one per line, plain or .gz")],
-    target: Annotated[str, file_option("their translations, line by line")],
+    source: Annotated[str, SOURCE],
+    target: Annotated[str, TRANSLATIONS],
     gold: Annotated[
         str | None,
         file_option("gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0"),
     ] = None,
     document: Annotated[bool, DOCUMENT] = False,
     apart: Annotated[bool, flag("--apart", "count punctuation marks as words, as gold links often do")] = False,
-    heads: Annotated[int, option("heads to show of each side, the best first", min=0)] = 3,
     links: Annotated[
         str | None, file_option("write the links into this file, as `translate --alignments` does")
     ] = None,
-    sentence: Annotated[int, option("number of the line whose matrix --plot draws", min=1)] = 1,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -57,6 +57,7 @@ def run(
     each target word with its best source word, as papers do; "mutual" links pairs of words that are each other's best,
     by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
     alignment error rate (AER, lower is better), precision and recall, in per cent.
+    --plot draws the matrix of the first pair, and the layers.
     """
     from pellucid.api import load
     from pellucid.decode.translate import inference_only
@@ -65,8 +66,6 @@ def run(
 
     require_writable(plot, FIGURES)
     sources, targets = read_file_pair(source, target)
-    if sentence > len(sources):
-        raise ValueError(f"--sentence {sentence}: {source} has {len(sources):,} lines")
     # Only what counts as a word changes; the model reads the texts as they are.
     spaced = [list(map(_separate_punctuation, texts)) if apart else texts for texts in (sources, targets)]
     gold_links = None
@@ -99,13 +98,15 @@ def run(
             lines = [" ".join(f"{i}-{j}" for i, j in pair_links) for pair_links in default_links(bundle.model, pairs)]
         write_text_whole(links, "".join(f"{line}\n" for line in lines))
     if plot is not None:
-        words = spaced[0][sentence - 1].split(), spaced[1][sentence - 1].split()
-        sure = gold_links.sure[sentence - 1] if gold_links else None
-        _draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
-    if json:
-        write_objects(_alignment_objects(results, chosen_readings, gold_links is not None))
-    else:
-        _write_alignment_tables(results, chosen_readings, heads, gold_links is not None, len(pairs))
+        words = spaced[0][0].split(), spaced[1][0].split()
+        _draw_alignment(plot, bundle, pairs[0], words, results, gold_links.sure[0] if gold_links else None)
+    has_gold = gold_links is not None
+    lines = [
+        f"{len(pairs):,} sentence pairs; everything but the mean norm of a layer in per cent",
+        "",
+        *_reading_lines(results, chosen_readings, has_gold),
+    ]
+    write_report(json, _alignment_objects(results, chosen_readings, has_gold), lines)
 
 
 def _separate_punctuation(text: str) -> str:
@@ -149,35 +150,30 @@ def _alignment_objects(
     yield dict(zip(names, map(asdict, (*chosen_readings, DEFAULT_READING)), strict=True))
 
 
-def _write_alignment_tables(
-    results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", heads: int, has_gold: bool, count: int
-) -> None:
-    """Write the tables: layers, then the best heads, then which reading was chosen and which is used."""
+def _reading_lines(
+    results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", has_gold: bool
+) -> Iterator[str]:
+    """Yield the tables: layers, then the best heads, then which reading was chosen and which is used."""
     from pellucid.inspect.alignment import DEFAULT_READING, SIDES
 
     by_name = {result.reading: result for result in results}
     head = ["reading", "disagree", "norm", *(["AER one each", "AER mutual", "precision", "recall"] if has_gold else [])]
-    sides = "l" + "r" * (len(head) - 1)
-    write_lines([f"{count:,} sentence pairs; everything but the mean norm of a layer in per cent", ""])
-    write_table([head, *(_reading_row(result, has_gold) for result in results if result.reading.head is None)], sides)
-    for side in SIDES if heads else ():
-        heads_of_side = [
-            result for result in results if result.reading.side == side and result.reading.head is not None
-        ]
+    alignment = "l" + "r" * (len(head) - 1)
+    layers = [_reading_row(result, has_gold) for result in results if result.reading.head is None]
+    yield from table_lines([head, *layers], alignment)
+    for side in SIDES:
+        heads = [result for result in results if result.reading.side == side and result.reading.head is not None]
         # No AER, for lack of links, is not an AER of 0: such a head comes last, a perfect one first.
-        best = sorted(
-            heads_of_side, key=lambda result: reading_error(result, result.best_source_word, has_gold, missing=inf)
-        )
-        write_lines(["", f"best heads, {side} side{', by AER' if has_gold else ', by disagreement'}"])
-        write_table([head, *(_reading_row(result, has_gold) for result in best[:heads])], sides)
-    choices = (
+        heads.sort(key=lambda result: reading_error(result, result.best_source_word, has_gold, missing=inf))
+        yield from ("", f"best heads, {side} side{', by AER' if has_gold else ', by disagreement'}")
+        yield from table_lines([head, *(_reading_row(result, has_gold) for result in heads[:HEADS_SHOWN])], alignment)
+    yield ""
+    for why, name in (
         ("least disagreement, no gold needed", chosen_readings[0]),
         ("largest mean norm", chosen_readings[1]),
         ("used", DEFAULT_READING),
-    )
-    write_lines(
-        ["", *(f"{why}: {name}{_describe_error_rates(by_name[name]) if has_gold else ''}" for why, name in choices)]
-    )
+    ):
+        yield f"{why}: {name}{_describe_error_rates(by_name[name]) if has_gold else ''}"
 
 
 def reading_error(result: "ReadingResult", links: "LinkCounts", has_gold: bool, missing: float) -> float:

@@ -1,25 +1,22 @@
-"""`pellucid inspect attention` and `pair`: the weights of one attention on one sentence, and one score taken apart."""
+"""`pellucid inspect attention`, `pair` and `lens`: one sentence, as attention and the layers of the decoder read it."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from pellucid.cli.files import FIGURES, save_figure, write_lines, write_objects
+from pellucid.cli.files import FIGURES, save_figure, write_report
 from pellucid.cli.options import CONTEXT, JSON, MODEL, PLOT, SENTENCE, TARGET, argument, flag, option
-from pellucid.cli.terminal import Terminal, escape_controls, format_table, text_width, wrap_items, write_table
+from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, table_lines, text_width, wrap_items
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     import numpy as np
 
     from pellucid.api import Model
-    from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair
+    from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair, ReadingDistances
+    from pellucid.inspect.lens import Lens
     from pellucid.trace.session import Trace
 
 WHERE = option("attention to look into, by its name in a trace: encoder.0.self, decoder.3.cross", "NAME")
-ROW_SIDE = option(
-    "row of a target word in cross-attention: of the position that writes it, or reads it",
-    "output|input",
-)
 
 ATTENTION_EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue."
@@ -27,7 +24,7 @@ ATTENTION_EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --stage scores
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --word blue
   pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.3.self --json > self.json
-  pellucid inspect attention runs/demo/best "The ball is blue." --where encoder.3.self --rollout"""
+  pellucid inspect attention runs/demo/best "The ball is blue." --where encoder.3.self --stage rollout"""
 
 LARGEST_ERROR = 1e-4
 """Largest error of a sum of weights, which should be 1: many times what float32 rounds."""
@@ -40,19 +37,22 @@ def show_attention(
     head: Annotated[str, option("one head, counted from 0, or the mean of all", "N|mean")] = "mean",
     stage: Annotated[
         str,
-        option("show q k^T as it is; divided by sqrt(d_k); or after softmax, the weights", "products|scores|pattern"),
+        option(
+            "show q k^T as it is; divided by sqrt(d_k); after softmax, the weights; how much of each input a position "
+            "has after all layers up to this one; or how far every layer of this stack reads",
+            "products|scores|pattern|rollout|distances",
+        ),
     ] = "pattern",
     word: Annotated[
         str | None, option("show only this word's row, as a sum of vectors; was:2 is the second was", "WORD")
     ] = None,
     target: Annotated[str | None, TARGET] = None,
     context: Annotated[str, CONTEXT] = "",
-    side: Annotated[str, ROW_SIDE] = "output",
+    side: Annotated[
+        str,
+        option("row of a target word in cross-attention: of the position that writes it, or reads it", "output|input"),
+    ] = "output",
     pieces: Annotated[bool, flag("--pieces", "show pieces, not words")] = False,
-    rollout: Annotated[
-        bool, flag("--rollout", "show how much of each input a position has after all layers up to this one")
-    ] = False,
-    distances: Annotated[bool, flag("--distances", "show instead how far every layer of this stack reads")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -67,40 +67,42 @@ def show_attention(
     from pellucid.inspect import attention
 
     require_writable(plot, FIGURES)
-    number = _parse_head(head)
     # Options are checked before the model is loaded.
-    _refuse_together(
-        word, rollout, distances, {"--plot": plot, "--head": number is not None, "--stage": stage != "pattern"}
-    )
+    number = _parse_head(head)
+    if word is not None and (plot or stage != "pattern"):
+        raise ValueError(f"--word does not go with {'--plot' if plot else '--stage'}; leave one out")
+    if stage in ("rollout", "distances") and number is not None:
+        raise ValueError(f"--stage {stage} does not go with --head; leave one out")
+    if stage == "distances" and plot:
+        raise ValueError("--stage distances does not go with --plot; leave one out")
     loaded = load(model)
     # A wrong name is reported before the search.
     attention.require_head(loaded.bundle.model.config, where, None)
     stack = where.partition(".")[0]
     tensors = ("products", "scores", "pattern", "allowed", "v", "head_output", "output")
     names = [f"{where}.{tensor}" for tensor in tensors]
-    if rollout or distances:  # both need the self-attention of every layer of the stack
+    if stage in ("rollout", "distances"):  # both need the self-attention of every layer of the stack
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
     trace = _trace_tensors(loaded, sentence, target, where, names, context)
-    if distances:
-        _write_distances(trace, stack, json)
-        return
-    if word is not None:
+    if stage == "distances":
+        distances = attention.reading_distances(trace, stack)
+        write_report(json, distances, [*_trace_heading_lines(trace, stack), *_distance_lines(distances)])
+    elif word is not None:
         row = attention.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces)
-        _write_sum(trace, row, where, number, json)
-        return
-    if rollout:
-        table = attention.rollout_table(trace, where, pieces=pieces)
+        lines = [*_trace_heading_lines(trace, where), *_sum_lines(row, where, number)]
+        write_report(json, [{"attention": where, "head": number, **vars(row)}], lines)
     else:
-        table = attention.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
-    _require_sums_of_one(table)
-    if plot:
-        _draw_table(table, plot)
-    if json:
+        if stage == "rollout":
+            table = attention.rollout_table(trace, where, pieces=pieces)
+        else:
+            table = attention.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
+        _require_sums_of_one(table)
+        if plot:
+            _draw_table(table, plot)
         # The encoder reads no translation.
         texts = [trace.source.text] if stack == "encoder" else [trace.source.text, trace.target.text]
-        write_objects([{**vars(table), "texts": texts}])
-    else:
-        write_lines(_table_lines(table, trace, pieces))
+        lines = [*_trace_heading_lines(trace, where), *_table_lines(table, pieces)]
+        write_report(json, [{**vars(table), "texts": texts}], lines)
 
 
 def _parse_head(head: str) -> int | None:
@@ -111,19 +113,6 @@ def _parse_head(head: str) -> int | None:
     if not head.isascii() or not head.isdigit() or len(head) > 6:
         raise ValueError(f"--head is {head!r:.40}, it must be a number, 0 for the first head, or mean")
     return int(head)
-
-
-def _refuse_together(word: str | None, rollout: bool, distances: bool, options: dict[str, object]) -> None:
-    modes = [
-        name for name, is_given in (("--word", word), ("--rollout", rollout), ("--distances", distances)) if is_given
-    ]
-    if len(modes) > 1:
-        raise ValueError(f"{' and '.join(modes)} ask for different things; leave one out")
-    unused = {"--word": ("--plot", "--stage"), "--rollout": ("--head", "--stage")}
-    for name in modes:
-        for other in unused.get(name, tuple(options)):  # --distances goes with none of them
-            if options[other]:
-                raise ValueError(f"{name} does not go with {other}; leave one out")
 
 
 def _require_sums_of_one(table: "AttentionTable") -> None:
@@ -147,9 +136,8 @@ def _describe_table(table: "AttentionTable") -> str:
     return f"{table.attention}, {head}: {table.stage} ({STAGES[table.stage]})"
 
 
-def _table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
+def _table_lines(table: "AttentionTable", pieces: bool) -> Iterator[str]:
     weights = table.stage in ("pattern", "rollout")
-    yield from _trace_heading_lines(trace, table.attention)
     yield _describe_table(table)
     yield ""
     yield from _format_matrix(table.rows, table.columns, table.values, 3 if weights else 2, sums=weights)
@@ -184,13 +172,10 @@ def _draw_table(table: "AttentionTable", plot: str) -> None:
     )
 
 
-def _write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | None, json: bool) -> None:
-    if json:
-        write_objects([{"attention": where, "head": head, **vars(row_sum)}])
-        return
-    write_lines(_trace_heading_lines(trace, where))
+def _sum_lines(row_sum: "AttentionSum", where: str, head: int | None) -> Iterator[str]:
     heads = "all heads, through W_O" if head is None else f"head {head}"
-    write_lines([f"{where}, {heads}: what {row_sum.row} reads is a sum of vectors, weight × value", ""])
+    yield f"{where}, {heads}: what {row_sum.row} reads is a sum of vectors, weight × value"
+    yield ""
     values = head is not None  # the values of all heads together have no single length
     rows = [["", "weight", *(["|value|"] if values else []), "|weight × value|", "share of the sum"]]
     for term in row_sum.terms:
@@ -199,33 +184,24 @@ def _write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | 
     blank = [""] if values else []
     shares, weights = (sum(getattr(term, name) for term in row_sum.terms) for name in ("share", "weight"))
     rows.append(["sum", f"{weights:.4f}", *blank, f"{row_sum.norm:.4f}", f"{shares:+.4f}"])
-    write_table(rows, "l" + "r" * (len(rows[0]) - 1))
+    yield from table_lines(rows, "l" + "r" * (len(rows[0]) - 1))
     compared = "head_output" if values else "output, its bias left out,"
-    write_lines(
-        [
-            "",
-            f"|sum| is less than the sum of lengths, for vectors point different ways; the model's {compared} differs "
-            f"from this sum by {row_sum.error:.1e} at most",
-        ]
+    yield ""
+    yield (
+        f"|sum| is less than the sum of lengths, for vectors point different ways; the model's {compared} differs from "
+        f"this sum by {row_sum.error:.1e} at most"
     )
 
 
-def _write_distances(trace: "Trace", stack: str, json: bool) -> None:
-    from pellucid.inspect.attention import reading_distances
-
-    distances = reading_distances(trace, stack)
-    if json:
-        write_objects(distances)
-        return
-    write_lines(_trace_heading_lines(trace, stack))
+def _distance_lines(distances: "Sequence[ReadingDistances]") -> Iterator[str]:
     heads = len(distances[0].heads)
     rows = [["", *(f"head {n}" for n in range(heads)), "mean", "even weights"]]
     for layer in distances:
-        cells = ["-" if value is None else f"{value:.2f}" for value in layer.heads]
-        mean = "-" if layer.mean is None else f"{layer.mean:.2f}"
-        rows.append([layer.attention, *cells, mean, f"{layer.even:.2f}"])
-    write_table(rows, "l" + "r" * (heads + 2))
-    write_lines(["", "pieces between what reads and what is read, weighted by attention; special tokens are left out"])
+        cells = ["-" if value is None else f"{value:.2f}" for value in (*layer.heads, layer.mean)]
+        rows.append([layer.attention, *cells, f"{layer.even:.2f}"])
+    yield from table_lines(rows, "l" + "r" * (heads + 2))
+    yield ""
+    yield "pieces between what reads and what is read, weighted by attention; special tokens are left out"
 
 
 CELLS_SHOWN = 6
@@ -256,14 +232,11 @@ def _format_matrix(
     cells = [[f"{value:.{digits}f}" if np.isfinite(value) else "" for value in row] for row in values]
     totals = [[f"{np.nansum(row):.{digits}f}"] if sums else [] for row in values]
     head = ["", *heads, *(["sum"] if sums else [])]
-    lines = format_table(
-        [head, *([name, *row, *total] for name, row, total in zip(rows, cells, totals, strict=True))],
-        "l" + "r" * (len(head) - 1),
-    )
+    table = [head, *([name, *row, *total] for name, row, total in zip(rows, cells, totals, strict=True))]
+    lines = list(table_lines(table, "l" + "r" * (len(head) - 1)))
     # A file or a pipe gets the whole table, however wide it is.
     if not terminal.colour or max(map(text_width, lines)) <= terminal.width:
-        yield terminal.dim(lines[0])
-        yield from lines[1:]
+        yield from lines
         return
     for name, row in zip(rows, values, strict=True):
         largest = sorted((n for n in range(len(row)) if np.isfinite(row[n])), key=lambda n: -row[n])[:CELLS_SHOWN]
@@ -279,6 +252,10 @@ PAIR_EXAMPLES = """\
   pellucid inspect pair runs/demo/best "The ball is blue." azul blue --where decoder.3.cross --json"""
 
 
+DIMENSIONS_OF_PRODUCT = 5
+"""Dimensions of either sign that are shown of a product."""
+
+
 def show_pair(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, SENTENCE],
@@ -287,8 +264,6 @@ def show_pair(
     where: Annotated[str, WHERE] = "encoder.0.self",
     head: Annotated[int, option("head, counted from 0", "N")] = 0,
     target: Annotated[str | None, TARGET] = None,
-    side: Annotated[str, ROW_SIDE] = "output",
-    count: Annotated[int, option("dimensions to show of either sign", None, "--count", "-k")] = 5,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show why one word reads another, from q · k.
@@ -300,22 +275,16 @@ def show_pair(
     from pellucid.api import load
     from pellucid.inspect.attention import require_head, take_product_apart
 
-    if count < 1:
-        raise ValueError(f"--count is {count}, it must be 1 or more")
     loaded = load(model)
     # Wrong names are reported before the search.
     require_head(loaded.bundle.model.config, where, head)
     names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
     trace = _trace_tensors(loaded, sentence, target, where, names)
-    pair = take_product_apart(trace, where, head, query, key, side=side)
-    if json:
-        write_objects([pair])
-        return
-    write_lines(_trace_heading_lines(trace, where))
-    write_lines(_product_lines(pair, count))
+    pair = take_product_apart(trace, where, head, query, key)
+    write_report(json, [pair], [*_trace_heading_lines(trace, where), *_product_lines(pair)])
 
 
-def _product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
+def _product_lines(pair: "QueryKeyPair") -> Iterator[str]:
     """Yield the score as sums and products, one per line."""
     names = f"{pair.query} ({pair.query_piece})", f"{pair.key} ({pair.key_piece})"
     yield f"{pair.attention}, head {pair.head}: {names[0]} reads {names[1]}"
@@ -330,5 +299,53 @@ def _product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
     yield f"softmax: weight      {pair.weight:.4f}, {keys}; even weights would be {1 / pair.keys:.4f}"
     yield ""
     for title, sign in (("add most", 1), ("take most away", -1)):
-        largest = [f"dim {d} {value:+.3f}" for d, value in pair.largest(count, sign)]
+        largest = [f"dim {d} {value:+.3f}" for d, value in pair.largest(DIMENSIONS_OF_PRODUCT, sign)]
         yield f"of {pair.width} dimensions {title}: {', '.join(largest) or 'none'}"
+
+
+LENS_EXAMPLES = """\
+  pellucid inspect lens runs/demo/best "The ball is blue."
+  pellucid inspect lens runs/demo/best "The ball is blue." --target "La pelota es azul."
+  pellucid inspect lens runs/demo/best "The ball is blue." --json"""
+
+
+def show_lens(
+    model: Annotated[str, MODEL],
+    sentence: Annotated[str, SENTENCE],
+    target: Annotated[str | None, TARGET] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Show what each decoder layer would say, step by step.
+
+    The state after each layer goes through the model's last norm and output embedding as if that layer were the last
+    one; the last row is what the model says. Earlier layers were never trained to be read this way, so take their
+    answers as a hint.
+    """
+    from pellucid.api import load
+    from pellucid.inspect.lens import logit_lens, residual_tensors
+
+    loaded = load(model)
+    # The trace keeps the residual stream between layers and the logits, nothing else.
+    keep = [*residual_tensors(loaded.bundle.model.config).values(), "logits"]
+    trace = loaded.trace(sentence, target=target, keep=keep)
+    lens = logit_lens(trace)
+    objects = (
+        {"place": layer, "step": step + 1, "reads": lens.inputs[step], "written": lens.written[step], **vars(cell)}
+        for layer, row in zip(lens.places, lens.rows, strict=True)
+        for step, cell in enumerate(row)
+    )
+    write_report(json, objects, [*_trace_heading_lines(trace, "decoder"), *_lens_lines(lens)])
+
+
+def _lens_lines(lens: "Lens") -> Iterator[str]:
+    """Yield what each layer would write at each step, and from which layer on it is what was written."""
+    columns = []
+    for step, (reads, piece) in enumerate(zip(lens.inputs, lens.written, strict=True)):
+        tops = [row[step].top[0] for row in lens.rows]
+        columns.append([str(step + 1), reads, piece, *(f"{top.piece} {top.prob:.2f}" for top in tops)])
+    yield from format_blocks(columns, ["step", "reads", "writes", *lens.places], Terminal.of_stdout().width)
+    # A step is settled at the first layer from which on its piece is the likeliest; None if it never is.
+    after = {layer: lens.settled.count(layer) for layer in lens.places if layer in lens.settled}
+    words = ", ".join(f"{count} from {layer} on" for layer, count in after.items())
+    yield ""
+    yield f"{len(lens.written)} pieces; what was written is the likeliest for {words or 'none'}"

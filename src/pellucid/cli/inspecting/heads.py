@@ -13,10 +13,9 @@ from pellucid.cli.files import (
     read_sentences,
     require_file,
     save_figure,
-    write_lines,
-    write_objects,
+    write_report,
 )
-from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, file_option, option
+from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, SOURCE, TRANSLATIONS, file_option, option
 from pellucid.cli.terminal import format_table
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -37,6 +36,9 @@ EXAMPLES = """\
 CURVES = {"loss": "loss, nats a piece", "bleu": "BLEU"}
 """Measures that can be drawn against the heads kept, with their titles."""
 
+POINTS = 9
+"""Points of a curve."""
+
 LEGEND = (
     "confidence: mean of the largest weights. entropy: of all weights, in nats. sink: share of the weight on EOS, the "
     "end token of the source; in decoder.*.self, on BOS, the start token. The other columns leave these tokens out, as "
@@ -51,8 +53,8 @@ LEGEND = (
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, file_option("source sentences, one per line, plain or .gz")],
-    target: Annotated[str, file_option("their translations, line by line")],
+    source: Annotated[str, SOURCE],
+    target: Annotated[str, TRANSLATIONS],
     counts: Annotated[
         str | None, file_option("text to count rare source pieces in; without it, they are counted in --source")
     ] = None,
@@ -67,7 +69,6 @@ def run(
     among: Annotated[
         str, option("heads that the curve silences; all others stay", "all|encoder|decoder|cross")
     ] = "all",
-    points: Annotated[int, option("number of points of the curve", min=2)] = 9,
     badges: Annotated[str | None, file_option("write roles and importance of the heads as one JSON object")] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
@@ -112,7 +113,7 @@ def run(
         )
     # Gold has a line for each line of the files; the study took some of them.
     links = None if gold is None else [gold[n] for n in line_numbers]
-    report = _measure_heads(bundle, pairs, links, curve, among, points)
+    report = _measure_heads(bundle, pairs, links, curve, among)
     if badges is not None:
         content = badges_object(bundle, report.importance, report.badges, len(pairs))
         write_text_whole(badges, json_line(content) + "\n")
@@ -120,14 +121,11 @@ def run(
         from pellucid.plots.charts import draw_head_study
 
         save_figure(plot, lambda path: draw_head_study(**report.figure(), path=path))
-    if json:
-        write_objects(head_objects(report))
-    else:
-        write_lines(head_report_lines(report))
+    write_report(json, head_objects(report), head_report_lines(report))
 
 
 def _measure_heads(
-    bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str, points: int
+    bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str
 ) -> "HeadReport":
     """Measure the patterns of all heads, their importance, and the curve over those of `among`, each with a bar."""
     from pellucid.inspect import heads as study
@@ -142,7 +140,7 @@ def _measure_heads(
     with measurement_bar("importance", steps * (len(patterns.heads) + 2)) as advance:
         measured = study.measure_importance(transformer, pairs, advance)
     orders = measured.orders(config, among)
-    counts_kept = importance.kept_counts(len(importance.list_heads(config, among)), points)
+    counts_kept = importance.kept_counts(len(importance.list_heads(config, among)), POINTS)
     # Loss advances with each batch; BLEU needs all translations of a point, and advances with each point.
     with measurement_bar("curve", len(orders) * len(counts_kept) * (steps if curve == "loss" else 1)) as advance:
         if curve == "loss":

@@ -1,18 +1,40 @@
-"""`pellucid inspect model` and `positions`: the arrays of a model, a picture of it, and its position vectors."""
+"""`pellucid inspect model`, `positions`, `step` and `length`: a model's arrays, positions, optimizer's step, limits."""
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from pellucid.cli.files import FIGURES, save_figure, write_lines, write_objects
-from pellucid.cli.options import JSON, MODEL, PLOT, flag, option
-from pellucid.cli.terminal import write_table
+import typer
+
+from pellucid.cli.files import (
+    FIGURES,
+    name_file_in_errors,
+    read_file_pair,
+    save_figure,
+    show_progress,
+    write_report,
+)
+from pellucid.cli.options import (
+    JSON,
+    MODEL,
+    PLOT,
+    SOURCE,
+    TRANSLATIONS,
+    argument,
+    flag,
+    option,
+    search_default,
+    search_option,
+)
+from pellucid.cli.terminal import table_lines
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
+    from pellucid.api import Model
     from pellucid.inspect.anatomy import Array
-    from pellucid.inspect.positions import WrongTable
+    from pellucid.inspect.lengths import MeasuredSentence
+    from pellucid.inspect.positions import PositionTable, WrongTable
 
 MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
@@ -45,9 +67,13 @@ def show_model(
         title = f"{model}: {architecture.parameters:,} parameters"
         stacks = architecture.encoder, architecture.decoder
         save_figure(plot, draw_architecture, *stacks, title=title, notes=architecture.shared)
-    if json:
-        write_objects({**vars(array), "numbers": array.numbers} for array in arrays)
-        return
+    objects = ({**vars(array), "numbers": array.numbers} for array in arrays)
+    totals = f"{count_trained(arrays):,} parameters, trained; {count_fixed(arrays):,} numbers computed and fixed"
+    write_report(json, objects, [*_array_lines(arrays, each), totals])
+
+
+def _array_lines(arrays: "Sequence[Array]", each: bool) -> Iterator[str]:
+    """Yield a table of the arrays, and which layers are left out of it."""
     rows = [["module", "kind", "array", "shape", "", "numbers"]]
     shown, repeats = (arrays, []) if each else _leave_out_repeats(arrays)
     for array in shown:
@@ -60,9 +86,8 @@ def show_model(
     for number in range(len(rows) - 1, 1, -1):
         if rows[number][:2] == rows[number - 1][:2]:
             rows[number][:2] = ["", ""]
-    write_table(rows, "lllrlr")
-    totals = f"{count_trained(arrays):,} parameters, trained; {count_fixed(arrays):,} numbers computed and fixed"
-    write_lines(["", *repeats, totals])
+    yield from table_lines(rows, "lllrlr")
+    yield from ("", *repeats)
 
 
 def _leave_out_repeats(arrays: "Sequence[Array]") -> "tuple[list[Array], list[str]]":
@@ -135,10 +160,8 @@ def show_positions(
     if text is not None:
         count = len(pieces)  # --text decides, whatever --count says
     table = position_vectors(loaded.model, count, side)
-    width, by_distance = table.values.shape[1], table.by_distance()
-    sinusoidal = table.kind in ("sinusoidal", "rotary")
-    # Learned positions have no wavelengths.
-    waves = wavelengths(width) if sinusoidal else None
+    width = table.values.shape[1]
+    waves = wavelengths(width) if table.kind in ("sinusoidal", "rotary") else None  # learned positions have none
     # At the paper's width and at this model's; sines and cosines come in pairs, which an odd width cannot hold.
     comparisons = [
         compare_with_wrong_table(d_model) for d_model in dict.fromkeys((PAPER_D_MODEL, width)) if d_model % 2 == 0
@@ -148,44 +171,48 @@ def show_positions(
 
         curves = (paper_table(4, width)[3], doubled_exponent_table(4, width)[3]) if width % 2 == 0 else None
         save_figure(plot, draw_positions, table.values, table.similarity, wavelengths=waves, curves=curves)
-    if json:
-        write_objects(
-            [
-                {
-                    "kind": table.kind,
-                    "trained": table.trained,
-                    "pieces": pieces or None,
-                    "values": table.values,
-                    "wavelengths": waves,
-                    "cosine_by_distance": by_distance,
-                    "first_rise": table.first_rise,
-                    "wrong_code": comparisons,
-                }
-            ]
-        )
-        return
-    write_lines([f"{table.kind} positions, {'trained' if table.trained else 'fixed'}; {width} numbers each", ""])
+    objects = [
+        {
+            "kind": table.kind,
+            "trained": table.trained,
+            "pieces": pieces or None,
+            "values": table.values,
+            "wavelengths": waves,
+            "cosine_by_distance": table.by_distance(),
+            "first_rise": table.first_rise,
+            "wrong_code": comparisons,
+        }
+    ]
+    lines = list(_position_lines(table, pieces))
+    if waves is not None:
+        lines += ["", f"wavelengths: {waves[0]:.2f} positions (dims 0, 1) to {waves[-1]:,.0f} (the last two)"]
+    lines += ["", _distance_line(table), *(line for comparison in comparisons for line in _wrong_lines(comparison))]
+    write_report(json, objects, lines)
+
+
+def _position_lines(table: "PositionTable", pieces: Sequence[str]) -> Iterator[str]:
+    """Yield the first and last dimensions of the first positions."""
+    count, width = table.values.shape
+    yield f"{table.kind} positions, {'trained' if table.trained else 'fixed'}; {width} numbers each"
+    yield ""
     ends = range(width) if width <= 2 * DIMENSIONS_SHOWN else [*range(DIMENSIONS_SHOWN), *range(width - 2, width)]
-    gap = len(ends) < width  # then a column of dots stands before the last two dimensions
     rows = [["position", *(["piece"] * bool(pieces)), *(f"dim {d}" for d in ends)]]
     for position in range(min(count, 12)):  # --json has them all
         numbers = [f"{table.values[position, d]:.4f}" for d in ends]
         rows.append([str(position), *([pieces[position]] if pieces else []), *numbers])
-    if gap:
-        # Row 0 holds the heads of the columns.
+    if len(ends) < width:  # a column of dots stands before the last two dimensions; row 0 holds the heads
         rows = [[*row[:-2], "..." if n else "", *row[-2:]] for n, row in enumerate(rows)]
-    write_table(rows, "r" + "l" * bool(pieces) + "r" * (len(rows[0]) - 1 - bool(pieces)))
-    if waves is not None:
-        write_lines(["", f"wavelengths: {waves[0]:.2f} positions (dims 0, 1) to {waves[-1]:,.0f} (the last two)"])
+    yield from table_lines(rows, "r" + "l" * bool(pieces) + "r" * (len(rows[0]) - 1 - bool(pieces)))
+
+
+def _distance_line(table: "PositionTable") -> str:
+    by_distance, rise = table.by_distance(), table.first_rise
     near = [f"{by_distance[d]:.3f} at {d}" for d in DISTANCES_SHOWN if d < len(by_distance)]
-    rise = (
-        "never rises" if table.first_rise is None else f"first rises from {table.first_rise - 1} to {table.first_rise}"
-    )
-    write_lines(["", f"mean cosine of positions by distance: {', '.join(near)}; it {rise}" if near else ""])
-    write_lines(line for comparison in comparisons for line in _wrong_table_lines(comparison))
+    rises = "never rises" if rise is None else f"first rises from {rise - 1} to {rise}"
+    return f"mean cosine of positions by distance: {', '.join(near)}; it {rises}" if near else ""
 
 
-def _wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
+def _wrong_lines(wrong: "WrongTable") -> Iterator[str]:
     """Yield lines on the table with a doubled exponent, compared with the paper's."""
     yield ""
     at = f"at d = {wrong.d_model}, position {wrong.position}"
@@ -206,3 +233,132 @@ def _wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
         f"  {wrong.constant_wrong} of {wrong.d_model} dims stay within 0.01 over {wrong.positions} positions, and "
         f"{wrong.constant_right} by the paper"
     )
+
+
+STEP_EXAMPLES = """\
+  pellucid inspect step runs/demo
+  pellucid inspect step runs/demo --tensor decoder.0.cross.qkv.weight
+  pellucid inspect step runs/demo/checkpoints/step-00000500 --plot step.png
+  pellucid inspect step runs/demo --json"""
+
+
+def show_step(
+    directory: Annotated[str, argument("RUN", "directory of a run, whose newest checkpoint is read; or a checkpoint")],
+    tensor: Annotated[
+        str, option("a matrix of a layer, by its name (`pellucid inspect model` lists them)", "NAME")
+    ] = "decoder.0.ffn.outer.weight",
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Show how strong the optimizer's step is in each direction of a matrix.
+
+    A matrix turns directions of its input into directions of its output, each with a strength, its singular value. The
+    running mean of the gradients is strong in few directions, and so are Adam's steps; Muon's step is about equally
+    strong in all. Show both for a matrix of a run that was trained: the median strength as a share of the largest, and
+    how many of the directions make nine tenths of the sum of squares. A matrix that holds a projection for each head
+    has a row for each. --plot draws all strengths.
+    """
+    from pellucid.train.step_strengths import count_strong_directions, measure_step_strengths
+
+    require_writable(plot, FIGURES)
+    checkpoint, kind, blocks = measure_step_strengths(directory, tensor)
+    if plot:
+        from pellucid.plots.charts import draw_step_strengths
+
+        save_figure(plot, draw_step_strengths, blocks, title=f"{tensor}, {checkpoint.name}, {kind.capitalize()}")
+    rows = [["", "median of gradient", "of step", "strong in gradient", "in step"]]
+    for block in blocks:
+        medians = [f"{sorted(side)[len(side) // 2] / (side[0] or 1.0):.3f}" for side in (block.gradient, block.step)]
+        strong = [f"{count_strong_directions(side)} of {len(side)}" for side in (block.gradient, block.step)]
+        rows.append([block.name, *medians, *strong])
+    title = f"{tensor} in {checkpoint.name}: the running mean of its gradients, and the step of {kind.capitalize()}"
+    objects = ({"tensor": tensor, "optimizer": kind, **vars(block)} for block in blocks)
+    write_report(json, objects, [title, *table_lines(rows, "lrrrr")])
+
+
+LENGTH_EXAMPLES = """\
+  pellucid inspect length runs/demo/best --source test.en --target test.es
+  pellucid inspect length runs/demo/best --source test.en --target test.es --join 4 --plot length.png"""
+
+
+def show_lengths(
+    model: Annotated[str, MODEL],
+    source: Annotated[str, SOURCE],
+    target: Annotated[str, TRANSLATIONS],
+    join: Annotated[int, option("also join up to N neighbouring lines, to get longer ones", "N")] = 1,
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Measure loss and chrF by the length of the source.
+
+    See whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
+    long they are; `pellucid translate` would split them at sentence ends. A model that was trained with data.context
+    reads each line alone here, without the sentence before.
+    """
+    from pellucid.api import load
+    from pellucid.decode.request import SearchConfig
+    from pellucid.evaluate.scores import make_metric
+    from pellucid.inspect.lengths import bucket_by_length, join_lines
+
+    SearchConfig(beam=beam)  # refuses an impossible beam before a file or the model is read
+    require_writable(plot, FIGURES)
+    if join < 1:
+        raise ValueError(f"--join is {join}, it must be 1 or more")
+    source_lines, target_lines = (join_lines(lines, join) for lines in read_file_pair(source, target))
+    loaded = load(model)
+    with name_file_in_errors(f"{source} and {target}"):
+        measured, left_out = _measure_sentences(loaded, source_lines, target_lines, beam)
+        trained = loaded.manifest.get("longest_source")
+        # An entry that is missing or None says that nobody knows, as after training on from such a model.
+        longest = trained if isinstance(trained, int) else None
+        chrf = make_metric("chrf", loaded.lowercase)
+        buckets = bucket_by_length(
+            measured, lambda texts, references: chrf.corpus_score(texts, references).score, longest
+        )
+    if plot:
+        from pellucid.plots.charts import draw_by_length
+
+        # A bucket is drawn at the middle of its lengths.
+        middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]
+        numbers = [bucket.loss for bucket in buckets], [bucket.chrf for bucket in buckets]
+        save_figure(plot, draw_by_length, middles, *numbers, longest_seen=longest)
+    rows = [["pieces", "sentences", "loss", "chrF", "length ratio", ""]]
+    for bucket in buckets:
+        beyond = "longer than any seen in training" if bucket.unseen else ""
+        counts = [f"{bucket.first}-{bucket.last}", f"{bucket.sentences:,}"]
+        rows.append([*counts, f"{bucket.loss:.3f}", f"{bucket.chrf:.1f}", f"{bucket.ratio:.2f}", beyond])
+    trained_on = (
+        f"the longest source of training had {longest} pieces"
+        if longest
+        else "the model directory does not say how long the sources of training were"
+    )
+    note = f"loss in nats a piece; length ratio in characters; {trained_on}"
+    objects = ({"longest_seen": longest, **vars(bucket)} for bucket in buckets)
+    write_report(json, objects, [*table_lines(rows, "rrrrrl"), "", note])
+    if left_out:
+        typer.echo(f"{left_out:,} lines have more pieces than this model takes, and were left out", err=True)
+
+
+def _measure_sentences(
+    loaded: "Model", sources: Sequence[str], references: Sequence[str], beam: int
+) -> "tuple[list[MeasuredSentence], int]":
+    """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""
+    from pellucid.inspect.lengths import MeasuredSentence
+
+    tokenizer, limit = loaded.bundle.tokenizer, loaded.translator.lengths.longest
+    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(references)
+    fits = [
+        n
+        for n in range(len(source_ids))
+        if len(source_ids[n]) <= limit and len(target_ids[n]) <= limit and sources[n].strip()
+    ]
+    lines, line_references = [sources[n] for n in fits], [references[n] for n in fits]
+    scores = loaded.score(lines, line_references)  # of the references: loss needs no search
+    # Refused, not split: a line translated in parts says nothing of its length. 64 at a time, so that the bar moves.
+    translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
+    measured = [
+        MeasuredSentence(len(source_ids[n]), score.log_prob, len(score.pieces), translation.text, references[n])
+        for n, score, translation in zip(fits, scores, show_progress(translations, len(fits)), strict=True)
+    ]
+    return measured, sum(bool(line.strip()) for line in sources) - len(fits)

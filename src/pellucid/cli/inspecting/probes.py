@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import FIGURES, save_figure, write_lines, write_objects
+from pellucid.cli.files import FIGURES, save_figure, write_report
 from pellucid.cli.options import JSON, MODEL, PLOT, argument, flag
-from pellucid.cli.terminal import Terminal, escape_controls, format_table, wrap_text
+from pellucid.cli.terminal import Terminal, escape_controls, format_table, table_lines, wrap_text
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
@@ -55,12 +55,8 @@ def run(
         typer.echo(line, err=True)
     if plot:
         _draw_probes(results, plot)
-    if json:
-        write_objects(map(_result_as_object, results))
-        return
-    for result in results:
-        write_lines([*_probe_lines(result, each), ""])
-    write_lines(_summary_lines(results))
+    lines = (line for result in results for line in (*_probe_lines(result, each), ""))
+    write_report(json, map(_result_as_object, results), (*lines, *_summary_lines(results)))
 
 
 def _choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
@@ -88,10 +84,7 @@ def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
         yield from wrap_text(f"Note: {note}.", terminal.width, "  ")
     rows = list(_rows_by_head(result) if by_head else _rows_by_layer(result))
     # The last column holds the words that are read most: text of any length.
-    sides = "l" + "r" * (len(rows[0]) - 2) + "l"
-    lines = format_table(rows, sides)
-    yield f"  {terminal.dim(lines[0])}"
-    yield from (f"  {line}" for line in lines[1:])
+    yield from table_lines(rows, "l" + "r" * (len(rows[0]) - 2) + "l", "  ")
     for judged in result.judged:
         yield f"  {_best_head_line(result, judged)}"
     yield from wrap_text(f"{result.verdict}.", terminal.width, "  ")
