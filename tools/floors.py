@@ -74,7 +74,7 @@ FLOORS = {  # in the order of reading, from the ground up
     ),
     "translation_pipeline": Floor(ours="api decode"),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),
-    "calibrate": Floor(ours="decode evaluate text", others="numpy"),
+    "calibrate": Floor(ours="check.evidence decode evaluate text", others="numpy"),
     "improve": Floor(ours="check data evaluate influence store train"),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours

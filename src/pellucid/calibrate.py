@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.check.evidence import fit_logistic
 from pellucid.decode.confidence import Calibration, ConfidenceCurve, confidence_features, word_log_probs
 from pellucid.decode.lines import Translation
 from pellucid.decode.translate import Translator
@@ -100,7 +101,9 @@ def fit_calibration(
             "prove it (--source FILE --reference FILE)"
         )
     fitted, proved = slice(0, None, 2), slice(1, None, 2)
-    weights = _fit_logistic(features[fitted], unchanged[fitted])
+    scale = np.maximum(np.abs(features[fitted]).mean(axis=0), 1e-12)
+    ridge = np.full(len(scale), _RIDGE * len(features[fitted]))
+    weights = fit_logistic(features[fitted] / scale, unchanged[fitted], ridge, rounds=30) / scale
     scores = features @ weights
     curve = fit_curve(scores[fitted], unchanged[fitted])
     about |= measure_calibration(confidences_at(curve, scores[proved]), unchanged[proved])
@@ -130,17 +133,6 @@ def fit_curve(scores: Floats, labels: Floats) -> ConfidenceCurve:
 def confidences_at(curve: ConfidenceCurve, scores: Floats) -> Floats:
     """Return the confidence at each score."""
     return np.array([curve.confidence_at(score) for score in scores.tolist()])
-
-
-def _fit_logistic(features: Floats, labels: Floats) -> Floats:
-    """Return the weights of a logistic regression, by Newton's method with a small ridge."""
-    scale = np.maximum(np.abs(features).mean(axis=0), 1e-12)
-    x, weights = features / scale, np.zeros(features.shape[1])
-    for _ in range(30):
-        p = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
-        hessian = (x.T * (p * (1 - p))) @ x + _RIDGE * len(x) * np.eye(len(weights))
-        weights -= np.linalg.solve(hessian, x.T @ (p - labels) + _RIDGE * len(x) * weights)
-    return weights / scale
 
 
 def pool_adjacent_violators(values: Sequence[float], sizes: Sequence[int]) -> list[float]:

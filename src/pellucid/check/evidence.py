@@ -69,7 +69,10 @@ class ShuffledFit:
         Hardly any translation may lie below the quantile `level` of shuffled pairs, from which the wrong are estimated.
         """
         self.mean, self.scale = real.mean(axis=0), real.std(axis=0) + 1e-9
-        self.weights = _fit_logistic(*((features - self.mean) / self.scale for features in (real, shuffled)))
+        x = (np.concatenate([real, shuffled]) - self.mean) / self.scale
+        x = np.concatenate([x, np.ones((len(x), 1))], axis=1)  # the last weight is the constant
+        labels = np.repeat([1.0, 0.0], [len(real), len(shuffled)])
+        self.weights = fit_logistic(x, labels, ridge=np.array([1.0] * real.shape[1] + [1e-6]), rounds=12)
         real_logits, shuffled_logits = np.sort(self.weigh(real)), self.weigh(shuffled)
         self.separation = _measure_separation(real_logits, shuffled_logits)
         self.better_separation = _measure_separation(real_logits[len(real) // 2 :], shuffled_logits)
@@ -80,17 +83,13 @@ class ShuffledFit:
         return (features - self.mean) / self.scale @ self.weights[:-1] + self.weights[-1]
 
 
-def _fit_logistic(positive: Floats, negative: Floats, rounds: int = 12) -> Floats:
-    """Return weights, the constant last, of a logistic regression by Newton's method with a little ridge."""
-    x = np.concatenate([positive, negative])
-    x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
-    y = np.repeat([1.0, 0.0], [len(positive), len(negative)])
-    ridge = np.diag([1.0] * (x.shape[1] - 1) + [1e-6])
+def fit_logistic(x: Floats, labels: Floats, ridge: Floats, rounds: int) -> Floats:
+    """Return the weights of a logistic regression by Newton's method; `ridge` has the penalty of each weight."""
     weights = np.zeros(x.shape[1])
     for _ in range(rounds):
         p = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
-        hessian = (x * (p * (1 - p))[:, None]).T @ x + ridge
-        weights -= np.linalg.solve(hessian, x.T @ (p - y) + ridge @ weights)
+        hessian = (x.T * (p * (1 - p))) @ x + np.diag(ridge)
+        weights -= np.linalg.solve(hessian, x.T @ (p - labels) + ridge * weights)
     return weights
 
 

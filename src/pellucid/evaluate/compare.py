@@ -308,18 +308,14 @@ def group_by_length(texts: Sequence[str]) -> Groups:
     {'1': [1], '2-3': [0], '4-5': [3, 4], '6+': [2]}
     """
     lengths = {i: len(text.split()) for i, text in enumerate(texts)}
-    return _group_by_value(lengths, _length_edges(list(lengths.values())), first=min(lengths.values()))
-
-
-def _length_edges(lengths: Sequence[int]) -> list[int]:
-    """Return where groups end: the first of `_BUCKET_ENDS` that leave neither a group nor the remainder too small."""
     edges: list[int] = []
     for edge in _BUCKET_ENDS:
-        inside = sum((edges[-1] if edges else -1) < length <= edge for length in lengths)
-        beyond = sum(length > edge for length in lengths)
+        inside = sum((edges[-1] if edges else -1) < length <= edge for length in lengths.values())
+        beyond = sum(length > edge for length in lengths.values())
+        # Neither this group nor the rest may be too small.
         if min(inside, beyond) >= max(1, _SMALLEST_BUCKET * len(lengths)):
             edges.append(edge)
-    return edges
+    return _group_by_value(lengths, edges, first=min(lengths.values()))
 
 
 def group_by_rarest_word(references: Sequence[str], training: Iterable[str]) -> Groups:

@@ -165,7 +165,10 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
         raise ValueError(f"{folder / 'run.toml'} is missing: it names the text that {bundle.directory} was trained on")
     run = read_run(folder / "run.toml", began=folder)
     dev = draw_dev_pairs(run.data, run.seed)
-    rows, fingerprint = _fingerprint_text(run, dev)
+    facts = [CorpusFacts() for _ in run.data.corpora]
+    for corpus, corpus_facts in zip(run.data.corpora, facts, strict=True):
+        deque(count_rows(corpus, run.data, dev, corpus_facts), maxlen=0)
+    rows, fingerprint = sum(one.pairs for one in facts), combine_fingerprints([one.digest.hexdigest() for one in facts])
     if fingerprint != bundle.manifest.get("data"):
         raise ValueError(
             f"the text of {folder / 'run.toml'} is not what {bundle.directory} was trained on: it has changed since; "
@@ -190,7 +193,9 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
             _write_store_manifest(work, recipe, bundle.tokenizer)
         (work / _PROGRESS).unlink(missing_ok=True)
         replace_directory(work, out)
-    say(f"{out}: {_describe_size(out)}")
+    files = read_manifest(out)["files"]
+    tokens, size = files["scales"]["bytes"] // 4, sum(entry["bytes"] for entry in files.values())
+    say(f"{out}: {tokens:,} states, {size / 1e6:,.1f} MB, {size / tokens:.0f} bytes a token")
     return out
 
 
@@ -198,14 +203,6 @@ def _is_of_recipe(folder: Path, name: str, recipe: dict[str, Any]) -> bool:
     """Whether a folder has a file of JSON that names this model and this text."""
     found = read_json(folder / name) if (folder / name).is_file() else {}
     return all(found.get(key) == value for key, value in recipe.items())
-
-
-def _fingerprint_text(run: RunConfig, dev: SentencePairs | None) -> tuple[int, str]:
-    """Return the number of training pairs of a run, and the fingerprint of its text."""
-    facts = [CorpusFacts() for _ in run.data.corpora]
-    for corpus, corpus_facts in zip(run.data.corpora, facts, strict=True):
-        deque(count_rows(corpus, run.data, dev, corpus_facts), maxlen=0)
-    return sum(one.pairs for one in facts), combine_fingerprints([one.digest.hexdigest() for one in facts])
 
 
 def _read_blocks(run: RunConfig, dev: SentencePairs | None) -> Iterator[tuple[int, SentencePairs]]:
@@ -362,10 +359,3 @@ def _quantise_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray
     # Not the row's own length: rounding changes it, and no cosine shall be more than 1.
     lengths = np.linalg.norm(codes, axis=1)
     return codes.astype(np.int8), (1 / np.maximum(lengths, 1e-30)).astype(np.float32)
-
-
-def _describe_size(folder: Path) -> str:
-    """Return how many states a store holds, and how many bytes each takes with everything beside it."""
-    files = read_manifest(folder)["files"]
-    tokens, size = files["scales"]["bytes"] // 4, sum(entry["bytes"] for entry in files.values())
-    return f"{tokens:,} states, {size / 1e6:,.1f} MB, {size / tokens:.0f} bytes a token"

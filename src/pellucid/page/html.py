@@ -118,15 +118,14 @@ def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
 def estimate_size(manifest: Mapping[str, Any], keep: str) -> int:
     """Return the most bytes that the file can have; what gzip may save is not counted."""
     file_manifest, tensors, parameters = _select_for_file(manifest, keep)
-    return sum(map(_estimate_block, tensors + parameters)) + len(page_document(file_manifest, "").encode())
-
-
-def _estimate_block(row: Mapping[str, Any]) -> int:
-    """Return the most bytes of a block with its hash in the manifest, if gzip saves nothing."""
-    raw = _count_bytes(row)
-    # What gzip cannot shrink it stores, with 5 bytes before each stretch, a head and a tail; base64 makes 4 of 3 bytes.
-    packed = raw + 5 * (raw // 16_000 + 1) + 32
-    return 4 * -(-packed // 3) + 2 * len(row["name"]) + 256
+    size = len(page_document(file_manifest, "").encode())
+    for row in tensors + parameters:
+        raw = _count_bytes(row)
+        # What gzip cannot shrink it stores, with 5 bytes before each stretch, a head and a tail; base64 makes 4 of 3
+        # bytes. The manifest has a hash of each block.
+        packed = raw + 5 * (raw // 16_000 + 1) + 32
+        size += 4 * -(-packed // 3) + 2 * len(row["name"]) + 256
+    return size
 
 
 def _select_for_file(

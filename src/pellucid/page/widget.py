@@ -58,8 +58,10 @@ class PageQuestions:
         if ask == "tensor":
             return None, [_array_bytes(trace.tensor(str(content["name"])))]
         if ask == "parameter":
-            weight = trace.parameter(str(content["name"]))
-            return None, [_array_bytes(_slice_rows(weight, content.get("first"), content.get("end")))]
+            weight, first, end = trace.parameter(str(content["name"])), content.get("first"), content.get("end")
+            if not (isinstance(first, int) and isinstance(end, int) and 0 <= first <= end <= len(weight)):
+                raise ValueError(f"rows {first} to {end} were asked for, there are 0 to {len(weight)}")
+            return None, [_array_bytes(weight[first:end])]
         if ask == "act":
             result = self._act(trace, str(content["verb"]), content["args"])
             # A new trace has a manifest; everything else is ready for JSON.
@@ -151,10 +153,3 @@ def frame_html(page: str) -> str:
 def _array_bytes(values: np.ndarray) -> bytes:
     """Return the numbers in float32, little-endian, the last axis fastest."""
     return values.astype("<f4", order="C").tobytes()
-
-
-def _slice_rows(values: np.ndarray, first: Any, end: Any) -> np.ndarray:
-    """Return rows `first`, included, to `end`, excluded; ValueError where the array has no such rows."""
-    if not (isinstance(first, int) and isinstance(end, int) and 0 <= first <= end <= len(values)):
-        raise ValueError(f"rows {first} to {end} were asked for, there are 0 to {len(values)}")
-    return values[first:end]

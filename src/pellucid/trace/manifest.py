@@ -61,7 +61,7 @@ def build_manifest(trace: TraceData) -> dict[str, Any]:
 def _tensor_row(
     trace: TraceData, row: TensorRow, size: Mapping[str, int], operation: Operation, is_edited: bool
 ) -> dict[str, Any]:
-    """Return the row of one tensor, with the least and largest of its numbers where it was captured."""
+    """Return the row of one tensor, with the least and largest of its finite numbers where it was captured."""
     entry: dict[str, Any] = {
         "name": row.name,
         "dims": list(tensor_dims(row)),
@@ -76,21 +76,14 @@ def _tensor_row(
     if is_edited:
         entry["edited"] = True
     if row.name in trace:
-        entry |= _finite_extremes(trace, row.name)
+        values, allowed = trace.values_of(row.name), f"{row.name.removesuffix('.scores')}.allowed"
+        # Scores of keys that may not be read are captured too, but no softmax uses them.
+        if row.name.endswith(".scores") and allowed in trace:
+            values = values[np.broadcast_to(trace.values_of(allowed), values.shape)]
+        values = values[np.isfinite(values)]
+        if values.size:
+            entry |= {"least": float(values.min()), "largest": float(values.max())}
     return entry
-
-
-def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
-    """Return the least and largest finite number of a tensor; of scores, only where a query may read."""
-    values = trace.values_of(name)
-    allowed = f"{name.removesuffix('.scores')}.allowed"
-    # Scores of keys that may not be read are captured too, but no softmax uses them.
-    if name.endswith(".scores") and allowed in trace:
-        values = values[np.broadcast_to(trace.values_of(allowed), values.shape)]
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return {}
-    return {"least": float(values.min()), "largest": float(values.max())}
 
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -46,7 +46,12 @@ def save_model_page(
         "examples": list(dict.fromkeys([trace.sentence, *examples])),
         "languages": languages if languages and all(languages) else None,
     }
-    first = _trace_rounded(origin, trace.sentence, precision)
+    # As the page does: with rounded weights, in the search that it opens with, tags read as text.
+    model, tokenizer = with_rounded_weights(origin.bundle.model, precision), origin.bundle.tokenizer
+    translator = Translator(model, tokenizer, trained=origin.translator.lengths.longest_trained)
+    translator.calibration = origin.translator.calibration
+    rounded = Bundle(model, tokenizer, origin.bundle.manifest, origin.bundle.directory)
+    first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), trace.sentence)
     manifest = first.manifest()
     run = {**manifest["run"], "device": f"{manifest['run']['device']}, weights in {precision}"}
     answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
@@ -107,16 +112,6 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
         "forbidden": list(translator.bounds.forbidden),
     }
-
-
-def _trace_rounded(origin: TraceOrigin, sentence: str, precision: str) -> Trace:
-    """Trace a sentence as the page does: with rounded weights, in the search that it opens with, tags read as text."""
-    bundle = origin.bundle
-    model = with_rounded_weights(bundle.model, precision)
-    translator = Translator(model, bundle.tokenizer, trained=origin.translator.lengths.longest_trained)
-    translator.calibration = origin.translator.calibration
-    rounded = Bundle(model, bundle.tokenizer, bundle.manifest, bundle.directory)
-    return trace_sentence(TraceOrigin(translator, rounded, markup="text"), sentence)
 
 
 def with_rounded_weights(model: Transformer, precision: str) -> Transformer:

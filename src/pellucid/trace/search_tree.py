@@ -55,7 +55,13 @@ def search_translation(
     prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
     if len(prefixes) + bool(prefix_ids) > 1:
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
-    refuse_unwritable(translator, prefix_ids)
+    vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
+    wrong = [i for i in prefix_ids if not 0 <= i < vocabulary or i in forbidden]
+    if wrong:
+        instead = "; pass a finished translation as the target" if wrong[0] == EOS else ""
+        raise ValueError(
+            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {vocabulary - 1}{instead}"
+        )
     limit = translator.bounds.max_pieces(SearchRequest(source.ids, 1), config)
     if len(prefix_ids) > limit:
         raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
@@ -95,17 +101,6 @@ def _written_ids(hypothesis: Hypothesis) -> list[int]:
     return [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]
 
 
-def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
-    """Raise ValueError for ids that no translation begins with."""
-    vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
-    wrong = [i for i in prefix if not 0 <= i < vocabulary or i in forbidden]
-    if wrong:
-        instead = "; pass a finished translation as the target" if wrong[0] == EOS else ""
-        raise ValueError(
-            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {vocabulary - 1}{instead}"
-        )
-
-
 def score_given_translation(
     translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig
 ) -> _TracedTranslation:
@@ -113,27 +108,21 @@ def score_given_translation(
     if isinstance(target, str):
         [ids] = translator.tokenizer.encode_target([target])
     else:
-        ids = list(target)
-        _refuse_unreadable(translator, ids)
+        ids, vocabulary = list(target), translator.tokenizer.target_vocabulary
+        if not ids:
+            raise ValueError("the target has no pieces; give at least one")
+        wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
+        if wrong:
+            raise ValueError(
+                f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} "
+                f"pieces of this model, and {EOS} may stand only at the end"
+            )
     refuse_long_lines("target", {1: len(ids)}, translator.lengths.longest)
     with inference_only(translator.models[0]):
         [log_probs] = score_targets(translator.models[0], [source], [ids])
     text = target if isinstance(target, str) else translator.tokenizer.decode_target(ids)
     stop = "eos" if ids[-1:] == [EOS] else "length"
     return _with_log_probs(_TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
-
-
-def _refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
-    """Raise ValueError for ids that are no translation, finished or not."""
-    vocabulary = translator.tokenizer.target_vocabulary
-    if not ids:
-        raise ValueError("the target has no pieces; give at least one")
-    wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
-    if wrong:
-        raise ValueError(
-            f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} pieces "
-            f"of this model, and {EOS} may stand only at the end"
-        )
 
 
 def rescore(translation: _TracedTranslation, logits: Tensor, config: SearchConfig) -> _TracedTranslation:
@@ -285,16 +274,10 @@ def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Calla
             if kept:
                 next_live.append(len(nodes) - 1)
         live = next_live
-    best = _hypothesis_path(nodes, search.hypotheses[0])
+    children = {(node.parent, node.piece_id): node.id for node in nodes}
+    best, node_id = set(), None
+    for token in _written_ids(search.hypotheses[0]):
+        node_id = children[node_id, token]
+        best.add(node_id)
     nodes = [replace(node, best=node.id in best) for node in nodes]
     return SearchTree(width, config.length_penalty, _FORMULA.format(config.length_penalty), 2 * width, nodes)
-
-
-def _hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
-    """Return the ids of the nodes on the path of one hypothesis, from the root to its last piece."""
-    children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
-    path, node_id = set(), None
-    for token in _written_ids(hypothesis):
-        node_id = children[node_id, token]
-        path.add(node_id)
-    return path

@@ -83,12 +83,6 @@ class TraceOrigin:
     markup: Literal["keep", "text"] = "keep"
     context: str = ""
 
-    def make_search_config(self) -> SearchConfig:
-        """Return the settings of the search; ValueError for settings of a drawing that make no sense."""
-        if self.drawing is None:
-            return SearchConfig(beam=self.beam, markup=self.markup)
-        return SearchConfig(method="sample", beam=self.beam, markup=self.markup, **asdict(self.drawing))
-
 
 class Trace(TraceData):
     """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
@@ -248,12 +242,17 @@ def trace_sentence(
     """
     began = time.perf_counter()
     translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
-    tokenizer, config, edits = translator.tokenizer, origin.make_search_config(), check_edits(edits)
+    tokenizer, edits = translator.tokenizer, check_edits(edits)
     _refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
         raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
-    if target is not None:  # which is neither searched for nor drawn
+    # A target that is given is neither searched for nor drawn.
+    if target is not None:
         config = SearchConfig(beam=origin.beam)
+    elif origin.drawing is not None:
+        config = SearchConfig(method="sample", beam=origin.beam, markup=origin.markup, **asdict(origin.drawing))
+    else:
+        config = SearchConfig(beam=origin.beam, markup=origin.markup)
     # A pair that is given is read as it is; only a search would split a line longer than those of training.
     segment = only_segment(
         translator, sentence, config if target is None else replace(config, too_long="refuse"), origin.context
