@@ -108,15 +108,20 @@ def create_app(
     app.state.service = service
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
-    app.include_router(libretranslate_routes(service))
-    app.include_router(cat_tool_routes(service))
-    app.include_router(file_routes(service))
-    for router in (page_routes(service), trace_routes(service), _metrics_routes(service)):
-        app.include_router(router, **service.keys.in_header())
+    for routes in (libretranslate_routes, cat_tool_routes, file_routes, _operation_routes):
+        app.include_router(routes(service))
+    for routes in (page_routes, trace_routes):
+        app.include_router(routes(service), **service.keys.in_header())
+    # The path at which LibreTranslate serves its own description.
+    app.add_api_route("/spec", lambda: JSONResponse(app.openapi()), include_in_schema=False)
+    return app
 
-    @app.get(
+
+def _operation_routes(service: Service) -> APIRouter:
+    router, key = APIRouter(tags=["operation"]), service.keys.in_header()
+
+    @router.get(
         "/health",
-        tags=["operation"],
         responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}},
     )
     def health() -> dict[str, str]:
@@ -130,18 +135,12 @@ def create_app(
             )
         return {"status": "ok"}
 
-    @app.get("/spec", include_in_schema=False)
-    def spec() -> JSONResponse:
-        """Return the OpenAPI description at the path where LibreTranslate serves its own."""
-        return JSONResponse(app.openapi())
-
-    return app
-
-
-def _metrics_routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["operation"])
-
-    @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        dependencies=key.get("dependencies"),
+        responses={200: {"content": {"text/plain": {}}}, **key.get("responses", {})},
+    )
     def metrics() -> Response:
         """Counters for Prometheus."""
         text = generate_latest(service.metrics.registry)

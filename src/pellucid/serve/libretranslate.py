@@ -303,25 +303,19 @@ def validate_limited(form: type[Form], table: dict[str, Any], limits: Limits, *,
             table["terms"] = json.loads(table["terms"])
         except (ValueError, RecursionError):
             raise Refusal(422, "terms: expected a JSON object of source terms and target terms") from None
-    _refuse_large_terms(table.get("terms"), limits)
+    terms = table.get("terms")
+    if isinstance(terms, Mapping):  # anything else is left to pydantic
+        if len(terms) > limits.request_terms:
+            raise Refusal(413, f"{len(terms):,} terms, this server takes {limits.request_terms:,} at a time")
+        longest = max((len(side) for pair in terms.items() for side in pair if isinstance(side, str)), default=0)
+        if longest > limits.term_characters:
+            most = f"{limits.term_characters:,} at most"
+            raise Refusal(413, f"a term of {longest:,} characters, this server takes terms of {most}")
     return validate_table(form, table, strict=strict)
 
 
 def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
-
-
-def _refuse_large_terms(terms: Any, limits: Limits) -> None:
-    """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to pydantic."""
-    if not isinstance(terms, Mapping):
-        return
-    if len(terms) > limits.request_terms:
-        raise Refusal(413, f"{len(terms):,} terms, this server takes {limits.request_terms:,} at a time")
-    longest = max((len(side) for pair in terms.items() for side in pair if isinstance(side, str)), default=0)
-    if longest > limits.term_characters:
-        raise Refusal(
-            413, f"a term of {longest:,} characters, this server takes terms of {limits.term_characters:,} at most"
-        )
 
 
 def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> Translated:
