@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS, UNK
-from pellucid.decode.terms.prefix import NEW_WORD, prefix_pieces, prefix_rule, refuse_long_prefixes
-from pellucid.decode.terms.word_edges import EDGE, WordEdges
+from pellucid.decode.search import prefix_rule
+from pellucid.decode.terms.required import EDGE, NEW_WORD, WordEdges, prefix_pieces, refuse_long_prefixes
 from tests.decode.models import small_tokenizer
 
 INF = torch.inf

@@ -5,8 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from pellucid.decode.terms.required import Term, explain_no_room, missing_terms, pieces_needed, shortest_spelling
-from pellucid.decode.terms.word_edges import EDGE, WordEdges
+from pellucid.decode.terms.required import (
+    EDGE,
+    Term,
+    WordEdges,
+    explain_no_room,
+    missing_terms,
+    pieces_needed,
+    shortest_spelling,
+)
 from tests.decode.spans import can_place_terms
 from tests.growth import assert_linear_work
 

@@ -15,7 +15,7 @@ from pellucid.decode.terms.placement import (
     cut_at_terms,
     search_with_terms,
 )
-from pellucid.decode.terms.word_edges import EDGE, WordEdges
+from pellucid.decode.terms.required import EDGE, WordEdges
 from pellucid.decode.torch_engine import SearchRequest
 from pellucid.decode.translate import Translator
 from pellucid.text.markup import TAG, TaggedText, list_protected

@@ -19,7 +19,7 @@ from pellucid.decode.terms.glossary import (
     term_spellings,
     unwritable_texts,
 )
-from pellucid.decode.terms.word_edges import EDGE, edge_positions
+from pellucid.decode.terms.required import EDGE, edge_positions
 from tests.decode.models import LINES, small_tokenizer
 from tests.growth import assert_linear
 

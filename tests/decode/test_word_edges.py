@@ -3,7 +3,7 @@
 import pytest
 
 from pellucid.data.tokenizer import EOS
-from pellucid.decode.terms.word_edges import WordEdges, edge_positions, joins_word
+from pellucid.decode.terms.required import WordEdges, edge_positions, joins_word
 from tests.decode.models import small_tokenizer
 
 

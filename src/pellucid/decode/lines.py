@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
+from pellucid.decode.terms.required import Term, prefix_pieces
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
 from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, restore_tags
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
-    from pellucid.decode.terms.required import Term
     from pellucid.decode.translation_memory import MemoryMatch
 
 
@@ -35,7 +35,7 @@ class Segment:
 
     marked: TaggedText
     request: SearchRequest
-    terms: "tuple[Term, ...]" = ()
+    terms: tuple[Term, ...] = ()
     term_spans: "tuple[TermSpan, ...]" = ()
     context: int = 0
 
@@ -76,7 +76,7 @@ def prepare_lines(
     refuse_long_lines("source", longest, lengths.longest)
     if terms is not None and config.method == "sample":
         raise ValueError("terms need beam or greedy search; leave them out, or take method = 'beam'")
-    # The folder terms/ is imported only for lines that need it: most have nothing that their translation must contain.
+    # Imported only for lines that need it: most have nothing that their translation must contain.
     required = None
     if terms is not None or any(with_markup):
         from pellucid.decode.terms.glossary import RequiredTexts
@@ -86,8 +86,6 @@ def prepare_lines(
         )
     line_prefixes: list[tuple[int, ...]] = [() for _ in lines]
     if prefixes is not None:
-        from pellucid.decode.terms.prefix import prefix_pieces
-
         line_prefixes = [
             prefix_pieces(tokenizer, prefix) if line_texts else ()
             for prefix, line_texts in zip(prefixes, tagged, strict=True)

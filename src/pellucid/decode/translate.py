@@ -28,18 +28,17 @@ from pellucid.decode.lines import (
 from pellucid.decode.request import (
     Engine,
     Hypothesis,
-    Links,
     SearchBounds,
     SearchConfig,
     SearchRequest,
     continue_always,
     require_finite,
 )
+from pellucid.decode.terms.required import explain_no_room, refuse_long_prefixes
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
-    from pellucid.decode.terms.placement import TermAlignment
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.model import Transformer
@@ -52,6 +51,7 @@ BLOCKS_AHEAD = 2
 """Blocks that are begun before the translations of one are returned."""
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -223,14 +223,14 @@ class Translator:
     def search_segments(self, segments: Sequence[Segment], config: SearchConfig) -> list[SearchResult]:
         """Return what was found for each segment, or why nothing was; translations that repeat are searched again."""
         no_room = self.explain_missing_room(segments, config)
-        fitting = [i for i, reason in enumerate(no_room) if not reason]
         results = [SearchResult([], notes=(reason,)) for reason in no_room]
+        fitting = [i for i, reason in enumerate(no_room) if not reason]
         for i, hypotheses in zip(fitting, self.search_once([segments[i] for i in fitting], config), strict=True):
             results[i] = SearchResult(hypotheses) if hypotheses else self.explain_failure(segments[i])
         repeating = [i for i in fitting if _needs_retry(segments[i], results[i].hypotheses, config)]
         # Searched once more, under a rule that forbids repeats.
-        changed = [replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM) for i in repeating]
-        retried = [replace(segments[i], request=request) for i, request in zip(repeating, changed, strict=True)]
+        requests = [replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM) for i in repeating]
+        retried = [replace(segments[i], request=request) for i, request in zip(repeating, requests, strict=True)]
         for i, hypotheses in zip(repeating, self.search_once(retried, config), strict=True):
             # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
             if not hypotheses or has_repetition(hypotheses[0].tokens):
@@ -245,19 +245,12 @@ class Translator:
 
         Raises ValueError, naming the lines, for prefixes that have no room.
         """
-        if not any(segment.request.prefix or segment.terms for segment in segments):
-            return ["" for _ in segments]
-        from pellucid.decode.terms.prefix import refuse_long_prefixes
-        from pellucid.decode.terms.required import explain_no_room
-
         limits = [self.bounds.max_pieces(segment.request, config) for segment in segments]
-        requests = [(segment.request.number, segment.request.prefix) for segment in segments]
-        refuse_long_prefixes((*request, limit) for request, limit in zip(requests, limits, strict=True))
+        requests = [segment.request for segment in segments]
+        refuse_long_prefixes((request.number, request.prefix, n) for request, n in zip(requests, limits, strict=True))
         return [
-            explain_no_room(segment.request.prefix, segment.terms, limit, self.torch.word_edges)
-            if segment.terms
-            else ""
-            for segment, limit in zip(segments, limits, strict=True)
+            explain_no_room(segment.request.prefix, segment.terms, n, self.torch.word_edges) if segment.terms else ""
+            for segment, n in zip(segments, limits, strict=True)
         ]
 
     def explain_failure(self, segment: Segment) -> SearchResult:
@@ -280,11 +273,10 @@ class Translator:
 
     def search_once(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses of each segment."""
-        plain = [i for i, segment in enumerate(segments) if not segment.terms]
-        with_terms = [i for i, segment in enumerate(segments) if segment.terms]
-        results = dict(zip(plain, self.search_requests([segments[i].request for i in plain], config), strict=True))
-        results |= zip(with_terms, self.search_with_terms([segments[i] for i in with_terms], config), strict=True)
-        return [results[i] for i in range(len(segments))]
+        plain = self.search_requests([segment.request for segment in segments if not segment.terms], config)
+        with_terms = self.search_with_terms([segment for segment in segments if segment.terms], config)
+        plain_iterator, terms_iterator = iter(plain), iter(with_terms)
+        return [next(terms_iterator if segment.terms else plain_iterator) for segment in segments]
 
     def search_requests(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses that the engine finds for each request."""
@@ -307,23 +299,16 @@ class Translator:
         """Return the hypotheses of segments that have terms, with each term where it belongs."""
         if not segments:
             return []
-        from pellucid.decode.terms.placement import search_with_terms
+        from pellucid.decode.terms.placement import TermAlignment, align_terms, search_with_terms
 
-        search, align = partial(self.search_requests, config=config), partial(self.align_terms, config=config)
+        def align(aligned: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
+            pairs = list(zip(aligned, targets, strict=True))
+            lengths = [max(len(segment.request.source), len(target) + 1) for segment, target in pairs]
+            align_batch = partial(align_terms, self.models[0], self.tokenizer)
+            return map_in_batches(align_batch, pairs, lengths, config.batch or self.torch.batch_size)
+
+        search = partial(self.search_requests, config=config)
         return search_with_terms(segments, search, align, self.torch.word_edges)
-
-    def align_terms(
-        self, segments: Sequence[Segment], targets: Sequence[list[int]], config: SearchConfig
-    ) -> "list[TermAlignment]":
-        """Return which words of each translation are aligned with the sources of its terms."""
-        from pellucid.decode.terms.placement import align_terms
-
-        sizes = {i: max(len(segment.request.source), len(targets[i]) + 1) for i, segment in enumerate(segments)}
-        alignments: dict[int, TermAlignment] = {}
-        for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
-            inputs = [segments[i] for i in batch], [targets[i] for i in batch]
-            alignments.update(zip(batch, align_terms(self.models[0], self.tokenizer, *inputs), strict=True))
-        return [alignments[i] for i in range(len(segments))]
 
     def add_texts(self, results: Sequence[SearchResult]) -> list[SearchResult]:
         """Return the results with the text of every hypothesis."""
@@ -334,29 +319,28 @@ class Translator:
         return [replace(result, texts=[next(texts) for _ in result.hypotheses]) for result in results]
 
     def add_alignments(
-        self, segments: Sequence[Segment], results: list[SearchResult], config: SearchConfig
+        self, segments: Sequence[Segment], results: Sequence[SearchResult], config: SearchConfig
     ) -> list[SearchResult]:
         """Return the results with word alignments, where they were asked for or tags need them."""
-        to_align = [i for i, segment in enumerate(segments) if config.alignments or segment.marked.tags]
-        if not to_align:
-            return results
+        needed = [config.alignments or bool(segment.marked.tags) for segment in segments]
+        if not any(needed):
+            return list(results)
         from pellucid.decode.alignment import align_sentences
 
-        pairs: list[tuple[Any, ...]] = []
-        for i in to_align:
-            for hypothesis, text in zip(results[i].hypotheses, results[i].texts, strict=True):
-                # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
-                target = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]
-                pairs.append((segments[i].request.source, target, segments[i].marked.text, text))
-        sizes = {n: max(len(source), len(target)) for n, (source, target, *_) in enumerate(pairs)}
-        links: dict[int, Links] = {}
-        for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
-            columns = zip(*(pairs[n] for n in batch), strict=True)
-            links.update(zip(batch, align_sentences(self.models[0], self.tokenizer, *columns), strict=True))
-        links_in_order = iter(links[n] for n in range(len(pairs)))
-        for i in to_align:
-            results[i] = replace(results[i], links=[next(links_in_order) for _ in results[i].hypotheses])
-        return results
+        sentences = [
+            # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
+            (segment.request.source, hypothesis.tokens + [EOS] * (hypothesis.stop == "eos"), segment.marked.text, text)
+            for segment, result, is_needed in zip(segments, results, needed, strict=True)
+            if is_needed
+            for hypothesis, text in zip(result.hypotheses, result.texts, strict=True)
+        ]
+        lengths = [max(len(source), len(target)) for source, target, *_ in sentences]
+        align_batch = partial(align_sentences, self.models[0], self.tokenizer)
+        links = iter(map_in_batches(align_batch, sentences, lengths, config.batch or self.torch.batch_size))
+        return [
+            replace(result, links=[next(links) for _ in result.hypotheses]) if is_needed else result
+            for result, is_needed in zip(results, needed, strict=True)
+        ]
 
     def translate_stream(
         self,
@@ -429,20 +413,19 @@ class Translator:
         target_ids = self.tokenizer.encode_target(targets)
         for side, ids in (("source", source_ids), ("target", target_ids)):
             refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), self.lengths.longest)
-        sizes = {i: max(len(source_ids[i]), len(target_ids[i])) for i in range(len(source_ids))}
-        scores: dict[int, Score] = {}
+        pairs = list(zip(source_ids, target_ids, strict=True))
+        lengths = [max(len(source), len(target)) for source, target in pairs]
+        scores = []
         with self.inference():
-            # Each position holds logits for the whole vocabulary, hence the small budget.
-            for batch_indices in batch_by_length(sizes, batch or self.torch.batch_size, tokens=4096):
-                batch_ids = [source_ids[i] for i in batch_indices], [target_ids[i] for i in batch_indices]
-                for i, log_probs in zip(batch_indices, self.torch.log_probs(*batch_ids), strict=True):
-                    log_prob = fsum(log_probs)
-                    # Damaged weights are the likeliest reason, and the message that helps.
-                    if not isfinite(log_prob):
-                        self.refuse_damaged()
-                    log_prob = require_finite(log_prob, f"line {i + 1}")
-                    scores[i] = Score(log_prob, self.tokenizer.target_pieces(target_ids[i]), log_probs)
-        return [scores[i] for i in range(len(source_ids))]
+            per_piece = map_in_batches(self.torch.log_probs, pairs, lengths, batch or self.torch.batch_size)
+            for number, (ids, log_probs) in enumerate(zip(target_ids, per_piece, strict=True), 1):
+                log_prob = fsum(log_probs)
+                # Damaged weights are the likeliest reason, and the message that helps.
+                if not isfinite(log_prob):
+                    self.refuse_damaged()
+                require_finite(log_prob, f"line {number}")
+                scores.append(Score(log_prob, self.tokenizer.target_pieces(ids), log_probs))
+        return scores
 
 
 def _remember_line(line: PreparedLine, translation_memory: "TranslationMemory") -> PreparedLine:
@@ -468,6 +451,18 @@ def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> 
         count = max(1, min(sentences, tokens // lengths[order[start]]))
         yield order[start : start + count]
         start += count
+
+
+def map_in_batches(
+    function: Callable[..., Iterable[Result]], rows: Sequence[tuple[Any, ...]], lengths: Sequence[int], sentences: int
+) -> list[Result]:
+    """Return a result for each row, in order; the function is given the columns of a batch of rows of like length."""
+    results: dict[int, Result] = {}
+    # Each position holds numbers for the whole vocabulary, or for all heads: hence the small budget.
+    for batch in batch_by_length(dict(enumerate(lengths)), sentences, tokens=4096):
+        columns = map(list, zip(*(rows[i] for i in batch), strict=True))
+        results.update(zip(batch, function(*columns), strict=True))
+    return [results[i] for i in range(len(rows))]
 
 
 def _read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:

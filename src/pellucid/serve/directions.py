@@ -10,7 +10,7 @@ from typing import Any
 
 from pellucid.api import Model
 from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.decode.terms.word_edges import joins_word
+from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.settings import Languages
 from pellucid.store.atomic import directory_identity

@@ -1,1 +1,1 @@
-"""Parts that only a search with terms, protected text or forced prefixes needs: other searches import none of it."""
+"""What a translation must contain: terminology, protected text and forced prefixes."""

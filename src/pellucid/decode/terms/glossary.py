@@ -13,8 +13,7 @@ from weakref import WeakSet
 
 from pellucid.data.lines import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.decode.terms.required import Spelling, Term
-from pellucid.decode.terms.word_edges import EDGE, edge_positions, joins_word
+from pellucid.decode.terms.required import EDGE, Spelling, Term, edge_positions, joins_word
 from pellucid.store.atomic import join_problems
 from pellucid.text.markup import find_protected
 

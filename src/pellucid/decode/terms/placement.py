@@ -10,14 +10,15 @@ from pellucid.decode.lines import Segment
 from pellucid.decode.request import Hypothesis, SearchRequest
 from pellucid.decode.terms.glossary import normalize_text
 from pellucid.decode.terms.required import (
+    EDGE,
     Spelling,
     Term,
+    WordEdges,
     can_follow_any_piece,
     missing_terms,
     shortest_spelling,
     without_edges,
 )
-from pellucid.decode.terms.word_edges import EDGE, WordEdges
 from pellucid.model import Transformer
 from pellucid.text.word_pieces import word_piece_ranges
 

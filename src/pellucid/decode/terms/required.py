@@ -1,10 +1,82 @@
-"""Finds which of the terms that a translation must have stand in a text, and what the others take."""
+"""What a translation must have, in tokens: where words end, the terms that a text lacks, and forced beginnings."""
 
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import le, mul
 
-from pellucid.decode.terms.word_edges import EDGE, WordEdges
+from pellucid.data.tokenizer import UNK, Tokenizer
+
+# Negative, so that no token has the id of a mark.
+EDGE = -1
+"""Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token."""
+
+NEW_WORD = -2
+"""Mark at the end of a prefix: any token that starts a word may follow."""
+
+_WRITTEN_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana and ideographs
+)
+
+
+@dataclass(frozen=True)
+class WordEdges:
+    """Sets of the tokens of a vocabulary that begin or end within a word; by default no token touches another."""
+
+    ends_in_letter: frozenset[int] = frozenset()
+    """Tokens that end in a letter or digit."""
+    begins_with_letter: frozenset[int] = frozenset()
+    """Tokens that begin with a letter or digit, without the word-start mark."""
+    without_space_mark: frozenset[int] = frozenset()
+    """Tokens without the word-start mark: those that continue a word, punctuation, EOS."""
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> "WordEdges":
+        """Return the word edges of a tokenizer's target side."""
+        pieces = dict(enumerate(map(_piece_character, tokenizer.target_names)))
+        return cls(
+            frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[-1])),
+            frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[0])),
+            frozenset(i for i, piece in pieces.items() if not piece.startswith("▁")),
+        )
+
+
+def _piece_character(piece: str) -> str:
+    """Return a piece as it is, or the character of a byte piece; a byte above 127 counts as part of a letter.
+
+    >>> [_piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
+    ['▁dog', ',', 'a', '</s>']
+    """
+    if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
+        return piece
+    byte = int(piece[3:5], 16)
+    # Above 127 it is one byte of a UTF-8 sequence, mostly of a letter with an accent or of another alphabet.
+    return chr(byte) if byte < 128 else "a"
+
+
+def joins_word(character: str) -> bool:
+    """Return whether a character forms one word with its neighbours: letters, digits, accents.
+
+    Characters of scripts that are written without spaces do not.
+
+    >>> [joins_word(character) for character in "aß7-犬"]
+    [True, True, True, False, False]
+    """
+    return unicodedata.category(character)[0] in "LNM" and not _WRITTEN_WITHOUT_SPACES.match(character)
+
+
+def edge_positions(text: str) -> list[int]:
+    """Return the positions in a text, from 0 to its length, that are not inside a word.
+
+    >>> edge_positions("a dog!")
+    [0, 1, 2, 5, 6]
+    """
+    inner = (i for i in range(1, len(text)) if not (joins_word(text[i - 1]) and joins_word(text[i])))
+    return [0, *inner, len(text)] if text else [0]
+
 
 Spelling = tuple[int, ...]
 Term = tuple[Spelling, ...]
@@ -133,3 +205,38 @@ def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: WordEdges
     """Return the least number of tokens in a translation that begins with the prefix and has the terms behind it."""
     missing = missing_terms([piece for piece in prefix if piece >= 0], terms, words)
     return len(prefix) + sum(len(without_edges(shortest_spelling(terms[n], words))) for n in missing)
+
+
+def prefix_pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
+    """Return the tokens that a translation with this beginning starts with; () for a blank text.
+
+    A text that ends in a letter may continue the same word: "Der Hu" with "nd". A space at the end says that the word
+    is complete: what follows starts a new one. Spaces are otherwise as the tokenizer has them: none in front, and one
+    where there are several. Raises ValueError for a line feed, and for a character the model cannot write.
+    """
+    if "\n" in text:
+        raise ValueError(
+            f"the prefix {text!r:.60} has a line feed; a translation is one line, so its prefix must be one line too"
+        )
+    if not text.strip(" "):
+        return ()
+    [ids] = tokenizer.encode_target([text])
+    if UNK in ids:
+        raise ValueError(f"the prefix {text!r:.60} has a character this model cannot write")
+    # A space at the end is no token of its own, so NEW_WORD stands for it; the last id is EOS.
+    return (*ids[:-1], NEW_WORD) if text.endswith(" ") else tuple(ids[:-1])
+
+
+def refuse_long_prefixes(prefixes: Iterable[tuple[int, tuple[int, ...], int]]) -> None:
+    """Raise ValueError if a prefix, given as (line, prefix, limit), has more tokens than its translation may have."""
+    too_long = [
+        f"line {line} has {len(prefix)}, its translation at most {limit}"
+        for line, prefix, limit in prefixes
+        if len(prefix) > limit
+    ]
+    if too_long:
+        # Five lines show the pattern; a file of thousands would fill the screen.
+        more = f", and {len(too_long) - 5} more lines" if len(too_long) > 5 else ""
+        raise ValueError(
+            f"prefixes of too many pieces: {'; '.join(too_long[:5])}{more}; shorten them or raise max_extra"
+        )
