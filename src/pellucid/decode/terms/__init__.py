@@ -1,1 +1,1 @@
-"""What a translation must contain: terminology, protected text and forced prefixes."""
+"""Required terms, protected text and forced prefixes: all that a translation must contain."""

@@ -1,4 +1,4 @@
-"""What a translation must have, in tokens: where words end, the terms that a text lacks, and forced beginnings."""
+"""Required pieces of a translation: where words end, the terms that a text lacks, and forced prefixes."""
 
 import re
 import unicodedata
