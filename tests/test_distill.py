@@ -138,9 +138,9 @@ def test_a_student_is_deep_where_it_reads_and_shallow_where_it_writes(tmp_path, 
     dev = files["dev_source"], files["dev_target"]
     people = files["source"], files["target"]
     settings, reasons = choose_student_settings(
-        write_pairs([text], tmp_path), dev, people=people, weight=3.0, steps=7, overrides=["model.decoder_layers=2"]
+        write_pairs([text], tmp_path), dev, people=people, steps=7, overrides=["model.decoder_layers=2"]
     )
     assert (settings.model.encoder_layers, settings.model.decoder_layers) == (6, 2)
-    assert [(corpus.name, corpus.weight) for corpus in settings.data.corpora] == [("teacher", 1.0), ("people", 3.0)]
+    assert [(corpus.name, corpus.weight) for corpus in settings.data.corpora] == [("teacher", 1.0), ("people", 1.0)]
     assert settings.train.steps == 7
     assert any("6 encoder layers" in reason for reason in reasons)

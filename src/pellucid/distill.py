@@ -171,7 +171,6 @@ def choose_student_settings(
     dev: tuple[str, str],
     *,
     people: tuple[str, str] | None = None,
-    weight: float = 1.0,
     size: str | None = None,
     steps: int | None = None,
     minutes: float | None = None,
@@ -180,14 +179,14 @@ def choose_student_settings(
     """Return the settings of a student's training, and the reasons for what was chosen.
 
     The student has a deep encoder, which runs once a sentence, and one decoder layer, which runs once a piece (Kasai et
-    al. 2021). `people` are files of pairs that people translated; an epoch shows each of them `weight` times.
+    al. 2021). `people` are files of pairs that people translated.
     """
     teacher_corpus = {"source": str(text.source), "target": str(text.target)}
     data: dict[str, Any] = {"dev_source": dev[0], "dev_target": dev[1]}
     if people is None:
         data |= teacher_corpus
     else:
-        people_corpus = {"name": "people", "source": people[0], "target": people[1], "weight": weight}
+        people_corpus = {"name": "people", "source": people[0], "target": people[1]}
         data["corpus"] = [{"name": "teacher", **teacher_corpus}, people_corpus]
     chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
     chosen.tables["model"] |= {"encoder_layers": _ENCODER_LAYERS, "decoder_layers": 1}

@@ -115,11 +115,9 @@ def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
         "a and b: target: this model takes 31 pieces a line, line 2 has"
         in call("score", model, "--source", "a", "--target", "b").stderr
     )
-    refused = call("score", model, "--source", "a", "--target", "a", "--batch", -1)
-    assert (refused.exit_code, refused.stderr) == (
-        2,
-        "pellucid: invalid search settings: batch is -1, it must be 0 or more\n",
-    )
+    refused = call("evaluate", model, "--source", "a", "--reference", "a", "--set", "batch=-1", "--set", "beams=2")
+    assert refused.exit_code == 2
+    assert "unknown option 'beams'; did you mean 'beam'?" in refused.stderr
 
 
 def test_a_file_of_pairs_is_a_test_set(call, model, files, tmp_path):

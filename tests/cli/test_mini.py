@@ -229,21 +229,19 @@ def test_it_stays_near_three_hundred_lines_of_code():
     assert len(code) < 320
 
 
-def test_the_command_copies_the_file_and_replaces_none_unasked(call, tmp_path):
+def test_the_command_copies_the_file_and_replaces_none(call, tmp_path):
     result = call("mini")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "mini.py\n", "")
     assert (tmp_path / "mini.py").read_bytes() == FILE.read_bytes()
     (tmp_path / "mini.py").write_text("mine", encoding="utf-8")
     result = call("mini")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "pellucid: mini.py is already there; name another file, or replace it with --force\n"
+    assert result.stderr == "pellucid: mini.py is already there; name another file, or remove it first\n"
     assert (tmp_path / "mini.py").read_text(encoding="utf-8") == "mine"
-    assert call("mini", "--force").exit_code == 0
-    assert (tmp_path / "mini.py").read_bytes() == FILE.read_bytes()
 
 
 def test_the_command_refuses_a_directory_and_a_missing_folder(call, tmp_path):
-    result = call("mini", tmp_path, "--force")
+    result = call("mini", tmp_path)
     assert result.exit_code == 2
     assert result.stderr == (
         f"pellucid: {tmp_path} is a directory; name the Python file to write, such as {tmp_path / 'mini.py'}\n"

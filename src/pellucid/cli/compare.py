@@ -4,24 +4,23 @@ from pathlib import Path
 from typing import Annotated
 
 from pellucid.cli.files import (
-    json_line,
     name_file_in_errors,
     read_sentences,
     read_test_pairs,
     set_language,
     translate_test_set,
-    write_lines,
+    write_report,
 )
 from pellucid.cli.options import (
     ENGINE,
     JSON,
     LANGUAGE_OF_TRANSLATIONS,
     PRECISIONS,
+    SEARCH_SETTINGS,
     SOURCE_LANGUAGE,
     argument,
     file_option,
     flag,
-    option,
     search_default,
     search_option,
 )
@@ -51,13 +50,9 @@ def run(
         str | None, file_option("target side of the training text, to find out which words are rare")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
-    batch: Annotated[int, search_option("batch")] = search_default("batch"),
-    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
+    change: Annotated[list[str] | None, SEARCH_SETTINGS] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
-    samples: Annotated[int, option("test sets that the bootstrap draws from this one", min=1)] = 1000,
-    seed: Annotated[int, option("random seed; the same seed draws the same test sets", min=0)] = 1,
-    show: Annotated[int, option("changed sentences to show in each direction", min=0)] = 10,
     document: Annotated[
         bool, flag("--document", "models trained with data.context read each line with the one before it")
     ] = False,
@@ -75,13 +70,14 @@ def run(
     references. Case counts, unless A or B is a model that writes lower case only.
     """
     from pellucid.api import load
+    from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.compare import compare_translations
     from pellucid.evaluate.page import comparison_as_html
     from pellucid.evaluate.report import comparison_as_text
 
-    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty}
-    SearchConfig(**search)  # refuses impossible numbers before a file or a model is read
+    search = {"beam": beam, **apply_overrides({}, change or ())}
+    SearchConfig.from_options(search)  # refuses what is impossible before a file or a model is read
     _check_files((a, b), source, reference, train_target)
     require_writable(html)
     # Everything that is a file is read first: a wrong line count shows before a model spends minutes translating.
@@ -112,14 +108,11 @@ def run(
             texts[source] if source else None,
             training=read_sentences(train_target) if train_target else None,
             names=(titles[a], titles[b]),
-            samples=samples,
-            seed=seed,
-            show=show,
             lowercase=lowercase,
         )
     if html:
         write_text_whole(html, comparison_as_html(comparison))
-    write_lines([json_line(comparison)] if json else comparison_as_text(comparison))
+    write_report(json, [comparison], comparison_as_text(comparison))
 
 
 def _check_files(sides: tuple[str, str], source: str | None, reference: str | None, train_target: str | None) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import file_option, option
-from pellucid.store.atomic import require_writable
+from pellucid.cli.options import option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   pellucid demo
-  pellucid demo --page demo.html
   pellucid demo --out runs/quick --minutes 1"""
 
 DEMO_PAIRS = 120_000
@@ -38,9 +36,6 @@ def run(
     out: Annotated[str, option("directory to write the run to", "DIR")] = "runs/demo",
     steps: Annotated[int | None, option(f"number of updates to train for  [default: {DEMO_STEPS}]")] = None,
     minutes: Annotated[float | None, option("train for so many minutes instead; a few minutes teach little")] = None,
-    page: Annotated[
-        str | None, file_option("also write the model as a page that translates: one HTML file, no server")
-    ] = None,
 ) -> None:
     """Train, translate and score on built-in sentences.
 
@@ -49,10 +44,8 @@ def run(
     continues where it stopped, and a finished one shows its results again.
     """
     from pellucid.api import load
-    from pellucid.cli.export import export_page
     from pellucid.cli.train import train_unless_finished
 
-    require_writable(page)
     directory = Path(out)
     folder = directory / "data"
     settings = demo_settings(directory, {"steps": steps, "minutes": minutes})
@@ -60,8 +53,6 @@ def run(
     train_unless_finished(settings, directory)
     model = load(directory / "best")
     write_lines([*_score_test_set(model, folder), "", *_held_out_lines(model), "", *_next_step_lines(directory)])
-    if page is not None:
-        write_lines(export_page(directory / "best", Path(page), "float16", []))
 
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":

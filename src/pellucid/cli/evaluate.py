@@ -3,13 +3,12 @@
 from typing import Annotated
 
 from pellucid.cli.files import (
-    json_line,
     name_file_in_errors,
     read_parallel_files,
     read_test_pairs,
     set_language,
     translate_test_set,
-    write_lines,
+    write_report,
 )
 from pellucid.cli.options import (
     DEVICE,
@@ -20,6 +19,7 @@ from pellucid.cli.options import (
     LANGUAGE_OF_TRANSLATIONS,
     MODEL,
     PRECISIONS,
+    SEARCH_SETTINGS,
     SOURCE_LANGUAGE,
     file_option,
     search_default,
@@ -48,8 +48,7 @@ def run(
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
-    batch: Annotated[int, search_option("batch")] = search_default("batch"),
-    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
+    change: Annotated[list[str] | None, SEARCH_SETTINGS] = None,
     document: Annotated[bool, DOCUMENT] = False,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
@@ -65,11 +64,12 @@ def run(
     references, WER and TER count the edits to the nearest one, in per cent of the mean length of all.
     """
     from pellucid.api import load
+    from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.scores import METRICS, corpus_scores
 
-    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty}
-    SearchConfig(**search)  # refuses impossible numbers before a file or the model is read
+    search = {"beam": beam, **apply_overrides({}, change or ())}
+    SearchConfig.from_options(search)  # refuses what is impossible before a file or a model is read
     if reference:
         sources, references = read_parallel_files(source, reference)
     else:
@@ -81,4 +81,4 @@ def run(
     with name_file_in_errors(" and ".join(reference or [source])):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
     lines = (f"{METRICS[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items())
-    write_lines([json_line(scores)] if json else lines)
+    write_report(json, [scores], lines)

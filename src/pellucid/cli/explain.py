@@ -54,7 +54,6 @@ def run(
     because: Annotated[
         str | None, option("show the training pairs that taught this word of the translation", "WORD")
     ] = None,
-    pairs: Annotated[int, option("with --because: the most pairs to show for the word, and against it")] = 10,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show every step of one translation, with its numbers.
@@ -87,7 +86,7 @@ def run(
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
         found = load(model, target_language=language).find_influence(
-            line, because, target=target, context=context, beam=beam, pairs=pairs
+            line, because, target=target, context=context, beam=beam
         )
         write_report(json, [found], _influence_lines(line, found, Terminal.of_stdout()))
         return

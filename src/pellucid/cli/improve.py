@@ -1,7 +1,7 @@
 """`pellucid improve`: teaches a model corrections of its translations, and keeps the result only if it is better."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,10 @@ EXAMPLES = """\
 
 _QUICK = ("train.batch_tokens=2048", "train.dev_sentences=50")
 """Settings of a short run, which is judged when it is over; its own evaluations only show that it goes well."""
+
+
+_SEED = 1
+"""Seed by which corrections are held out and old text is drawn."""
 
 
 def run(
@@ -52,7 +56,6 @@ def run(
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
     steps: Annotated[int, option("number of updates to train for", min=1)] = 150,
-    seed: Annotated[int, option("random seed, by which corrections are held out, too", min=0)] = 1,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
     """Make a model better by corrections of its translations.
@@ -70,8 +73,6 @@ def run(
     from pellucid.api import load
     from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
-    from pellucid.decode.request import SearchConfig
-    from pellucid.evaluate.reference import ReferenceLine, choose_reference, spread_lines
     from pellucid.improve import (
         Changes,
         dev_pairs_of,
@@ -80,7 +81,6 @@ def run(
         leave_out,
         read_corrections,
         sample_old_text,
-        save_improved,
         write_mixture,
     )
     from pellucid.train.defaults import run_settings
@@ -90,7 +90,7 @@ def run(
     is_interrupted = (directory / "data").is_dir() and not changed.exists()
     if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
-    everything, notes = read_corrections(corrections, Sides(source_language, target_language), seed)
+    everything, notes = read_corrections(corrections, Sides(source_language, target_language), _SEED)
     chosen = leave_out(everything, without or (), corrections)
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
@@ -116,7 +116,7 @@ def run(
         [(correction.source, correction.right) for correction in taught],
         [(text, translation) for pairs in near for _, text, translation in pairs],
         [(line, before[line]) for line in listed],
-        sample_old_text(runs, {correction.source for correction in everything}, seed),
+        sample_old_text(runs, {correction.source for correction in everything}, _SEED),
         dev,
     )
     # With the optimiser and the dropout that made the model, a run disturbs it least.
@@ -125,7 +125,7 @@ def run(
     settings, reasons = run_settings(
         None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
     )
-    settings = replace(settings, seed=seed, data=replace(settings.data, **data))
+    settings = replace(settings, data=replace(settings.data, **data))
     try:
         train_unless_finished(settings, directory, [*notes, *reasons])
     except typer.Exit:
@@ -141,17 +141,28 @@ def run(
         typer.echo(f"pellucid: not kept: {'; '.join(objections)}; it is in {candidate}", err=True)
         raise typer.Exit(FAILED)
     places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
-    about = {"corrections": len(taught), "held_out": len(chosen) - len(taught), "without": sorted(without or ())}
-    about["dev"] = {
-        name: [changes.comparison.scores[name].a.score, changes.comparison.scores[name].b.score]
-        for name in ("bleu", "chrf")
-    }
-    lines = spread_lines(dev.sources)
+    _save(candidate, directory / "best", changes, places, sorted(without or ()))
+    write_lines([str(directory / "best")])
+
+
+def _save(
+    candidate: Path, out: Path, changes: "Changes", places: Mapping[int, Sequence[str]], without: Sequence[int]
+) -> None:
+    """Move a model to `out`, with its reference, its scores on dev, and what came of each correction."""
+    from pellucid.api import load
+    from pellucid.decode.request import SearchConfig
+    from pellucid.evaluate.reference import ReferenceLine, choose_reference, spread_lines
+    from pellucid.improve import save_improved
+
+    held_out = sum(correction.held_out for correction in changes.corrections)
+    about = {"corrections": len(changes.corrections) - held_out, "held_out": held_out, "without": list(without)}
+    scores = changes.comparison.scores
+    about["dev"] = {name: [scores[name].a.score, scores[name].b.score] for name in ("bleu", "chrf")}
+    lines = spread_lines([*changes.dev_sources])
     scored = zip(lines, load(candidate).translate_stream(lines), strict=True)
     reference = choose_reference(ReferenceLine(source, found.text, found.score) for source, found in scored)
     search = {"beam": SearchConfig.beam, "length_penalty": SearchConfig.length_penalty}
-    save_improved(candidate, directory / "best", changes, places, reference, search, about)
-    write_lines([str(directory / "best")])
+    save_improved(candidate, out, changes, places, reference, search, about)
 
 
 def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: Sequence[str]) -> "tuple[Path, Changes]":

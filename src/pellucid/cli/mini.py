@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import argument, flag
+from pellucid.cli.options import argument
 from pellucid.store.atomic import atomic_file
 
 EXAMPLES = """\
@@ -16,7 +16,6 @@ EXAMPLES = """\
 
 def run(
     out: Annotated[str, argument("OUT", "Python file to write")] = "mini.py",
-    force: Annotated[bool, flag("--force", "replace a file that is already there")] = False,
 ) -> None:
     """Write a whole Transformer as one Python file.
 
@@ -31,8 +30,8 @@ def run(
     path = Path(out)
     if path.is_dir():
         raise ValueError(f"{out} is a directory; name the Python file to write, such as {path / 'mini.py'}")
-    if path.exists() and not force:
-        raise ValueError(f"{out} is already there; name another file, or replace it with --force")
+    if path.exists():
+        raise ValueError(f"{out} is already there; name another file, or remove it first")
     # Read as a file and not imported: an import would load torch.
     content = (Path(__file__).parent.parent / "mini.py").read_bytes()
     with atomic_file(path) as write:

@@ -18,8 +18,6 @@ from pellucid.cli.options import (
     PRECISION,
     SOURCE_LANGUAGE,
     file_option,
-    search_default,
-    search_option,
 )
 
 EXAMPLES = """\
@@ -40,7 +38,6 @@ def run(
     target: Annotated[str | None, file_option("their translations, line by line")] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
-    batch: Annotated[int, search_option("batch")] = search_default("batch"),
     document: Annotated[bool, DOCUMENT] = False,
     precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
@@ -53,9 +50,7 @@ def run(
     is no search, so this also works for translations that the model would never write.
     """
     from pellucid.api import load
-    from pellucid.decode.request import SearchConfig
 
-    SearchConfig(batch=batch)  # refuses an impossible batch before a file or the model is read
     if target is None:
         sources, targets = read_pair_rows(source, source_language, target_language)
     else:
@@ -63,5 +58,5 @@ def run(
     loaded = set_language(load(model, precision, device=device), target_language, is_of_file=target is None)
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
-        scores = loaded.score(sources, targets, batch=batch, document=document)
+        scores = loaded.score(sources, targets, document=document)
     write_report(json, scores, (f"{score.log_prob:.6f}" for score in scores))

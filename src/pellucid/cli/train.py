@@ -59,9 +59,6 @@ def run(
     minutes: Annotated[
         float | None, option("train for so many minutes instead; the schedule is fitted to them")
     ] = None,
-    log: Annotated[
-        str | None, option("also send the reports of log.jsonl there, as they come", "tensorboard|mlflow")
-    ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
     resume: Annotated[
         bool, flag("--resume", "continue the run in --out where it stopped, with the same result to the bit")
@@ -93,8 +90,7 @@ def run(
     from pellucid.train.defaults import run_settings
 
     # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
-    changes = [*([f"train.log={log}"] if log else []), *(change or ())]
-    settings, reasons = run_settings(run_file, changes, began=directory if resume else None, **form)
+    settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
     outcome = train_and_plot(settings, directory, resume, reasons)
     if outcome.first:  # of several workers under torchrun, only one prints
         write_lines([str(outcome.best)])
