@@ -39,7 +39,16 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.dropout import Dropout, scale_dropout
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
 from pellucid.train.data import encode_with_note, read_data
-from pellucid.train.update import batch_loss, dropout_factor, learning_rate, make_adam, update_weights
+from pellucid.train.initial_embeddings import embeddings_from_text
+from pellucid.train.muon import Muon
+from pellucid.train.update import (
+    batch_loss,
+    dropout_factor,
+    learning_rate,
+    make_adam,
+    make_optimizer,
+    update_weights,
+)
 
 KEPT, PAGE = HOUSE / "runs" / "recurrent", RESULTS / "recurrent.md"
 
@@ -97,14 +106,18 @@ def race_on_phrasebook(seconds: float, _: float) -> dict[str, Any]:
 
 def race_on_multi30k(seconds: float, _: float) -> dict[str, Any]:
     """Race on image captions, with the recipe's settings but for a warm-up that fits a short run."""
-    run = read_run(HOUSE / "recipes/multi30k-en-de.toml", [f"optim.warmup={DEMO_RECIPE['optim']['warmup']}"])
+    changes = [f"optim.warmup={DEMO_RECIPE['optim']['warmup']}", "optim.kind=muon"]
+    run = read_run(HOUSE / "recipes/multi30k-en-de.toml", changes)
     data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
     tests = (lines(data / f"test_2016_flickr.{language}.gz") for language in ("en", "de"))
     return {"title": "Multi30k, English-German", **race_on_text(run, *tests, seconds)}
 
 
 def race_on_text(run: RunConfig, sources: list[str], references: list[str], seconds: float) -> dict[str, Any]:
-    """Train both models on the same batches for equal time; return speed, dev loss, BLEU and chrF of greedy search."""
+    """Train both models on the same batches for equal time; return speed, dev loss, BLEU and chrF of greedy search.
+
+    Both have what Pellucid gives a small model: Muon, and embeddings that begin with the text.
+    """
     data = read_data(run)
     config = run.model_config(data.tokenizer)
     sizes = Sizes(config.target_vocabulary, config.d_model, 128, 224, dropout=config.dropout)
@@ -115,7 +128,7 @@ def race_on_text(run: RunConfig, sources: list[str], references: list[str], seco
     dev, _ = encode_with_note(data.dev, data.tokenizer, run.data.max_pieces)
     peaks = dict.fromkeys(contenders, PEAKS)
     rows = []
-    for name, runners in race(contenders, peaks, run.optim, data.encoded, seconds).items():
+    for name, runners in race(contenders, peaks, run.optim, data.encoded, seconds, from_text=True).items():
         losses = [dev_loss(runner.model, dev) for runner in runners]
         best, encoded = runners[losses.index(min(losses))], data.tokenizer.encode_source(sources)
         outputs = greedy(best.model, encoded, [2 * len(ids) + 10 for ids in encoded])
@@ -189,7 +202,7 @@ class Runner:
     optimizer: torch.optim.Optimizer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.optimizer = make_adam(self.model.parameters(), self.optim)
+        self.optimizer = make_any_optimizer(self.model, self.optim)
         self.model.train()
 
     def run(self, until: float, total: float) -> None:
@@ -210,6 +223,20 @@ class Runner:
         return cells | {"speed": self.pieces / self.seconds}
 
 
+def make_any_optimizer(model: Any, c: OptimConfig) -> torch.optim.Optimizer:
+    """Return the optimizer of a Transformer, or the same for a GRU network: Muon for its matrices, gate by gate."""
+    if isinstance(model, Transformer):
+        return make_optimizer(model, c)
+    if c.kind == "adam":
+        return make_adam(model.parameters(), c)
+    matrices = {
+        name: p for name, p in model.named_parameters() if p.dim() == 2 and p is not model.output_embedding.weight
+    }
+    # PyTorch keeps the reset gate, the update gate and the new state of a GRU one below the other in one matrix.
+    grids = {p: (3 if "weight_" in name else 1, 1) for name, p in matrices.items()}
+    return Muon(grids, make_adam((p for p in model.parameters() if p not in grids), c))
+
+
 def race(
     contenders: Contenders,
     peaks: dict[str, Sequence[float]],
@@ -217,13 +244,18 @@ def race(
     encoded: EncodedPairs,
     total: float,
     batch_tokens: int = BATCH,
+    from_text: bool = False,
 ) -> dict[str, list[Runner]]:
     """Train each model with each of its learning rates for so many seconds, all in turns, from the same seed."""
     runners: dict[str, list[Runner]] = {}
     for name, make in contenders.items():
         for peak in peaks[name]:
             torch.manual_seed(1)
-            runner = Runner(make(), replace(optim, peak=peak), Stream(encoded, batch_tokens, seed=1))
+            model: Any = make()
+            if from_text:
+                table = model.output_embedding.weight.detach()
+                table.copy_(embeddings_from_text(table, encoded, seed=1))
+            runner = Runner(model, replace(optim, peak=peak), Stream(encoded, batch_tokens, seed=1))
             runners.setdefault(name, []).append(runner)
     turns = max(1, round(total / TURN))
     for turn in range(1, turns + 1):
