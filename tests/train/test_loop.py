@@ -12,8 +12,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pellucid.config import to_toml
+from pellucid.processor import has_native_bfloat16
 from pellucid.store.directory import load_bundle
-from pellucid.train import loop
+from pellucid.train import defaults, loop
 from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
 from pellucid.train.data import read_corpus, split_held_out
@@ -22,6 +24,9 @@ from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
 from tests.processes import ForkedProcess
 from tests.train.corpora import small_run, write_corpus
+
+PRECISION = {"precision": "bfloat16"} if has_native_bfloat16(torch.device("cpu")) else {}
+"""What settings chosen on this machine say about the format of products."""
 
 ENDLESS_SCRIPT = """
 from pathlib import Path
@@ -169,13 +174,29 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     choice = choose_settings(files, pairs)
     assert choice.tables["model"]["size"] == size
     embeddings = {"initial_embeddings": "text"} if size == "tiny" else {}
-    assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch, **embeddings}
+    assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch, **PRECISION, **embeddings}
     assert make_run(choice.tables).optim.kind == ("muon" if size == "tiny" else "adam")
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in made.reason for made in choice.choices)
     overridden = choose_settings(files, pairs, size="base", steps=9)
     assert overridden.tables["model"]["size"] == "base"
-    assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch}
+    assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch, **PRECISION}
+
+
+@pytest.mark.parametrize(("native", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_products_are_bfloat16_where_the_machine_has_it_built_in(native, precision, tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "has_native_bfloat16", lambda _: native)
+    files = write_corpus(tmp_path)
+    settings_for = partial(run_settings, source=files["source"], target=files["target"], steps=1)
+    run, reasons = settings_for()
+    assert run.train.precision == precision
+    assert any("bfloat16" in reason for reason in reasons) == native
+    run, reasons = settings_for(overrides=["train.precision=float32"])
+    assert (run.train.precision, any("bfloat16" in reason for reason in reasons)) == ("float32", False)
+    # A run that is resumed on a machine of the other kind keeps the format it began with.
+    (tmp_path / "run.toml").write_text(to_toml(settings_for()[0]), encoding="utf-8")
+    monkeypatch.setattr(defaults, "has_native_bfloat16", lambda _: not native)
+    assert settings_for(began=tmp_path)[0].train.precision == precision
 
 
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
@@ -235,10 +256,11 @@ def test_reasons_are_given_for_settings_that_hold_and_follow_a_size_named_as_an_
     )
     _, reasons = settings_for()
     starts = [reason.partition(" ")[0] for reason in reasons]
-    assert starts == ["size", "dropout", "batches", "vocabulary", "learning", "Muon", "embeddings"]
+    products = ["products"] if PRECISION else []
+    assert starts == ["size", "dropout", "batches", "vocabulary", *products, "learning", "Muon", "embeddings"]
     overrides = ["tokenizer.vocabulary=300", "optim.warmup=7", "optim.kind=adam", "model.dropout=0"]
     run, kept = settings_for(overrides=overrides)
-    assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", "embeddings"]
+    assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", *products, "embeddings"]
     assert run.optim.warmup == 7
     by_option, _ = settings_for(size="small")
     by_override, _ = settings_for(overrides=["model.size=small"])
