@@ -245,6 +245,8 @@ class Translator:
 
         Raises ValueError, naming the lines, for prefixes that have no room.
         """
+        if not any(segment.request.prefix or segment.terms for segment in segments):
+            return [""] * len(segments)
         limits = [self.bounds.max_pieces(segment.request, config) for segment in segments]
         requests = [segment.request for segment in segments]
         refuse_long_prefixes((request.number, request.prefix, n) for request, n in zip(requests, limits, strict=True))
