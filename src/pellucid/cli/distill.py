@@ -75,7 +75,7 @@ def run(
     listed in DIR/data/left_out.tsv.
 
     A student writes as short as its teacher or shorter. If the teacher's translations are too short, a larger
-    --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER --length-penalty ...` first.
+    --length-penalty makes both longer: compare some with `pellucid evaluate TEACHER --set length_penalty=...` first.
 
     A command that was interrupted continues where it stopped.
     """
