@@ -11,9 +11,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "pellucid"
 FOLDERS = ("src", "tools", "benchmarks")
 
-COMMAND = "run"
-"""Every file of a command in `cli/` calls its function so: the table of commands finds it by this name."""
-
 STANDALONE = "mini.py"
 """The Transformer in one file, which people take away: what it defines has the field's names, as the package's has."""
 
@@ -67,7 +64,7 @@ def repeated_names() -> list[str]:
     return [
         f"{', '.join(paths)} all define {name}; give each a name of its own"
         for name, paths in modules.items()
-        if len(paths) > 1 and not (name == COMMAND and all("/cli/" in path for path in paths))
+        if len(paths) > 1
     ]
 
 

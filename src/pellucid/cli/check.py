@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pellucid.check.links import Floats
     from pellucid.check.model_scores import ScorePairs
 
-EXAMPLES = """\
+CHECK_EXAMPLES = """\
   pellucid check my.en my.es --html report.html
   pellucid check my.en my.es --against test.en --against test.es --fix clean
   pellucid check my.en my.es --model runs/mine/best --fix clean
@@ -23,7 +23,7 @@ EXAMPLES = """\
   pellucid check my.en my.es --fix clean --remove number --keep duplicate"""
 
 
-def run(
+def run_check(
     source: Annotated[
         str, argument("SOURCE", "sentences, one per line, plain or .gz; or one file of pairs, such as .tsv or .tmx")
     ],

@@ -26,14 +26,14 @@ from pellucid.cli.options import (
 )
 from pellucid.store.atomic import require_writable, write_text_whole
 
-EXAMPLES = """\
+COMPARE_EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es
   pellucid compare runs/demo/best runs/quick/best --source test.tmx
   pellucid compare before.es after.es --reference test.es --html comparison.html
   pellucid compare runs/demo/best other.es.gz --source test.en --reference test.es --train-target train.es.gz --json"""
 
 
-def run(
+def run_compare(
     a: Annotated[str, argument("A", "a model directory, or a file of translations, plain or .gz")],
     b: Annotated[str, argument("B", "what to compare A with: another of either kind")],
     reference: Annotated[str | None, file_option("translations by people, one per line")] = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pellucid.data.formats import PairFormat
     from pellucid.data.formats.units import Sides, Unit
 
-EXAMPLES = """\
+CONVERT_EXAMPLES = """\
   pellucid convert memory.tmx train.en train.de
   pellucid convert memory.tmx pairs.jsonl --from en --to de --places account.tsv
   pellucid convert train.en.gz train.de.gz memory.tmx
@@ -37,7 +37,7 @@ _COMPRESSORS = {
 }
 
 
-def run(
+def run_convert(
     files: Annotated[
         list[str],
         argument(

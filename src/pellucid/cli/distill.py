@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.distill import Translate
 
-EXAMPLES = """\
+DISTILL_EXAMPLES = """\
   pellucid distill runs/mine/best --source train.en --source news.en --dev-source dev.en --dev-target dev.es \
 --out runs/student
   pellucid distill runs/a/best runs/b/best --source train.en --dev-source dev.en --dev-target dev.es --out runs/student
@@ -34,7 +34,7 @@ EXAMPLES = """\
 --dev-source dev.en --dev-target dev.es --out runs/en-es"""
 
 
-def run(
+def run_distill(
     out: Annotated[str, option("directory of the student's run; go on with the same command", "DIR")],
     source: Annotated[
         list[str],

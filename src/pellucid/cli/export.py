@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pellucid.evaluate.scores import GateVerdict
     from pellucid.store.directory import Bundle
 
-EXAMPLES = """\
+EXPORT_EXAMPLES = """\
   pellucid export runs/demo/best demo.html --to page
   pellucid export runs/demo/best demo-marian --to marian
   pellucid export runs/demo/best demo-ct2 --to ctranslate2
@@ -43,7 +43,7 @@ _GATE_BEAM = 4
 DevPairs = tuple[list[str], list[str]]
 
 
-def run(
+def run_export(
     model: Annotated[str, MODEL],
     out: Annotated[str, argument("OUT", "directory, or file of a page; an earlier export is replaced")],
     to: Annotated[str, option("format to convert to", "marian|ctranslate2|argos|page")],

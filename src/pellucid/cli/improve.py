@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.improve import Changes
 
-EXAMPLES = """\
+IMPROVE_EXAMPLES = """\
   pellucid improve runs/mine/best corrections.tsv --out runs/better
   pellucid improve runs/mine/best suggestions.jsonl --keep contracts.en --out runs/better
   pellucid improve runs/mine/best corrections.tsv --without 7 --out runs/without-7"""
@@ -29,7 +29,7 @@ _SEED = 1
 """Seed by which corrections are held out and old text is drawn."""
 
 
-def run(
+def run_improve(
     model: Annotated[str, MODEL],
     corrections: Annotated[
         str,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.serve.directions import Direction
 
-EXAMPLES = """\
+SERVE_EXAMPLES = """\
   pellucid serve runs/demo/best --open
   pellucid serve runs/demo/best --from en --to es --port 8080
   pellucid serve runs/demo/best --host 0.0.0.0 --set characters=2000 --set texts=16
@@ -30,7 +30,7 @@ EXAMPLES = """\
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
-def run(
+def run_serve(
     models: Annotated[
         list[str],
         argument("MODEL...", "a model directory; several for several languages, which en:es=DIR names"),

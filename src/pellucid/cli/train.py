@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
     from pellucid.train.loop import Outcome
 
-EXAMPLES = """\
+TRAIN_EXAMPLES = """\
   pellucid train --source train.en --target train.es --out runs/mine --minutes 20
   pellucid train --source memory.tmx --from en --to de --out runs/mine --minutes 20
   pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --steps 5000
@@ -33,7 +33,7 @@ EXAMPLES = """\
   model=$(pellucid train run.toml) && pellucid translate "$model" book.en"""
 
 
-def run(
+def run_train(
     run_file: Annotated[str | None, argument("RUN.toml", "file with the settings of the run")] = None,
     source: Annotated[
         str | None,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.decode.lines import Translation
 
-EXAMPLES = """\
+TRANSLATE_EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
   pellucid translate runs/demo/best book.en.gz > book.es
   pellucid translate runs/demo/best book.en --n-best 4 --json
@@ -55,7 +55,7 @@ EXAMPLES = """\
   pellucid translate runs/demo/best book.en --method sample --set temperature=0.7"""
 
 
-def run(
+def run_translate(
     model: Annotated[str, MODEL],
     file: Annotated[
         str, argument("FILE", "sentences, one per line, plain or .gz, or a document; - is standard input")

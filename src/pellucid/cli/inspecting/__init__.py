@@ -29,9 +29,9 @@ for name, (command, examples) in {
     "lens": (attention.show_lens, attention.LENS_EXAMPLES),
     "attention": (attention.show_attention, attention.ATTENTION_EXAMPLES),
     "pair": (attention.show_pair, attention.PAIR_EXAMPLES),
-    "probes": (probes.run, probes.EXAMPLES),
-    "heads": (heads.run, heads.EXAMPLES),
-    "align": (align.run, align.EXAMPLES),
+    "probes": (probes.show_probes, probes.PROBES_EXAMPLES),
+    "heads": (heads.show_heads, heads.HEADS_EXAMPLES),
+    "align": (align.show_alignment, align.ALIGN_EXAMPLES),
     "length": (model.show_lengths, model.LENGTH_EXAMPLES),
     "step": (model.show_step, model.STEP_EXAMPLES),
 }.items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pellucid.inspect.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
     from pellucid.store.directory import Bundle
 
-EXAMPLES = """\
+ALIGN_EXAMPLES = """\
   pellucid inspect align runs/demo/best --source test.en --target test.es
   pellucid inspect align runs/demo/best --source runs/demo/data/test.en --target runs/demo/data/test.es \\
     --gold runs/demo/data/test.align --apart --plot align.png
@@ -34,7 +34,7 @@ HEADS_SHOWN = 3
 APART_HINT = "; if these links count punctuation marks as words, pass --apart"
 
 
-def run(
+def show_alignment(
     model: Annotated[str, MODEL],
     source: Annotated[str, SOURCE],
     target: Annotated[str, TRANSLATIONS],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare
     from pellucid.store.directory import Bundle
 
-EXAMPLES = """\
+HEADS_EXAMPLES = """\
   pellucid inspect heads runs/demo/best --source runs/demo/data/dev.en --target runs/demo/data/dev.es
   pellucid inspect heads runs/demo/best --source dev.en --target dev.es --counts train.en --plot heads.png
   pellucid inspect heads runs/demo/best --source dev.en --target dev.es --badges runs/demo/best.heads.json
@@ -51,7 +51,7 @@ LEGEND = (
 )
 
 
-def run(
+def show_heads(
     model: Annotated[str, MODEL],
     source: Annotated[str, SOURCE],
     target: Annotated[str, TRANSLATIONS],

@@ -13,14 +13,14 @@ from pellucid.store.atomic import require_writable
 if TYPE_CHECKING:
     from pellucid.inspect.probes import JudgedHeads, Probe, ProbedHead, ProbeResult
 
-EXAMPLES = """\
+PROBES_EXAMPLES = """\
   pellucid inspect probes runs/demo/best
   pellucid inspect probes runs/demo/best milk-drank they-fruits --plot probes.png
   pellucid inspect probes runs/demo/best milk-drank --each
   pellucid inspect probes runs/demo/best --json"""
 
 
-def run(
+def show_probes(
     model: Annotated[str, MODEL],
     names: Annotated[list[str] | None, argument("[NAME...]", "probes to run; default: all of them")] = None,
     each: Annotated[bool, flag("--each", "show a row for every head, not one for each layer")] = False,
