@@ -11,7 +11,6 @@ import typer
 
 from pellucid.cli.files import read_file_pair, require_file, show_progress, write_lines
 from pellucid.cli.options import (
-    ENGINE,
     LANGUAGE_TO_WRITE,
     SETTINGS,
     argument,
@@ -63,7 +62,6 @@ def run_distill(
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
-    engine: Annotated[str, ENGINE] = "auto",
     no_export: Annotated[bool, flag("--no-export", "do not export the student in int8")] = False,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
@@ -96,7 +94,7 @@ def run_distill(
     search = {"beam": beam, "length_penalty": length_penalty}
     identity: dict[str, Any] = {"text": fingerprint_text(source)}
     if teachers:
-        teacher = load(teachers[0], engine=engine, others=teachers[1:], target_language=language)
+        teacher = load(teachers[0], others=teachers[1:], target_language=language)
         # Before anything is written, refuses a multilingual teacher that was not told which language to write.
         teacher.translator.tokenizer.encode_source([])
         assert teacher.load_request
@@ -130,7 +128,7 @@ def run_distill(
     train_unless_finished(settings, directory, reasons)
     student = directory / "best"
     exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
-    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, search, engine))
+    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, search))
 
 
 def _check_files(files: list[str], pairs_source: str | None, pairs_target: str | None) -> None:
@@ -172,7 +170,6 @@ def _comparison_lines(
     exported: Path | None,
     dev: tuple[list[str], list[str]],
     search: dict[str, Any],
-    engine: str,
 ) -> Iterator[str]:
     """Yield a table of scores, speed and size of teacher and student, and which scores differ by more than luck."""
     from pellucid.api import load
@@ -184,7 +181,7 @@ def _comparison_lines(
     forms: dict[str, tuple[Model, dict[str, Any], Path]] = {}
     if teacher is not None:
         forms[f"teacher, beam {search['beam']}"] = teacher, search, teacher.directory
-    forms[f"student, beam {search['beam']}"] = load(student, engine=engine), search, student
+    forms[f"student, beam {search['beam']}"] = load(student), search, student
     if exported is not None:
         small = load(student, engine="ctranslate2", exported=exported)
         forms["student, int8, greedy"] = small, search | {"beam": 1}, exported

@@ -144,7 +144,6 @@ def show_positions(
     Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
     that results if code doubles the exponent by mistake, as in an article.
     """
-    from pellucid.inspect.pieces import cut_into_pieces
     from pellucid.inspect.positions import (
         compare_with_wrong_table,
         doubled_exponent_table,
@@ -152,6 +151,7 @@ def show_positions(
         position_vectors,
         wavelengths,
     )
+    from pellucid.inspect.words import cut_into_pieces
     from pellucid.store.directory import load_bundle
 
     require_writable(plot, FIGURES)

@@ -15,8 +15,7 @@ from pellucid.store.atomic import require_writable, write_text_whole
 if TYPE_CHECKING:
     import numpy as np
 
-    from pellucid.inspect.pieces import CutText, InputVector
-    from pellucid.inspect.words import Analogy, Embeddings
+    from pellucid.inspect.words import Analogy, CutText, Embeddings, InputVector
 
 SIDE = option("embedding of the encoder, of the decoder, or the one that makes logits", "source|target|output")
 WORDS = argument("WORD...", "words, or pieces as the vocabulary writes them (▁red)")
@@ -46,7 +45,7 @@ def show_tokens(
     Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of each; and the text
     that the ids give when they are put together. Words of many pieces and characters that no piece covers are noted.
     """
-    from pellucid.inspect.pieces import count_words_and_pieces, cut_into_pieces
+    from pellucid.inspect.words import count_words_and_pieces, cut_into_pieces
     from pellucid.store.directory import load_bundle
 
     tokenizer, cuts = load_bundle(model).tokenizer, []
@@ -103,7 +102,7 @@ def show_embedding(
     Show the row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
     vector of its position. If a word has several pieces, each piece is shown.
     """
-    from pellucid.inspect.pieces import input_vectors
+    from pellucid.inspect.words import input_vectors
     from pellucid.store.directory import load_bundle
 
     # A position is needed to compute the vectors even if none is shown.
