@@ -26,7 +26,7 @@ from pellucid.evaluate.alignment import GoldLinks, alignment_rates
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle
 from pellucid.text.word_pieces import AlignedWord, is_punctuation, word_piece_ranges, words_without_punctuation
-from pellucid.trace.record import Record
+from pellucid.trace.edits import Record
 from pellucid.train.loss import loss_sum
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import small_model

@@ -7,7 +7,7 @@ from torch import Tensor
 from pellucid.data.batching import EncodedPairs, collate
 from pellucid.data.stream import pack_sentences
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.influence.gradients import PieceChoice, pair_influences, select_pairs, sum_influences
+from pellucid.influence.word_influence import PieceChoice, pair_influences, select_pairs, sum_influences
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.loss import smoothed_cross_entropy
 

@@ -28,7 +28,7 @@ from pellucid.inspect.alignment import (
 )
 from pellucid.model import Transformer
 from pellucid.text.word_pieces import AlignedWord
-from pellucid.trace.record import Record
+from pellucid.trace.edits import Record
 from tests.decode.models import random_model, small_tokenizer
 
 SOURCES = ["The ball is blue.", "Yes.", "The black cat drank the milk.", "", "Where is the house?"]

@@ -9,8 +9,7 @@ from pellucid.inspect import importance
 from pellucid.inspect.importance import Head, gate_heads, list_heads, pair_losses, silence_in_weights, silence_watcher
 from pellucid.inspect.pattern_measures import study_batches
 from pellucid.model import Transformer
-from pellucid.trace.edits import attention_names
-from pellucid.trace.record import Edit
+from pellucid.trace.edits import Edit, attention_names
 from tests.decode.models import small_tokenizer
 from tests.inspect.studied import SOURCES, TARGETS, small_pairs
 from tests.trace.traced import small_traced

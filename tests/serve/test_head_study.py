@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from pellucid.api import study_heads
 from pellucid.inspect.roles import badges_problem
-from pellucid.serve.head_study import BackgroundStudy
 from pellucid.serve.service import Service
 from pellucid.serve.training_text import TrainingText
+from pellucid.serve.workers import BackgroundStudy
 from tests.serve.servers import HeldTranslator, client, request_body, small_model
 
 PAIRS = [("The ball is blue.", "La bola es azul."), ("Yes.", "Sí."), ("The cat drinks.", "El gato bebe.")]

@@ -9,8 +9,9 @@ from starlette.requests import Request
 
 from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
-from pellucid.serve.service import JobAnswer, Service
+from pellucid.serve.service import Service
 from pellucid.serve.settings import Limits
+from pellucid.serve.workers import JobAnswer
 from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 JSON = {"Content-Type": "application/json"}

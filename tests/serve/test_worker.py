@@ -7,7 +7,8 @@ import pytest
 from pellucid.decode.request import SearchConfig
 from pellucid.serve import service
 from pellucid.serve.directions import Direction
-from pellucid.serve.service import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
+from pellucid.serve.service import TranslationJob, fit_together
+from pellucid.serve.workers import NobodyWaits, QueueFull, Worker
 from tests.decode.models import small_tokenizer
 from tests.serve.servers import EN_ES, small_model
 

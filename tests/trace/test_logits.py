@@ -15,8 +15,7 @@ from pellucid.trace.attribution import (
     account_for_every_step,
     account_for_logits,
 )
-from pellucid.trace.edits import Silence
-from pellucid.trace.record import Chain
+from pellucid.trace.edits import Chain, Silence
 from tests.model.models import EVERY_PAIR, every_option, sentences, small_model
 from tests.trace.traced import ball, small_traced
 

@@ -17,8 +17,7 @@ from pellucid.inspect.word_axes import (
     readable_words,
 )
 from pellucid.model import ModelConfig
-from pellucid.trace.edits import attention_names
-from pellucid.trace.record import suggest_nearest
+from pellucid.trace.edits import attention_names, suggest_nearest
 from pellucid.trace.session import Trace
 
 STAGES = {

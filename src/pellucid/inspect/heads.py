@@ -34,9 +34,8 @@ from pellucid.inspect.pattern_measures import (
 from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare, RelationCounts
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import Bundle
-from pellucid.trace.edits import attention_names
+from pellucid.trace.edits import Record, attention_names
 from pellucid.trace.facts import model_facts
-from pellucid.trace.record import Record
 
 OnProgress = Callable[[], object]
 """Function that is called after each step of the work."""

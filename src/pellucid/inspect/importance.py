@@ -22,8 +22,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.pattern_measures import StudyBatch, StudyPairs, study_batches
 from pellucid.model import Memory, ModelConfig, Transformer
-from pellucid.trace.edits import attention_names, silence_heads
-from pellucid.trace.record import Edit
+from pellucid.trace.edits import Edit, attention_names, silence_heads
 
 
 class Head(NamedTuple):

@@ -25,8 +25,7 @@ from pellucid.inspect.words import (
     solve_analogy,
 )
 from pellucid.store.directory import Bundle
-from pellucid.trace.edits import attention_names
-from pellucid.trace.record import Edit, Record
+from pellucid.trace.edits import Edit, Record, attention_names
 from pellucid.trace.session import Trace
 from pellucid.trace.untrusted import NoArguments
 

@@ -27,8 +27,8 @@ from pellucid.decode.search import log_probabilities
 from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.layers import EPSILON
+from pellucid.trace.edits import Edit
 from pellucid.trace.operations import operations
-from pellucid.trace.record import Edit
 from pellucid.trace.trace import TraceData
 
 Group = Literal["embedding", "positions", "self", "cross", "ffn", "norm", "bias"]

@@ -14,8 +14,8 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.model.known_parts import unknown_parts
+from pellucid.trace.edits import Chain, Edit, Record
 from pellucid.trace.facts import Candidate, DecodingStep
-from pellucid.trace.record import Chain, Edit, Record
 from pellucid.trace.trace import axis_sizes, tensor_dims, tensor_shape
 
 LARGEST_TRACE = 2**30

@@ -10,9 +10,8 @@ from pellucid.decode.lines import Translation
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.store.directory import Bundle
-from pellucid.trace.edits import replaced_tensors
+from pellucid.trace.edits import replaced_tensors, suggest_nearest
 from pellucid.trace.facts import TraceFacts
-from pellucid.trace.record import suggest_nearest
 
 
 class TraceData(Mapping[str, "Named"]):
