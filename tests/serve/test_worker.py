@@ -5,7 +5,7 @@ from threading import Event, Thread
 import pytest
 
 from pellucid.decode.request import SearchConfig
-from pellucid.serve import service
+from pellucid.serve import workers
 from pellucid.serve.directions import Direction
 from pellucid.serve.service import TranslationJob, fit_together
 from pellucid.serve.workers import NobodyWaits, QueueFull, Worker
@@ -159,7 +159,7 @@ def test_a_single_slow_job_does_not_close_the_door():
 
 def test_a_busy_worker_returns_freed_memory_now_and_then(monkeypatch: pytest.MonkeyPatch):
     now, returned = [0.0], list[float]()
-    monkeypatch.setattr(service, "return_free_memory", lambda: returned.append(now[0]))
+    monkeypatch.setattr(workers, "return_free_memory", lambda: returned.append(now[0]))
 
     def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
         now[0] += 4
