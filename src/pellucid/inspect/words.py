@@ -11,8 +11,8 @@ from jaxtyping import Float
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.translate import inference_only
 from pellucid.store.directory import Bundle
+from pellucid.trace.edits import Record
 from pellucid.trace.facts import TraceSide, make_side
-from pellucid.trace.record import Record
 
 Encode = Callable[[str], list[int]]
 """Function from a text to the ids of its pieces, without an end token."""
