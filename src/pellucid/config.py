@@ -33,7 +33,9 @@ def apply_overrides(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict
         path, equals, text = override.partition("=")
         *sections, key = path.strip().split(".")
         if not equals or not key or not all(sections):
-            raise ValueError(f"--set {override!r} is not section.key=value, for example --set train.steps=500")
+            raise ValueError(
+                f"--set {override!r} is not KEY=VALUE, such as --set batch=1 (docs/reference/settings.md has all)"
+            )
         table = result
         for section in sections:
             table = table.setdefault(section, {})

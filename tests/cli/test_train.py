@@ -119,7 +119,7 @@ def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
         (["small.toml", "--size", "tiny"], "override: --set model.size=tiny"),
         (["small.toml", "--minutes", "3", "--steps", "2"], "steps and minutes are both given; name one"),
         (["small.toml", "--resume"], "runs/small has no checkpoint to resume from"),
-        (["small.toml", "--set", "train.steps"], "--set 'train.steps' is not section.key=value"),
+        (["small.toml", "--set", "train.steps"], "--set 'train.steps' is not KEY=VALUE"),
         (["small.toml", "--set", "train.stepps=3"], "unknown key 'train.stepps'; did you mean 'steps'?"),
         (["small.toml", "--set", "train.steps=many"], "'train.steps' is 'many'"),
         (["both.toml"], "train.steps and train.minutes are both given"),

@@ -143,8 +143,6 @@ def run_translate(
     from pellucid.api import load
     from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
-    from pellucid.decode.terms.glossary import Terms
-    from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.documents.document import document_suffix
 
     # A greedy search is faster where nobody reads the scores.
@@ -159,7 +157,11 @@ def run_translate(
         _refuse_options_of_lines(options, file)
     if only_above is not None and json:
         raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
-    terminology = None if terms is None else Terms.read(terms)
+    terminology = remembered = None
+    if terms is not None:
+        from pellucid.decode.terms.glossary import Terms
+
+        terminology = Terms.read(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
 
     # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is quicker at that.
@@ -169,7 +171,10 @@ def run_translate(
     loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or memory is not None)
     if only_above is not None and loaded.translator.calibration is None:
         raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
-    remembered = None if memory is None else TranslationMemory.read(memory, *(languages or ()))
+    if memory is not None:
+        from pellucid.decode.translation_memory import TranslationMemory
+
+        remembered = TranslationMemory.read(memory, *(languages or ()))
 
     search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
