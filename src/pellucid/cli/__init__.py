@@ -1,4 +1,4 @@
-"""The command line: a file for each subject; heavy imports wait until a command runs."""
+"""The command line: a file for each command; heavy imports wait until a command runs."""
 
 from importlib import import_module
 from typing import Annotated
@@ -9,10 +9,10 @@ from pellucid.cli import inspecting
 from pellucid.cli.options import Command, option, report_errors
 
 _COMMANDS = """
-    demo plan check convert plan.prepare train translate explain.remember explain serve measure.evaluate compare
-    measure.score measure.verify measure.calibrate improve distill export hub.import hub.push demo.mini
+    demo plan check convert prepare train translate remember explain serve evaluate compare score verify calibrate
+    improve distill export import push mini
 """
-"""Names of the commands, in the order of the help, behind the module where that has another name."""
+"""Names of the commands, in the order of the help; each has a file."""
 
 app = typer.Typer(
     name="pellucid",
@@ -21,9 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text is faster, and copies into documents
     pretty_exceptions_enable=False,  # a failure of ours keeps its plain traceback; report_errors handles the rest
 )
-for place in _COMMANDS.split():
-    file, _, name = place.rpartition(".")
-    module = import_module(f"pellucid.cli.{file or name}")
+for name in _COMMANDS.split():
+    # `import` is a keyword of Python.
+    module = import_module(f"pellucid.cli.{'import_' if name == 'import' else name}")
     run, examples = getattr(module, f"run_{name}"), getattr(module, f"{name.upper()}_EXAMPLES")
     # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, cls=Command, epilog=f"\b\nExamples:\n{examples}")(report_errors(run))

@@ -1,4 +1,4 @@
-"""`pellucid plan` and `prepare`: what a run will take, and its pairs on disk as ids."""
+"""`pellucid plan`: estimates time, memory and disk of a run before it starts."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -174,34 +174,3 @@ def _describe_certainty(plan: "RunPlan") -> str:
     if trial.updates < 4:  # too few to say how far they spread
         return f"a guess: {updates}{trial_share} could be tried; --seconds {20 * plan.run.train.accumulate} tries more"
     return f"half of {updates}{trial_share} were within {trial.spread:.0%} of the median"
-
-
-PREPARE_EXAMPLES = """\
-  pellucid prepare run.toml --out shards && pellucid train run.toml --set data.shards=shards
-  pellucid prepare run.toml --set tokenizer.vocabulary=32000"""
-
-
-def run_prepare(
-    run_file: Annotated[str, argument("RUN.toml", "file with the settings of the run")],
-    out: Annotated[
-        str | None, option("directory to write; default: data.shards of the run, or runs/NAME.shards", "DIR")
-    ] = None,
-    change: Annotated[list[str] | None, SETTINGS] = None,
-    workers: Annotated[int | None, option("threads that cut text into pieces; default: one per core", min=1)] = None,
-) -> None:
-    """Turn the text of a run into ids on disk.
-
-    Training then maps them into memory as needed: with millions of pairs it starts at once and takes little memory. The
-    trained model is the same, to the bit. The text is read twice, in bounded memory; the vocabulary is learned from a
-    sample of it. If the command was killed, run it again to continue where it stopped; if everything is prepared, it
-    ends at once. The directory is written to standard output.
-    """
-    from pellucid.processor import count_processors
-    from pellucid.train.config import read_run
-    from pellucid.train.prepare import prepare_shards
-
-    settings = read_run(Path(run_file), change or ())
-    directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
-    # Progress goes to standard error: standard output is the directory, for $(pellucid prepare ...).
-    prepare_shards(settings, directory, workers or count_processors(), lambda message: typer.echo(message, err=True))
-    write_lines([str(directory)])

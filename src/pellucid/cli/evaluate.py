@@ -1,0 +1,84 @@
+"""`pellucid evaluate`: scores a model's translations of a test set."""
+
+from typing import Annotated
+
+from pellucid.cli.files import (
+    name_file_in_errors,
+    read_parallel_files,
+    read_test_pairs,
+    set_language,
+    translate_test_set,
+    write_report,
+)
+from pellucid.cli.options import (
+    DEVICE,
+    DOCUMENT,
+    ENGINE,
+    EXPORTED,
+    JSON,
+    LANGUAGE_OF_TRANSLATIONS,
+    MODEL,
+    PRECISIONS,
+    SEARCH_SETTINGS,
+    SOURCE_LANGUAGE,
+    file_option,
+    search_default,
+    search_option,
+)
+
+EVALUATE_EXAMPLES = """\
+  pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
+  pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
+  pellucid evaluate runs/memory/best --source test.tmx --from en --to es
+  pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
+
+
+def run_evaluate(
+    model: Annotated[str, MODEL],
+    source: Annotated[
+        str,
+        file_option(
+            "sentences to translate, one per line, plain or .gz; - is standard input; or, without --reference, "
+            "one file of pairs, such as .tsv or .tmx"
+        ),
+    ],
+    reference: Annotated[
+        list[str] | None, file_option("their translations by people, line by line; repeat it for several references")
+    ] = None,
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
+    target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    change: Annotated[list[str] | None, SEARCH_SETTINGS] = None,
+    document: Annotated[bool, DOCUMENT] = False,
+    engine: Annotated[str, ENGINE] = "auto",
+    precision: Annotated[str, PRECISIONS] = "float32",
+    device: Annotated[str, DEVICE] = "cpu",
+    exported: Annotated[str | None, EXPORTED] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Score a model's translations: BLEU, chrF, TER and WER.
+
+    Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
+    better). Case counts, except for a model that writes lower case only. Each score comes with its signature, which
+    says how it was computed; without it a score cannot be compared. Every line counts, empty ones too. With several
+    references, WER and TER count the edits to the nearest one, in per cent of the mean length of all.
+    """
+    from pellucid.api import load
+    from pellucid.config import apply_overrides
+    from pellucid.decode.request import SearchConfig
+    from pellucid.evaluate.scores import METRICS, corpus_scores
+
+    search = {"beam": beam, **apply_overrides({}, change or ())}
+    SearchConfig.from_options(search)  # refuses what is impossible before a file or a model is read
+    if reference:
+        sources, references = read_parallel_files(source, reference)
+    else:
+        sources, *references = read_test_pairs(source, source_language, target_language)
+    loaded = load(model, precision, engine, device=device, exported=exported)
+    loaded = set_language(loaded, target_language, is_of_file=not reference)
+    texts = translate_test_set(loaded, source, sources, document=document, **search)
+    # Errors in scoring are about the references.
+    with name_file_in_errors(" and ".join(reference or [source])):
+        scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
+    lines = (f"{METRICS[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items())
+    write_report(json, [scores], lines)
