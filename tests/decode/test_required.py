@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS, UNK
-from pellucid.decode.search import prefix_rule
 from pellucid.decode.terms.required import (
     EDGE,
     NEW_WORD,
@@ -19,6 +18,7 @@ from pellucid.decode.terms.required import (
     missing_terms,
     pieces_needed,
     prefix_pieces,
+    prefix_rule,
     refuse_long_prefixes,
     shortest_spelling,
 )

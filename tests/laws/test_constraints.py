@@ -12,10 +12,10 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.lines import Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
-from pellucid.decode.search import forbidden_rule, prefix_rule
+from pellucid.decode.search import forbidden_rule
 from pellucid.decode.terms.glossary import Terms, TermSpan
 from pellucid.decode.terms.placement import TermAlignment, search_with_terms
-from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces
+from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces, prefix_rule
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translate import Translator
 from pellucid.text.markup import TaggedText

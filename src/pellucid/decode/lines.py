@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
-from pellucid.decode.terms.required import Term, prefix_pieces
 from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
 from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, restore_tags
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
+    from pellucid.decode.terms.required import Term
     from pellucid.decode.translation_memory import MemoryMatch
 
 
@@ -35,7 +35,7 @@ class Segment:
 
     marked: TaggedText
     request: SearchRequest
-    terms: tuple[Term, ...] = ()
+    terms: "tuple[Term, ...]" = ()
     term_spans: "tuple[TermSpan, ...]" = ()
     context: int = 0
 
@@ -86,6 +86,8 @@ def prepare_lines(
         )
     line_prefixes: list[tuple[int, ...]] = [() for _ in lines]
     if prefixes is not None:
+        from pellucid.decode.terms.required import prefix_pieces
+
         line_prefixes = [
             prefix_pieces(tokenizer, prefix) if line_texts else ()
             for prefix, line_texts in zip(prefixes, tagged, strict=True)

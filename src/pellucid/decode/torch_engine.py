@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, reduce
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,13 +24,14 @@ from pellucid.decode.search import (
     forbidden_rule,
     log_probabilities,
     no_repeat_rule,
-    prefix_rule,
 )
-from pellucid.decode.terms.required import WordEdges
 from pellucid.model import Memory, Transformer
 from pellucid.model.cache import Cache
 from pellucid.processor import share_processor
 from pellucid.store.directory import Bundle
+
+if TYPE_CHECKING:
+    from pellucid.decode.terms.required import WordEdges
 
 
 class TorchEngine:
@@ -45,8 +47,11 @@ class TorchEngine:
         share_processor()
 
     @cached_property
-    def word_edges(self) -> WordEdges:
+    def word_edges(self) -> "WordEdges":
         """Word edges of the target vocabulary, for searches with a prefix."""
+        # The folder terms/ is imported when it is first needed: most searches have no prefix.
+        from pellucid.decode.terms.required import WordEdges
+
         return WordEdges.from_tokenizer(self.tokenizer) if self.tokenizer else WordEdges()
 
     def search_all(
@@ -118,6 +123,8 @@ class TorchEngine:
         """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
         rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
+            from pellucid.decode.terms.required import prefix_rule
+
             rules.append(prefix_rule(prefixes, self.word_edges))
         if any(request.no_repeat for request in requests):
             rules.append(no_repeat_rule([request.no_repeat for request in requests], prefixes))

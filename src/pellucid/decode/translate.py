@@ -34,7 +34,6 @@ from pellucid.decode.request import (
     continue_always,
     require_finite,
 )
-from pellucid.decode.terms.required import explain_no_room, refuse_long_prefixes
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
@@ -247,6 +246,8 @@ class Translator:
         """
         if not any(segment.request.prefix or segment.terms for segment in segments):
             return [""] * len(segments)
+        from pellucid.decode.terms.required import explain_no_room, refuse_long_prefixes
+
         limits = [self.bounds.max_pieces(segment.request, config) for segment in segments]
         requests = [segment.request for segment in segments]
         refuse_long_prefixes((request.number, request.prefix, n) for request, n in zip(requests, limits, strict=True))
