@@ -36,7 +36,7 @@ BUDGETS = (100, 200, 400, 800, 1600, 3200, 6400, 12800)
 """Updates of the runs."""
 SHORT = 800
 """Updates up to which a run is made with every seed; a longer one is made with the first."""
-TUNING, RATES = 800, (1e-3, 2e-3, 5e-3)
+TUNING, RATES = 800, (2e-3, 5e-3, 1e-2)
 """Updates of the runs that choose a peer's learning rate, and the rates."""
 LITTLE_DROPOUT, LITTLE_UPDATES = 0.1, 3200
 """Dropout of peers in runs up to a number of updates; longer ones have what Pellucid ends with."""
@@ -200,7 +200,7 @@ class Track:
         dropout = LITTLE_DROPOUT if updates <= LITTLE_UPDATES or not peer.is_tuned else self.shared["final_dropout"]
         task = {"peer": peer.peer, "optimizer": peer.optimizer, "updates": updates, "seed": seed, "rate": rate}
         # In a file, as the dev sentences are longer than a command line may be.
-        path = self.folder / "task.json"
+        path = self.folder / f"task-{os.getpid()}.json"
         path.write_text(json.dumps({**self.shared, **task, "dropout": dropout}), encoding="utf-8")
         command = [self.python, "-W", "ignore", "-m", "benchmarks.race_row", path]
         output = subprocess.run(command, cwd=HOUSE, env=one_thread(), stdout=subprocess.PIPE, text=True, check=True)
@@ -287,7 +287,7 @@ pieces, bfloat16, label smoothing 0.1, tied embeddings; their learning rate rise
 straight to zero, and its peak is the best of three in runs of {tuning} updates on the same dev set. Their dropout is
 {little} up to {long:,} updates. The loops with Muon have PyTorch's (`torch.optim.Muon`) for the matrices inside the
 layers. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
-smoothing.
+smoothing. Other programs ran on the machine, so seconds that differ by less than a tenth say nothing.
 
 Every run is complete: its learning rate has fallen to zero when its last weights (of Pellucid: those of `best/`)
 translate the dev set greedily. The time to a mark is read off a straight line, over the logarithm of the time, between
@@ -341,12 +341,13 @@ def main() -> None:
     parser.add_argument("races", nargs="*", default=list(RACES), choices=[*RACES, []], metavar="RACE")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--longest", type=int, default=6400, help="updates of the longest run of a contestant")
+    parser.add_argument("--page", action="store_true", help="make no run, write the page of those that were made")
     options = parser.parse_args()
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k and tatoeba_en-es")
     python = make_environment("train", PACKAGES["train"])
     tracks = [Track(name, RACES[name], options.seeds, options.longest, python) for name in options.races]
-    for track in tracks:
+    for track in () if options.page else tracks:
         track.run_all()
     draw_curves(tracks, RESULTS / "race.svg")
     page = "\n".join(page_lines(tracks)) + "\n"
