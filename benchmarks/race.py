@@ -291,8 +291,8 @@ smoothing. Other programs ran on the machine, so seconds that differ by less tha
 
 Every run is complete: its learning rate has fallen to zero when its last weights (of Pellucid: those of `best/`)
 translate the dev set greedily. The time to a mark is read off a straight line, over the logarithm of the time, between
-the longest run below the mark and the run of twice as many updates. Runs of up to {short} updates are means of all
-seeds. A dash: not reached in the runs that were made.
+the longest run below the mark and the next longer one. Runs of up to {short} updates are means of the seeds that were
+run; one without a range had one seed. A dash: not reached in the runs that were made.
 """
 
 
