@@ -21,6 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from matplotlib.ticker import LogLocator, NullFormatter
+
 import pellucid
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.train import PACKAGES, write_pairs
@@ -325,11 +327,20 @@ def draw_curves(tracks: list[Track], path: Path) -> None:
         for contestant, colour in zip((OURS, *PEERS), COLOURS, strict=True):
             points = track.points(contestant)
             scores = [statistics.fmean(scores) for _, _, scores in points]
-            axes.plot([seconds for _, seconds, _ in points], scores, "o-", color=colour, label=contestant.name)
+            axes.plot(
+                [seconds for _, seconds, _ in points],
+                scores,
+                "o-",
+                color=colour,
+                label=contestant.name.replace("`", ""),
+            )
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_title(track.race.title)
         axes.set_xlabel("processor seconds")
-        axes.set_ylabel(track.race.metric)
+        axes.set_ylabel({"bleu": "BLEU", "chrf": "chrF"}[track.race.metric])
         axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
         tidy_axes(axes)
     write_figure(figure, path)
