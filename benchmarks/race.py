@@ -27,7 +27,7 @@ import pellucid
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.train import PACKAGES, write_pairs
 from benchmarks.translate import make_environment
-from pellucid.evaluate.scores import corpus_scores
+from pellucid.evaluate.scores import METRICS, corpus_scores
 from pellucid.model import PRESETS
 from pellucid.plots.figure import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, empty_figure, tidy_axes, write_figure
 from pellucid.train.data import read_data
@@ -260,7 +260,7 @@ def page_lines(tracks: list[Track]) -> Iterator[str]:
     yield METHOD.format(tuning=TUNING, little=LITTLE_DROPOUT, long=LITTLE_UPDATES, short=SHORT)
     yield "![score against seconds](race.svg)"
     for track in tracks:
-        race, metric = track.race, {"bleu": "BLEU", "chrf": "chrF"}[track.race.metric]
+        race, metric = track.race, METRICS[track.race.metric]
         size, dropout = track.shared["size"], track.shared["final_dropout"]
         yield f"\n## {race.title}: seconds until {metric} on {race.dev[0].split('.')[0]}\n"
         layers = f"{size['encoder_layers']} + {size['decoder_layers']} layers"
@@ -340,7 +340,7 @@ def draw_curves(tracks: list[Track], path: Path) -> None:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_title(track.race.title)
         axes.set_xlabel("processor seconds")
-        axes.set_ylabel({"bleu": "BLEU", "chrf": "chrF"}[track.race.metric])
+        axes.set_ylabel(METRICS[track.race.metric])
         axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
         tidy_axes(axes)
     write_figure(figure, path)

@@ -23,6 +23,7 @@ from pellucid.cli.options import (
     flag,
     search_default,
     search_option,
+    search_settings,
 )
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -70,14 +71,11 @@ def run_compare(
     references. Case counts, unless A or B is a model that writes lower case only.
     """
     from pellucid.api import load
-    from pellucid.config import apply_overrides
-    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.compare import compare_translations
     from pellucid.evaluate.page import comparison_as_html
     from pellucid.evaluate.report import comparison_as_text
 
-    search = {"beam": beam, **apply_overrides({}, change or ())}
-    SearchConfig.from_options(search)  # refuses what is impossible before a file or a model is read
+    search = search_settings(change, beam=beam)
     _check_files((a, b), source, reference, train_target)
     require_writable(html)
     # Everything that is a file is read first: a wrong line count shows before a model spends minutes translating.

@@ -24,6 +24,7 @@ from pellucid.cli.options import (
     file_option,
     search_default,
     search_option,
+    search_settings,
 )
 
 EVALUATE_EXAMPLES = """\
@@ -64,12 +65,9 @@ def run_evaluate(
     references, WER and TER count the edits to the nearest one, in per cent of the mean length of all.
     """
     from pellucid.api import load
-    from pellucid.config import apply_overrides
-    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.scores import METRICS, corpus_scores
 
-    search = {"beam": beam, **apply_overrides({}, change or ())}
-    SearchConfig.from_options(search)  # refuses what is impossible before a file or a model is read
+    search = search_settings(change, beam=beam)
     if reference:
         sources, references = read_parallel_files(source, reference)
     else:

@@ -95,7 +95,7 @@ def run_explain(
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
     if json or not html:
-        write_report(json, [manifest_with_answers(trace)] if json else [], walk_lines(trace))
+        write_report(json, map(manifest_with_answers, [trace]), walk_lines(trace))
 
 
 def walk_lines(trace: "Trace") -> Iterator[str]:

@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -27,6 +27,16 @@ def search_default(name: str) -> Any:
     from pellucid.decode.request import SearchConfig
 
     return getattr(SearchConfig, name)
+
+
+def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, Any]:
+    """Return the settings of a search from options and `--set`; ValueError for what no search can have."""
+    from pellucid.config import apply_overrides
+    from pellucid.decode.request import SearchConfig
+
+    settings = apply_overrides(options, changes or ())
+    SearchConfig.from_options(settings)
+    return settings
 
 
 def option(help: str, metavar: str | None = None, *names: str, **limits: Any) -> Any:

@@ -36,6 +36,7 @@ from pellucid.cli.options import (
     option,
     search_default,
     search_option,
+    search_settings,
 )
 from pellucid.store.atomic import atomic_file
 
@@ -141,16 +142,14 @@ def run_translate(
     """
     options = locals()
     from pellucid.api import load
-    from pellucid.config import apply_overrides
-    from pellucid.decode.request import SearchConfig
     from pellucid.documents.document import document_suffix
 
     # A greedy search is faster where nobody reads the scores.
     with_scores = json or n_best > 1 or only_above is not None
-    search = {"beam": beam, "n_best": n_best, "method": method, "alignments": alignments is not None}
-    search |= {"scores": with_scores, **apply_overrides({}, change or ())}
     # Mistakes in the options and files are reported before the model is loaded.
-    config = SearchConfig.from_options(search)
+    search = search_settings(
+        change, beam=beam, n_best=n_best, method=method, alignments=alignments is not None, scores=with_scores
+    )
     require_file(file)
     is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
     if is_document:
@@ -165,7 +164,7 @@ def run_translate(
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
 
     # At a keyboard, each line is answered before the next is typed. One worker of CTranslate2 is quicker at that.
-    one_by_one = config.batch == 1 or (file == "-" and sys.stdin.isatty())
+    one_by_one = search.get("batch") == 1 or (file == "-" and sys.stdin.isatty())
     workers = 1 if one_by_one else None
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
     loaded, languages = _choose_languages(loaded, source, target, is_of_file=is_document or memory is not None)

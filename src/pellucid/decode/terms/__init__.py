@@ -1,1 +1,1 @@
-"""Required terms, protected text and forced prefixes: all that a translation must contain."""
+"""Required terms, protected text and forced prefixes; other searches import none of it."""
