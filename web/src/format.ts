@@ -93,3 +93,8 @@ export function formatShort(value: number, digits = 2): string {
 function writeMinus(text: string): string {
   return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
 }
+
+/** Describes an error in one sentence. */
+export function describeError(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -3,7 +3,7 @@ import { effect, signal, untracked } from "@preact/signals";
 import { createContext, type RefObject } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Paint } from "./play";
-import { describeError } from "./errors";
+import { describeError } from "./format";
 import type { App } from "./state";
 import type { Tensor } from "./trace_cache";
 import type { Check, Manifest } from "./types";

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ModelHeader } from "./engine/package";
 import { type AskEngine, COMPUTED, leaveOutAnswers, startEngine } from "./engine_source";
-import { describeError } from "./errors";
+import { describeError } from "./format";
 import { waitUntilIdle } from "./hooks";
 import { isAnswerTo, makeQuestion } from "./permalink";
 import { OF_MODEL } from "./trace_cache";

@@ -1,6 +1,6 @@
 // The state of one page: the trace it shows, the current place, and the switches of the reader. One object per mount.
 import { batch, signal } from "@preact/signals";
-import { describeError } from "./errors";
+import { describeError } from "./format";
 import { listPieces } from "./network";
 import { makeStage } from "./navigation";
 import { Player } from "./play";

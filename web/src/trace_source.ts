@@ -1,5 +1,5 @@
 // Sources of a trace: a server, a file, or the kernel of a notebook, all with the same interface.
-import { inflate, toFloats, toNumbers } from "./packed_numbers";
+import { inflate, toFloats, toNumbers } from "./file_formats";
 import type { Acts, Examples, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
 export interface HttpSource extends TraceSource {

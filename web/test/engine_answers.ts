@@ -1,7 +1,7 @@
 // Asks the engine, in Node, about the model in a file: reads questions from standard input, one JSON array a line of verb and
 // arguments, and writes an answer for each. For the laws of tests/page/test_engine.py.
 import { readFileSync } from "node:fs";
-import { describeError } from "../src/errors";
+import { describeError } from "../src/format";
 import { makeAnswers } from "../src/engine/answers";
 import { type PackedModel, unpackModel } from "../src/engine/package";
 

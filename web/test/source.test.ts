@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { decodeHalf, toNumbers } from "../src/packed_numbers";
+import { decodeHalf, toNumbers } from "../src/file_formats";
 import { cutNumbers, fileSource, httpSource, readReason, type WidgetModel, widgetSource } from "../src/trace_source";
 import { makeManifest } from "./small_trace";
 

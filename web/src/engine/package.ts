@@ -1,5 +1,5 @@
 // The model as a file packs it: a header, the weights and the tokenizer. Nothing in it is trusted: every size is checked.
-import { inflate, toNumbers } from "../packed_numbers";
+import { inflate, toNumbers } from "../file_formats";
 import type { Manifest } from "../types";
 import { Model, type ModelConfig } from "./model";
 import { TokenizerSide, type TokenizerConfig } from "./tokenizer";

@@ -1,5 +1,5 @@
 // The engine in a worker of its own, so that the page never waits for it: questions are answered one after the other.
-import { describeError } from "../errors";
+import { describeError } from "../format";
 import { type EngineQuestions, makeAnswers } from "./answers";
 
 export interface EngineRequest {

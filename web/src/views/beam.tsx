@@ -10,7 +10,7 @@ import { traceAgain } from "../permalink";
 import type { App } from "../state";
 import type { Manifest, Tree, TreeNode } from "../types";
 import { saveBaseline } from "./compare";
-import { spellPieces, WhatIf } from "./what_if";
+import { spellPieces, WhatIf } from "./candidates";
 
 export function BeamView() {
   const app = useApp();

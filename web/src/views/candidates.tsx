@@ -1,5 +1,5 @@
 // The candidates of one step with their probabilities, as they are or as they would be drawn: sharpened or flattened, and cut.
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { computeDrawingChances, sumOf } from "../measures";
@@ -10,7 +10,6 @@ import { traceAgain } from "../permalink";
 import { type App, PLAIN_DRAWING } from "../state";
 import type { Candidate, Drawing, Manifest, Step } from "../types";
 import { saveBaseline } from "./compare";
-import { spellPieces, WhatIf } from "./what_if";
 
 const FIRST_CANDIDATES = 8; // shown at first
 const TOP_K_CHOICES = [0, 1, 2, 3, 5, 10, 20, 50, 100];
@@ -158,5 +157,35 @@ function Slider(props: { label: string; step: number; largest: number; value: nu
       {label}{" "}
       <input type="range" min={step} max={largest} step={step} value={value} onInput={(event) => onPick(event.currentTarget.valueAsNumber)} /> {value}
     </label>
+  );
+}
+
+/** Joins pieces into the text that they spell. */
+export function spellPieces(pieces: string[]): string {
+  return pieces.join("").replaceAll("\u2581", " ").trim();
+}
+
+/** Asks for another beginning of the translation; `written` is offered to be changed. */
+export function WhatIf({ app, manifest, written }: { app: App; manifest: Manifest; written: string }) {
+  const [text, setText] = useState(written && `${written} `);
+  useEffect(() => setText(written && `${written} `), [written]);
+  if (!app.source.act) return null;
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    if (!text.trim()) return;
+    const others = manifest.edits.filter((edit) => edit.kind !== "prefix");
+    if (others.length === manifest.edits.length) await saveBaseline(app);
+    await app.askSource("edit", { edits: [...others, { kind: "prefix", text: text.trim() }], keep_target: false });
+  };
+  return (
+    <form class="row what-if" onSubmit={submit}>
+      <label>
+        What if it had written{" "}
+        <input type="text" value={text} placeholder="another beginning" lang={manifest.languages?.target} autocomplete="off" spellcheck={false} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <button type="submit" class="button" disabled={app.busy.value !== null || !text.trim()}>
+        Go on from there
+      </button>
+    </form>
   );
 }

@@ -1,14 +1,13 @@
 // Two traces side by side: the one that is kept and the one that is shown, and the form that makes an edited one.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
-import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { describeError, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useDark, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels, listWords } from "../network";
 import { AttentionMenu, Bars, HeadMenu, Missing, NotReady, NumberMenu, Value } from "../parts";
 import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
-import { describeError } from "../errors";
 import type { App, Baseline } from "../state";
 import type { EditSpec, Manifest, Side } from "../types";
 

@@ -2,8 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { formatExact, formatNumber, formatShort, quotePiece } from "../format";
 import { useApp, useArrival, useLoaded } from "../hooks";
-import { chooseCellSize, chooseHeight, FlowStep, Matrix, type MatrixProps } from "../matrix";
-import { MatrixProduct } from "../matrix_product";
+import { chooseCellSize, chooseHeight, FlowStep, Matrix, MatrixProduct, type MatrixProps } from "../matrix";
 import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../measures";
 import { type AttentionParts, describeSection, findBlock, findTensorRow, listAttentions, listLabels } from "../network";
 import { readNumber } from "../operands";

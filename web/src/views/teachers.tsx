@@ -1,7 +1,6 @@
 // Training pairs that taught the model a word, and a correction of the translation: stored, or shown to be kept in a file.
 import { useState } from "preact/hooks";
-import { describeError } from "../errors";
-import { formatCount, formatFixed, formatProbability, formatSigned, quotePiece } from "../format";
+import { describeError, formatCount, formatFixed, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
 import { listWords, nameSentence } from "../network";
 import { Menu, Missing, NotReady, Value } from "../parts";
