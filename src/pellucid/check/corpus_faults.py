@@ -8,17 +8,11 @@ import numpy as np
 
 from pellucid.check.links import Bools, Floats, Ints
 
+# Pairs with one sentence from which it is boilerplate; in Tatoeba a sentence has 17 translations at most.
 BOILERPLATE = 20
-"""Pairs with one sentence from which it is boilerplate; in Tatoeba a sentence has 17 translations at most."""
-
-SHORTEST_LEAK = 12
-"""Letters and digits from which a sentence of the test set counts: "Yes." may be in any text."""
-
-ODD_RATIO = 5.0
-"""Spread of the log ratios of lengths, times this, that a pair may differ from the median."""
-
-LEAST_RATIO = 2.2
-"""Times the usual ratio that no pair is called odd under, however even the text is."""
+SHORTEST_LEAK = 12  # letters and digits from which a sentence of the test set counts: "Yes." may be in any text
+ODD_RATIO = 5.0  # spread of the log ratios of lengths, times this, that a pair may differ from the median
+LEAST_RATIO = 2.2  # times the usual ratio that no pair is called odd under, however even the text is
 
 _SIGNS = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d+")
@@ -39,8 +33,7 @@ class PairHashes(NamedTuple):
     exact: Ints
     bare: Ints
     form: Ints
-    lengths: Ints
-    """Characters of both sides, and of both bare sides."""
+    lengths: Ints  # characters of both sides, and of both bare sides
 
     @classmethod
     def join(cls, blocks: Sequence["PairHashes"]) -> "PairHashes":
@@ -125,21 +118,15 @@ def find_odd_ratios(hashes: PairHashes) -> Floats:
 
 
 TRIGRAM_BITS = 18
-FEWEST_LETTERS = 12
-"""Letters of a line whose language can be told; of fewer, names and loan words decide."""
-
+FEWEST_LETTERS = 12  # letters of a line whose language can be told; of fewer, names and loan words decide
+# Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
+# for about the strangest of 33 clean lines.
 STRANGE, SHORT_LINE = 3.3, 12.0
-"""Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
-for about the strangest of 33 clean lines."""
-
+# Median distances up to about the strangest of 33 clean lines, and rounds of learning without strange lines.
 _SCALE, _ROUNDS = 3.3, 2
-"""Median distances up to about the strangest of 33 clean lines, and rounds of learning without strange lines."""
-
+# Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange.
 _LEAST_SCALES = (0.25, 0.5)
-"""Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange."""
-
-SAME_LANGUAGE = 0.5
-"""Nats by which the letters of the two sides must differ, a trigram, to be two languages."""
+SAME_LANGUAGE = 0.5  # nats by which the letters of the two sides must differ, a trigram, to be two languages
 
 
 class LanguageModel:

@@ -6,35 +6,17 @@ import numpy as np
 
 from pellucid.check.links import Floats, Ints, LinkModel, WordIds
 
-FEWEST_PAIRS = 400
-"""Pairs from which links are learned; in fewer the words repeat too rarely to say anything."""
-
-MOST_PAIRS = 60_000
-"""Pairs that links are learned from."""
-
-LEAST_SEPARATION = 0.9
-"""Share of pairs that must look better than shuffled ones (AUC) before any pair is called wrong."""
-
-PRECISION = 0.87
-"""Share of the pairs called wrong that are meant to be: a doctor that cries wolf is switched off."""
-
-LONGEST_SHIFT = 10
-"""Lines by which a side may have shifted."""
-
-SHORTEST_BLOCK = 6
-"""Lines of a shifted block: in fewer, neighbours that happen to be alike could pass for one."""
-
-_WINDOW = 16
-"""Lines over which evidence is averaged to find where a shift may be."""
-
+FEWEST_PAIRS = 400  # pairs from which links are learned; in fewer the words repeat too rarely to say anything
+MOST_PAIRS = 60_000  # pairs that links are learned from
+LEAST_SEPARATION = 0.9  # share of pairs that must look better than shuffled ones (AUC) before any pair is called wrong
+PRECISION = 0.87  # share of the pairs called wrong that are meant to be: a doctor that cries wolf is switched off
+LONGEST_SHIFT = 10  # lines by which a side may have shifted
+SHORTEST_BLOCK = 6  # lines of a shifted block: in fewer, neighbours that happen to be alike could pass for one
+_WINDOW = 16  # lines over which evidence is averaged to find where a shift may be
+# Lines around a suspect window that are looked at, too: between two of them the lines may happen to be alike.
 _AROUND = 250
-"""Lines around a suspect window that are looked at, too: between two of them the lines may happen to be alike."""
-
-_CERTAIN = 3.0
-"""Bound of the logit of one pair in a sum, so that no single line decides."""
-
-_CHANGE = 9.0
-"""Logits that a change of the shift must gain: three lines that are certain."""
+_CERTAIN = 3.0  # bound of the logit of one pair in a sum, so that no single line decides
+_CHANGE = 9.0  # logits that a change of the shift must gain: three lines that are certain
 
 
 class Judge:
@@ -223,8 +205,7 @@ def _winning_offsets(judge: Judge, certain: Floats, first: int, end: int) -> lis
     return sorted(winners)
 
 
-_NONE = 2**31
-"""State of lines that no offset explains."""
+_NONE = 2**31  # state of lines that no offset explains
 
 
 def _best_path(evidence: Floats, offsets: list[int]) -> Ints:

@@ -32,17 +32,10 @@ from pellucid.check.model_scores import LEAST_MODEL_SEPARATION, OtherSources, Sc
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
 
-Rows = Iterable[tuple[int, str, str]]
-"""Line number, source and target of every pair."""
-
-EXAMPLES = 5
-"""Examples of a fault that are shown."""
-
-_BLOCK = 8192
-"""Pairs that are held as text at a time."""
-
-_LANGUAGE_PAIRS = 20_000
-"""Pairs that letter trigrams are learned from."""
+Rows = Iterable[tuple[int, str, str]]  # line number, source and target of every pair
+EXAMPLES = 5  # examples of a fault that are shown
+_BLOCK = 8192  # pairs that are held as text at a time
+_LANGUAGE_PAIRS = 20_000  # pairs that letter trigrams are learned from
 
 
 class Example(NamedTuple):
@@ -68,18 +61,16 @@ class CorpusReport:
     """Everything that was found in a corpus."""
 
     pairs: int = 0
-    findings: dict[str, FaultFinding] = field(default_factory=dict)
-    """Findings by fault, the worst fault first."""
+    findings: dict[str, FaultFinding] = field(default_factory=dict)  # findings by fault, the worst fault first
+    # Shifted blocks, and blocks of pairs that are no translations, by line number, from 1.
     blocks: list[Shift] = field(default_factory=list)
-    """Shifted blocks, and blocks of pairs that are no translations, by line number, from 1."""
-    notes: list[str] = field(default_factory=list)
-    """Sentences about what could not be judged."""
+    notes: list[str] = field(default_factory=list)  # sentences about what could not be judged
+    # Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly.
     marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
-    """Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly."""
+    # Characters of both sides of each pair.
     lengths: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64), repr=False)
-    """Characters of both sides of each pair."""
+    # Evidence of each pair for being translations, none where it could not be judged.
     logits: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
-    """Evidence of each pair for being translations, none where it could not be judged."""
     judge: Judge | None = field(default=None, repr=False)
     words: WordStems | None = field(default=None, repr=False)
 
@@ -360,14 +351,10 @@ def removing_option(fault: str) -> str:
     return "--fix PREFIX" if FAULTS[fault].removed else f"--fix PREFIX --remove {fault}"
 
 
+# Number of windows that are looked at, evenly spaced, and of lines in each: shifts show among neighbours only.
 _WINDOWS, _LINES = 125, 40
-"""Number of windows that are looked at, evenly spaced, and of lines in each: shifts show among neighbours only."""
-
-_LEAST_SHARE = 0.01
-"""Share of pairs with a fault from which it is worth a line."""
-
-_MOST_BLOCKS = 3
-"""Blocks that are named in the line."""
+_LEAST_SHARE = 0.01  # share of pairs with a fault from which it is worth a line
+_MOST_BLOCKS = 3  # blocks that are named in the line
 
 
 def glance_at_corpus(sources: Sequence[str], targets: Sequence[str], lines: Sequence[int]) -> str | None:

@@ -17,44 +17,21 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _SPACED_WORD = re.compile(r"\w++|[^\w\s]")
+# A word, a punctuation mark, or a character of a script without spaces; the first is for texts without these.
 _ANY_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)++|[^\w\s]")
-"""A word, a punctuation mark, or a character of a script without spaces; the first is for texts without these."""
-
+# Letters of a word that count: the ends of inflected words differ, and a small text shows each form too rarely.
 STEM = 6
-"""Letters of a word that count: the ends of inflected words differ, and a small text shows each form too rarely."""
-
-MOST_WORDS = 40
-"""Words of a sentence that are linked: the links of a pair are the product of both lengths."""
-
-MOST_LINKS = 2**23
-"""Links to learn from, which take about 150 MB."""
-
-SLOTS = 23
-"""Binary digits of the number of entries in the table of links: 32 MB of float32."""
-
-ITERATIONS = 4
-"""Rounds of expectation maximisation; with more of them rare words grow sure of a wrong link."""
-
-DISCOUNT = 0.5
-"""Part of an expected count that is taken off: less than this is coincidence."""
-
-BACKGROUND = 0.1
-"""Share of words that may come from nowhere, so that one free word does not condemn a pair."""
-
-RARE = 20
-"""Occurrences up to which a word that stands on both sides is evidence by itself: a name or a number."""
-
-_MOST_STEMS = 2**20
-"""Distinct word stems that get an id of their own; later ones share ids by their spelling."""
-
-_MOST_REMEMBERED = 2**20
-"""Distinct words whose ids are remembered."""
-
-_LINKS_AT_ONCE = 2**18
-"""Links of a chunk: its arrays stay in the cache of the processor."""
-
-_MIX = 0x9E3779B97F4A7C15
-"""Odd multiplier that spreads keys over the table (Fibonacci hashing; Knuth, volume 3, 6.4)."""
+MOST_WORDS = 40  # words of a sentence that are linked: the links of a pair are the product of both lengths
+MOST_LINKS = 2**23  # links to learn from, which take about 150 MB
+SLOTS = 23  # binary digits of the number of entries in the table of links: 32 MB of float32
+ITERATIONS = 4  # rounds of expectation maximisation; with more of them rare words grow sure of a wrong link
+DISCOUNT = 0.5  # part of an expected count that is taken off: less than this is coincidence
+BACKGROUND = 0.1  # share of words that may come from nowhere, so that one free word does not condemn a pair
+RARE = 20  # occurrences up to which a word that stands on both sides is evidence by itself: a name or a number
+_MOST_STEMS = 2**20  # distinct word stems that get an id of their own; later ones share ids by their spelling
+_MOST_REMEMBERED = 2**20  # distinct words whose ids are remembered
+_LINKS_AT_ONCE = 2**18  # links of a chunk: its arrays stay in the cache of the processor
+_MIX = 0x9E3779B97F4A7C15  # odd multiplier that spreads keys over the table (Fibonacci hashing; Knuth, volume 3, 6.4)
 
 
 def list_words(text: str) -> list[str]:
@@ -123,8 +100,7 @@ class _PairLinks(NamedTuple):
     A position counts the words of one side of all these pairs.
     """
 
-    slots: Ints
-    """Entry of each link in the table."""
+    slots: Ints  # entry of each link in the table
     source_position: Ints
     target_position: Ints
     source_ids: NDArray[np.int32]

@@ -7,23 +7,16 @@ import numpy as np
 from pellucid.check.evidence import ShuffledFit
 from pellucid.check.links import Floats
 
+# Returns the log-probability, by piece, of each target given its source; NaN for a pair that the model cannot take.
 ScorePairs = Callable[[Sequence[str], Sequence[str]], Floats]
-"""Returns the log-probability, by piece, of each target given its source; NaN for a pair that the model cannot take."""
-
+# Share of shuffled pairs that a pair of the better half must beat, on average, before a model is believed. The better
+# half, because a text may have many wrong pairs. With a model of the other direction the demo's text has 0.98.
 LEAST_MODEL_SEPARATION = 0.99
-"""Share of shuffled pairs that a pair of the better half must beat, on average, before a model is believed.
-
-The better half, because a text may have many wrong pairs. With a model of the other direction the demo's text has 0.98.
-"""
-
+# Quantile of shuffled pairs below which hardly any translation lies; higher than by links: a model knows more.
 _LEVEL = 0.75
-"""Quantile of shuffled pairs below which hardly any translation lies; higher than by links: a model knows more."""
-
-_SHUFFLED_PAIRS = 4_000
-"""Shuffled pairs that are scored to see what no translation looks like."""
-
+_SHUFFLED_PAIRS = 4_000  # shuffled pairs that are scored to see what no translation looks like
+# Sources that are next shorter, among which another source is drawn: it fits wherever the own one fits.
 _NEIGHBOURS = 40
-"""Sources that are next shorter, among which another source is drawn: it fits wherever the own one fits."""
 
 
 class OtherSources:

@@ -11,8 +11,8 @@ from itertools import chain
 from pellucid.text.line_splitting import sentence_ends
 from pellucid.text.markup import TAG, list_protected
 
+# Takes a source and a target and returns how bad the fault is, 0 for none; within one fault the numbers compare.
 PairCheck = Callable[[str, str], float]
-"""Takes a source and a target and returns how bad the fault is, 0 for none; within one fault the numbers compare."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,8 @@ class _Fault:
     title: str
     means: str
     costs: str
-    removed: bool = True
-    """Whether `--fix` takes such pairs out unless it is told to keep them."""
-    check: PairCheck | None = None
-    """The check of a single pair; faults without one need the whole corpus."""
+    removed: bool = True  # whether `--fix` takes such pairs out unless it is told to keep them
+    check: PairCheck | None = None  # the check of a single pair; faults without one need the whole corpus
 
     @property
     def sentences(self) -> tuple[str, str]:
@@ -33,17 +31,12 @@ class _Fault:
         return f"{self.means[0].upper()}{self.means[1:]}.", f"Likely cost: {self.costs}."
 
 
+# Words from which an untranslated line is a copy: shorter ones are mostly names, which are their own translation.
 WORDS_OF_A_COPY = 3
-"""Words from which an untranslated line is a copy: shorter ones are mostly names, which are their own translation."""
-
+# Characters of a side that is one sentence; the longest paragraph of Python's manual has about 900.
 LONGEST_SIDE = 1_000
-"""Characters of a side that is one sentence; the longest paragraph of Python's manual has about 900."""
-
-LONGEST_WORD = 60
-"""Characters of a word; longer ones that are no address are codes or lines without spaces."""
-
-LETTERS_OF_CAPITALS = 8
-"""Letters from which a side in capitals is a style and not an abbreviation."""
+LONGEST_WORD = 60  # characters of a word; longer ones that are no address are codes or lines without spaces
+LETTERS_OF_CAPITALS = 8  # letters from which a side in capitals is a style and not an abbreviation
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _PROTECTED_SIGN = re.compile(r"[{%@]|://|www\.")
@@ -55,8 +48,8 @@ _END_MARKS = {mark: kind for kind, marks in enumerate((".。।…．", "?？؟;
 _CLOSERS = " \t\u00a0\u202f\u200b\"'»«”“„’‘‚›‹」』）)]}*`"
 _INNER_END = re.compile(r"""[.!?…]["'”’»)]*\s+\S|[。！？].""")
 
+# The bytes of UTF-8 after the first, as Latin-1 and Windows-1252 show them.
 _CONTINUED = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
-"""The bytes of UTF-8 after the first, as Latin-1 and Windows-1252 show them."""
 _SUSPECT = re.compile("[\ufffd\x80-\x9fÂÃâÐÑï]")
 _MOJIBAKE = re.compile(rf"\ufffd|[\x80-\x9f]|[ÂÃ][{_CONTINUED}]|â[{_CONTINUED}]{{2}}|(?:[ÐÑ][{_CONTINUED}]){{2}}|ï»¿")
 
@@ -177,7 +170,7 @@ def _find_long(source: str, target: str) -> float:
     return float(max(map(len, codes), default=0))
 
 
-FAULTS = {
+FAULTS = {  # all faults by name, the worst first
     "shifted": _Fault(
         "shifted lines",
         "from some line on, the translation stands on another line than its source",
@@ -311,7 +304,5 @@ FAULTS = {
         check=_find_normal_form,
     ),
 }
-"""All faults by name, the worst first."""
 
-PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}
-"""The checks of single pairs."""
+PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}  # the checks of single pairs

@@ -19,8 +19,7 @@ from pellucid.documents.xml_tree import (
 
 LanguagePair = tuple[str, str]
 
-_AROUND_TEXT = ("g", "pc", "mrk", "hi")
-"""Inline elements that surround text; every other is code, which stays as it is."""
+_AROUND_TEXT = ("g", "pc", "mrk", "hi")  # inline elements that surround text; every other is code, which stays as it is
 
 _OPENING_CODES, _CLOSING_CODES = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
 _UNTRANSLATED = ("new", "needs-translation", "initial")

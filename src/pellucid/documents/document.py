@@ -24,14 +24,12 @@ class DocumentLimits:
     """Bounds on a document, so that a small file cannot fill the memory."""
 
     bytes: int = 2**26
-    unpacked: int = 2**28
-    """Bytes of all files in an archive together, and of any one."""
+    unpacked: int = 2**28  # bytes of all files in an archive together, and of any one
     members: int = 10_000
+    # How many times larger than its compressed form a file in an archive of more than a megabyte may be.
     ratio: int = 200
-    """How many times larger than its compressed form a file in an archive of more than a megabyte may be."""
     texts: int = 200_000
-    characters: int = 20_000_000
-    """Characters of all texts to translate together."""
+    characters: int = 20_000_000  # characters of all texts to translate together
 
 
 class DocumentTooLarge(ValueError):
@@ -208,7 +206,7 @@ class _DocumentFormat:
     is_text: bool = True
 
 
-DOCUMENT_FORMATS = {
+DOCUMENT_FORMATS = {  # formats of documents by the endings of their names
     ".txt": _DocumentFormat(_read_text, "text/plain"),
     ".html": _DocumentFormat(_read_html, "text/html"),
     ".htm": _DocumentFormat(_read_html, "text/html"),
@@ -223,7 +221,6 @@ DOCUMENT_FORMATS = {
     ),
     ".odt": _DocumentFormat(_read_odt, "application/vnd.oasis.opendocument.text", is_text=False),
 }
-"""Formats of documents by the endings of their names."""
 
 
 def document_suffix(name: str) -> str | None:

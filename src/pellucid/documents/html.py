@@ -9,6 +9,8 @@ from pellucid.documents.slots import Inline, Parts, TextSlot, make_slot
 # Possessive quantifiers (*+) never backtrack: without them, a crafted page could take exponential time.
 _ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
 _UNTOUCHED_ELEMENTS = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
+# Markup, that is everything but text. As in browsers, an element that is never closed goes on to the end. The last two
+# groups are those of a single tag: whether it closes, and its name.
 _MARKUP = re.compile(
     rf"<!--.*?(?:-->|\Z)|<[!?][^>]*+(?:>|\Z)"
     rf"|<({_UNTOUCHED_ELEMENTS})(?=[\s/>]){_ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
@@ -16,8 +18,6 @@ _MARKUP = re.compile(
     rf"|<(/?)([a-z][\w:-]*+)(?=[\s/>]){_ATTRIBUTES}>",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
-"""Markup, that is everything but text. As in browsers, an element that is never closed goes on to the end. The last two
-groups are those of a single tag: whether it closes, and its name."""
 
 _VOID_NAMES = "area base embed img input link meta param source track wbr"
 _VOID_ELEMENTS = frozenset(_VOID_NAMES.split())
@@ -27,8 +27,8 @@ figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgrou
 noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
 video
 """
+# Elements that separate texts; any other is inline, and stands inside a text.
 _BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())
-"""Elements that separate texts; any other is inline, and stands inside a text."""
 
 
 def split_html(html: str) -> list[str | TextSlot]:

@@ -74,11 +74,10 @@ def split_odt(name: str, text: str) -> Parts:
     return join_markup([text[: xml.root.start], *describe_all(xml.root), text[xml.root.end :]])
 
 
+# Elements of a paragraph that surround runs.
 _CONTAINERS = ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "bdo", "dir", "sdt")
-"""Elements of a paragraph that surround runs."""
-
+# What Word or the author noted about the old words: spelling, the end of a page, where to hyphenate.
 _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
-"""What Word or the author noted about the old words: spelling, the end of a page, where to hyphenate."""
 
 _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
@@ -93,8 +92,7 @@ class _Run:
     text: str
     opening: str
     formatting: str
-    key: str
-    """The formatting that readers see: the language for the spelling checker is none of it."""
+    key: str  # the formatting that readers see: the language for the spelling checker is none of it
     prefix: str
 
     @property

@@ -7,11 +7,9 @@ from html import unescape
 from itertools import count
 from typing import Literal, TypeAlias
 
+# A stretch of a document: markup that stays as it is, and slots for translations.
 Parts: TypeAlias = Sequence["str | TextSlot"]
-"""A stretch of a document: markup that stays as it is, and slots for translations."""
-
-MOST_TAGS = 2000
-"""Inline tags of one text; placing more would take long, and no sentence has them."""
+MOST_TAGS = 2000  # inline tags of one text; placing more would take long, and no sentence has them
 
 NUMBERED_TAG = re.compile(r"</?(\d{1,6})/?>")
 _SPACE_WITH_LINE_END = re.compile(r"[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
@@ -29,8 +27,8 @@ class Inline:
     kind: Literal["opening", "closing", "single"]
     key: Hashable
     parts: Parts
+    # What stands before and after each text between this opening tag and its closing tag, instead of `base_wrap`.
     wrap: tuple[str, str] | None = None
-    """What stands before and after each text between this opening tag and its closing tag, instead of `base_wrap`."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +36,13 @@ class TextSlot:
     """A text to translate, in which numbered tags stand for the markup inside it."""
 
     text: str
-    tags: Mapping[str, Parts] = field(default_factory=dict)
-    """What each numbered tag stands for."""
-    original: Parts | None = None
-    """What stood here; it is written again where the translation is the text itself."""
+    tags: Mapping[str, Parts] = field(default_factory=dict)  # what each numbered tag stands for
+    original: Parts | None = None  # what stood here; it is written again where the translation is the text itself
     escape: Callable[[str], str] = _keep
     finish: Callable[[str], str] = _keep
     wraps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     base_wrap: tuple[str, str] = ("", "")
-    before: Parts = ()
-    """What stands before the translation, and is a part of `original` too."""
+    before: Parts = ()  # what stands before the translation, and is a part of `original` too
     after: Parts = ()
 
     @property

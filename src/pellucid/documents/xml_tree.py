@@ -9,8 +9,7 @@ from xml.parsers import expat
 
 from pellucid.documents.slots import TextSlot
 
-MOST_ELEMENTS = 1_000_000
-"""Elements of one XML file; beyond, the file would fill the memory."""
+MOST_ELEMENTS = 1_000_000  # elements of one XML file; beyond, the file would fill the memory
 
 _DEEPEST = 200
 _CHUNK = 2**16

@@ -4,11 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-Alignment = set[tuple[int, int]]
-"""Links of a source word and a target word, both counted from 0."""
-
-LINK = re.compile("([0-9]{1,6})([-p])([0-9]{1,6})")
-"""A link as it is written: 3-4 is sure, 3p4 possible."""
+Alignment = set[tuple[int, int]]  # links of a source word and a target word, both counted from 0
+LINK = re.compile("([0-9]{1,6})([-p])([0-9]{1,6})")  # a link as it is written: 3-4 is sure, 3p4 possible
 
 
 @dataclass(frozen=True)

@@ -10,28 +10,14 @@ import numpy as np
 
 from pellucid.evaluate.scores import ERROR_RATES, METRICS, corpus_scores, make_metric
 
-FEWEST_SENTENCES = 30
-"""Sentences below which resampling is not trusted: of one sentence, every sample is the same."""
-
-_SIGNIFICANCE_LEVEL = 0.05
-"""p-value below which a difference counts as significant."""
-
-_BUCKET_ENDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)
-"""Lengths in words at which a group may end."""
-
-_SMALLEST_BUCKET = 0.1
-"""Smallest share of the sentences that a group of lengths has."""
-
-_FREQUENCY_ENDS = (0, 9, 99)
-"""Last count of each group by occurrences in the training text, except for the last group."""
-_LONE_WORD_ENDS = (0, 1, 2)
-"""Last count of each group by number of lone words, except for the last group."""
-
-Groups = dict[str, list[int]]
-"""Names of groups with the indices of their sentences; no group is empty."""
-
-CountRows = np.ndarray
-"""Array with a row for each sentence or sum of sentences, and a column for each count."""
+FEWEST_SENTENCES = 30  # sentences below which resampling is not trusted: of one sentence, every sample is the same
+_SIGNIFICANCE_LEVEL = 0.05  # p-value below which a difference counts as significant
+_BUCKET_ENDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)  # lengths in words at which a group may end
+_SMALLEST_BUCKET = 0.1  # smallest share of the sentences that a group of lengths has
+_FREQUENCY_ENDS = (0, 9, 99)  # last count of each group by occurrences in the training text, except for the last group
+_LONE_WORD_ENDS = (0, 1, 2)  # last count of each group by number of lone words, except for the last group
+Groups = dict[str, list[int]]  # names of groups with the indices of their sentences; no group is empty
+CountRows = np.ndarray  # array with a row for each sentence or sum of sentences, and a column for each count
 
 
 @dataclass(frozen=True)
@@ -52,8 +38,7 @@ class PairedScore:
     b: Interval
     difference: Interval
     p_value: float
-    better: str | None
-    """ "A" or "B" where the samples can tell them apart, otherwise None."""
+    better: str | None  # "A" or "B" where the samples can tell them apart, otherwise None
     verdict: str
     signature: str
     lower_is_better: bool
@@ -102,18 +87,13 @@ class Comparison:
     a: str
     b: str
     sentences: int
-    identical: int
-    """Sentences whose translations are the same in both, character by character."""
+    identical: int  # sentences whose translations are the same in both, character by character
     samples: int
     seed: int
-    scores: dict[str, PairedScore]
-    """Scores by metric: "bleu", "chrf", "ter", "wer"."""
-    groupings: dict[str, Grouping]
-    """Groupings by name: "length", "rare_words"."""
-    gained: list[ChangedSentence]
-    """Sentences where B is most above A, by chrF of the sentence."""
-    lost: list[ChangedSentence]
-    """Sentences where B is most below A."""
+    scores: dict[str, PairedScore]  # scores by metric: "bleu", "chrf", "ter", "wer"
+    groupings: dict[str, Grouping]  # groupings by name: "length", "rare_words"
+    gained: list[ChangedSentence]  # sentences where B is most above A, by chrF of the sentence
+    lost: list[ChangedSentence]  # sentences where B is most below A
 
 
 def compare_translations(

@@ -8,14 +8,11 @@ from pathlib import Path
 from pellucid.evaluate.compare import ChangedSentence, Comparison, Grouping, Interval, PairedScore, ScoredBucket
 from pellucid.evaluate.report import count_identical, describe_method, format_signed, headline
 
-MOST_WORDS = 500
-"""Words of the longest translations whose differences are marked: the search takes their square."""
-
+MOST_WORDS = 500  # words of the longest translations whose differences are marked: the search takes their square
+# Content security policy: the browser loads nothing, even if something slipped through the escapes.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Content security policy: the browser loads nothing, even if something slipped through the escapes."""
-
+# Head of a column of pictures.
 _AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class="b">B better</span></th>'
-"""Head of a column of pictures."""
 
 
 def report_page(title: str, main: str, style: str = "") -> str:

@@ -10,14 +10,10 @@ from typing import TypeVar
 
 Line = TypeVar("Line")
 
-REFERENCE_FILE = "reference.jsonl"
-"""File of a model directory that holds its reference, a line of JSON each."""
-
-REFERENCE_LINES = 200
-"""Most lines of a reference."""
-
+REFERENCE_FILE = "reference.jsonl"  # file of a model directory that holds its reference, a line of JSON each
+REFERENCE_LINES = 200  # most lines of a reference
+# Largest difference of two scores that counts as the same, in nats: far above rounding, far below notice.
 TOLERANCE = 1e-3
-"""Largest difference of two scores that counts as the same, in nats: far above rounding, far below notice."""
 
 _LARGEST_FILE = 2**22
 
@@ -29,8 +25,7 @@ class ReferenceLine:
     source: str
     text: str
     score: float
-    language: str | None = None
-    """Of a multilingual model: the language that it was to write."""
+    language: str | None = None  # of a multilingual model: the language that it was to write
 
     def row(self) -> dict[str, str | float]:
         """Return the line as it is written."""
@@ -55,10 +50,8 @@ class Verification:
 
     lines: int
     changed: tuple[_ChangedLine, ...]
-    other_texts: int
-    """Lines, among those that changed, whose text is another."""
-    largest_difference: float
-    """Largest difference of the scores of a text that came out the same."""
+    other_texts: int  # lines, among those that changed, whose text is another
+    largest_difference: float  # largest difference of the scores of a text that came out the same
     tolerance: float
 
     @property

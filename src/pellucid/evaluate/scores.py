@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+# Titles of the metrics by name; a new metric is a line here and one in `make_metric`.
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
-"""Titles of the metrics by name; a new metric is a line here and one in `make_metric`."""
-
-ERROR_RATES = ("ter", "wer")
-"""Metrics of which a lower score is better."""
-
-LARGEST_DROP = 0.3
-"""Largest drop of chrF with which a smaller model passes the quality gate, in points of 0 to 100."""
+ERROR_RATES = ("ter", "wer")  # metrics of which a lower score is better
+LARGEST_DROP = 0.3  # largest drop of chrF with which a smaller model passes the quality gate, in points of 0 to 100
 
 
 def corpus_scores(

@@ -7,8 +7,7 @@ from typing import Any
 from pellucid.inspect import model_queries
 from pellucid.trace.session import Trace
 
-PAIRS_SHOWN = 8
-"""Pairs of each kind that a page lists."""
+PAIRS_SHOWN = 8  # pairs of each kind that a page lists
 
 
 @dataclass(frozen=True)

@@ -44,17 +44,13 @@ from pellucid.train.prepare import CorpusFacts, count_rows, draw_dev_pairs, trai
 
 KIND, FORMAT = "pellucid states", 1
 
-WIDTH = 128
-"""Most numbers that are kept of a state; wider ones are projected."""
-
-PAIRS_PER_BLOCK = 2000
-"""Pairs after whose states the work is safe on the disk: a second or two of it for a small model."""
+WIDTH = 128  # most numbers that are kept of a state; wider ones are projected
+PAIRS_PER_BLOCK = 2000  # pairs after whose states the work is safe on the disk: a second or two of it for a small model
 
 _BATCH_TOKENS = 4096
 _PROGRESS = "progress.json"
 _FILES = ("source.ids", "source.starts", "target.ids", "target.starts", "lines", "codes", "scales")
-_STATES_AT_ONCE = 2**16
-"""States that are compared with the one in question at a time: a block of 32 MB in float32."""
+_STATES_AT_ONCE = 2**16  # states that are compared with the one in question at a time: a block of 32 MB in float32
 
 
 @dataclass(frozen=True)
@@ -71,14 +67,13 @@ class StateStore:
 
     directory: Path
     pairs: EncodedPairs
-    lines: NDArray[np.int64]
-    """Line, or unit, of each pair in the files of its corpus."""
+    lines: NDArray[np.int64]  # line, or unit, of each pair in the files of its corpus
     codes: NDArray[np.int8]
     scales: NDArray[np.float32]
+    # Matrix (D, WIDTH) that states wider than WIDTH are multiplied with; None for others.
     projection: NDArray[np.float32] | None
-    """Matrix (D, WIDTH) that states wider than WIDTH are multiplied with; None for others."""
+    # Number of the first pair after each corpus, and the files of its two sides.
     corpora: tuple[tuple[int, tuple[str, str]], ...]
-    """Number of the first pair after each corpus, and the files of its two sides."""
 
     def find_nearest(self, state: NDArray[np.float32], token: int, count: int) -> tuple[_NearStates, _NearStates]:
         """Return the nearest states that predict `token`, and the nearest that predict another, up to `count` of each.

@@ -35,14 +35,9 @@ from pellucid.trace.session import Trace
 from pellucid.train.checkpoint import checkpoint_step, list_checkpoints
 from pellucid.train.config import read_run
 
-CANDIDATES = 200
-"""States of each kind, of the same piece and of others, whose pairs are judged by their gradients, too."""
-
-_ROWS_AT_ONCE = 512
-"""Tokens whose probabilities are computed at a time: rows of as many numbers as there are pieces."""
-
-TOP = 20
-"""Pairs of each way that are compared to say how far the two ways agree."""
+CANDIDATES = 200  # states of each kind, of the same piece and of others, whose pairs are judged by their gradients, too
+_ROWS_AT_ONCE = 512  # tokens whose probabilities are computed at a time: rows of as many numbers as there are pieces
+TOP = 20  # pairs of each way that are compared to say how far the two ways agree
 
 
 @dataclass(frozen=True)
@@ -73,10 +68,8 @@ class InfluentialPair:
     target: str
     state: float
     gradient: float
-    word: int
-    """Index, from 0, of the word of the target that was written from the nearest state; -1 for its end."""
-    source_words: tuple[int, ...]
-    """Indices of the words of the source that this word is aligned with."""
+    word: int  # index, from 0, of the word of the target that was written from the nearest state; -1 for its end
+    source_words: tuple[int, ...]  # indices of the words of the source that this word is aligned with
 
 
 @dataclass(frozen=True)
@@ -103,8 +96,8 @@ class WordInfluence:
     against: tuple[InfluentialPair, ...]
     agreement: _Agreement
     candidates: int
+    # Steps of the checkpoints that the gradients were summed over; empty where there was only the model itself.
     steps: tuple[int, ...]
-    """Steps of the checkpoints that the gradients were summed over; empty where there was only the model itself."""
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,9 @@ from pellucid.inspect.word_axes import SIDES
 from pellucid.model import ModelConfig, Transformer
 from pellucid.text.word_pieces import AlignedWord, words_without_punctuation
 
+# Measure of a source piece: how far it moves the row (Kobayashi et al. 2020), or its share of the attention.
 KINDS = ("norms", "weights")
-"""Measure of a source piece: how far it moves the row (Kobayashi et al. 2020), or its share of the attention."""
-
-PAIRS_AT_ONCE = 32
-"""Pairs that go through the model in one batch when all pairs are linked."""
+PAIRS_AT_ONCE = 32  # pairs that go through the model in one batch when all pairs are linked
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,8 @@ class Reading:
         return f"{self.side} side, {self.kind}, {layers}" + (f", head {self.head}" if self.head is not None else "")
 
 
+# Reading by which translations are aligned, together with the links that are mutually best.
 DEFAULT_READING = Reading("output", "norms")
-"""Reading by which translations are aligned, together with the links that are mutually best."""
 
 
 @dataclass(frozen=True)

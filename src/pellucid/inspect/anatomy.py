@@ -19,8 +19,7 @@ class Array:
 
     name: str
     module: str
-    kind: str
-    """Class of the module that holds it."""
+    kind: str  # class of the module that holds it
     shape: tuple[int, ...]
     trained: bool
     shared_with: str | None = None
@@ -37,8 +36,7 @@ class ArchitectureBox:
 
     title: str
     detail: str
-    kind: str
-    """embedding, positions, self, cross, ffn, norm or output."""
+    kind: str  # embedding, positions, self, cross, ffn, norm or output
     parameters: int = 0
 
 

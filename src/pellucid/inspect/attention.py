@@ -20,12 +20,11 @@ from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names, suggest_nearest
 from pellucid.trace.session import Trace
 
-STAGES = {
+STAGES = {  # matrices of an attention, in the order of computation, by the names they have in a trace
     "products": "q k^T, as they come",
     "scores": "the products divided by sqrt(d_k)",
     "pattern": "softmax of the scores, the weights",
 }
-"""Matrices of an attention, in the order of computation, by the names they have in a trace."""
 
 
 @dataclass(frozen=True)

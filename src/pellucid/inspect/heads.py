@@ -37,8 +37,7 @@ from pellucid.store.directory import Bundle
 from pellucid.trace.edits import Record, attention_names
 from pellucid.trace.facts import model_facts
 
-OnProgress = Callable[[], object]
-"""Function that is called after each step of the work."""
+OnProgress = Callable[[], object]  # function that is called after each step of the work
 
 SIMILARITY = "mean over queries of sum_k sqrt(p_k q_k), Bhattacharyya's coefficient: 1 read alike, 0 nothing in common"
 

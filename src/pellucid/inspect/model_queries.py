@@ -29,21 +29,14 @@ from pellucid.trace.edits import Edit, Record, attention_names
 from pellucid.trace.session import Trace
 from pellucid.trace.untrusted import NoArguments
 
+# Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
+# in most kinds of tokenizers, and 6,000 take some 100 kB.
 MOST_PIECES_IN_FILE = 6000
-"""Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
-in most kinds of tokenizers, and 6,000 take some 100 kB."""
-
-NEIGHBOURS_SHOWN = 8
-"""Nearest pieces that a page lists."""
-
-MOST_WORDS = 16
-"""Most words whose cosines are shown beside each other."""
-
-DIGITS = 5
-"""Significant digits of coordinates and cosines: more than a map or a column shows."""
-
+NEIGHBOURS_SHOWN = 8  # nearest pieces that a page lists
+MOST_WORDS = 16  # most words whose cosines are shown beside each other
+DIGITS = 5  # significant digits of coordinates and cosines: more than a map or a column shows
+# Tensor that an edit makes true everywhere, so that each position reads later ones too.
 UNMASKED = "decoder.*.self.allowed"
-"""Tensor that an edit makes true everywhere, so that each position reads later ones too."""
 
 
 @dataclass(frozen=True)

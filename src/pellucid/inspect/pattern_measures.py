@@ -17,14 +17,11 @@ from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import make_side
 
-NUMBERS_PER_BATCH = 2**25
-"""Most numbers in all the patterns of a batch, or in its logits: 128 MB of either."""
-
+NUMBERS_PER_BATCH = 2**25  # most numbers in all the patterns of a batch, or in its logits: 128 MB of either
+# Number of pieces that count as common; a sentence with any other piece has a rare one (Voita et al. 2019, 4.3).
 COMMONEST = 500
-"""Number of pieces that count as common; a sentence with any other piece has a rare one (Voita et al. 2019, 4.3)."""
-
+# Ids of one side of a pair, and for each the number of its word, -1 for special tokens.
 IdsAndWords = tuple[list[int], list[int]]
-"""Ids of one side of a pair, and for each the number of its word, -1 for special tokens."""
 
 
 @dataclass(frozen=True)
@@ -214,8 +211,8 @@ def spread_evenly(lines: Sequence[str], limit: int) -> list[int]:
     return list(range(0, len(lines), max(1, step)))
 
 
+# Distances from the query to the key: -1 is the neighbour on the left, 0 the query itself.
 OFFSETS = tuple(range(-3, 4))
-"""Distances from the query to the key: -1 is the neighbour on the left, 0 the query itself."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,9 @@ from pellucid.inspect.words import to_unit_length
 from pellucid.model import Transformer
 from pellucid.model.positions import Learned, Rotary, Sinusoidal
 
-NEARLY_ZERO = 1e-3
-"""A sine below this tells a position from the next no more than noise does."""
-
+NEARLY_ZERO = 1e-3  # a sine below this tells a position from the next no more than noise does
+# A dimension whose values lie closer together than this, over the positions looked at, tells them apart badly.
 CONSTANT = 0.01
-"""A dimension whose values lie closer together than this, over the positions looked at, tells them apart badly."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +52,18 @@ class WrongTable:
 
     d_model: int
     entries: int
-    different: int
-    """Entries of `position` that differ by more than 1e-6."""
+    different: int  # entries of `position` that differ by more than 1e-6
     largest: float
     position: int
-    first_dimension: int
-    """The first dimension that differs."""
+    first_dimension: int  # the first dimension that differs
     first_wrong: float
     first_right: float
     longest_wavelength_wrong: float
     longest_wavelength_right: float
     nearly_zero_wrong: int
-    nearly_zero_right: int
-    """Sines of `position` below `NEARLY_ZERO`, of d_model / 2."""
+    nearly_zero_right: int  # sines of `position` below `NEARLY_ZERO`, of d_model / 2
     constant_wrong: int
-    constant_right: int
-    """Dimensions that stay within `CONSTANT` over `positions` positions."""
+    constant_right: int  # dimensions that stay within `CONSTANT` over `positions` positions
     positions: int
 
 

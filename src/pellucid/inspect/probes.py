@@ -19,8 +19,8 @@ from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.session import Trace
 
+# Attention weights, or how far they move the row: weight times |v W_O| (Kobayashi et al. 2020), as shares.
 KINDS = ("weights", "norms")
-"""Attention weights, or how far they move the row: weight times |v W_O| (Kobayashi et al. 2020), as shares."""
 
 PLACES = {
     "encoder": "self-attention of the encoder",
@@ -28,11 +28,9 @@ PLACES = {
     "cross": "cross-attention",
 }
 
-DRAWS = 20_000
-"""Random rows from which a chance is estimated where words have several pieces."""
-
+DRAWS = 20_000  # random rows from which a chance is estimated where words have several pieces
+# Function that traces a sentence, with a translation as `target` and names of tensors to `keep`, as `Model.trace`.
 TraceFor = Callable[..., Trace]
-"""Function that traces a sentence, with a translation as `target` and names of tensors to `keep`, as `Model.trace`."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,7 @@ class ProbeResult:
     probe: Probe
     readers: list[str]
     words: list[str]
-    ranks: list[list[int]]
-    """Indices among `words` of those that the order names, rank by rank; none for `differ`."""
+    ranks: list[list[int]]  # indices among `words` of those that the order names, rank by rank; none for `differ`
     judged: list[JudgedHeads]
     chance: float
     notes: list[str] = field(default_factory=list)

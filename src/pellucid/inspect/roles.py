@@ -15,17 +15,12 @@ from pellucid.inspect.importance import list_heads
 from pellucid.store.directory import WEIGHTS, Bundle
 from pellucid.trace.untrusted import read_strictly
 
+# Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1).
 POSITIONAL = 0.90
-"""Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1)."""
-
-FEWEST = 30
-"""Fewest queries, or instances of a relation, from which a head gets a badge."""
-
-ABOVE = 0.10
-"""Absolute lead over the best fixed offset from which a head is said to align."""
-
+FEWEST = 30  # fewest queries, or instances of a relation, from which a head gets a badge
+ABOVE = 0.10  # absolute lead over the best fixed offset from which a head is said to align
+# Share of queries on one of the two rarest pieces, and lead over chance, from which a head reads rare words.
 RARE, ABOVE_CHANCE = 0.5, 0.2
-"""Share of queries on one of the two rarest pieces, and lead over chance, from which a head reads rare words."""
 
 RULES = {
     "-1, +1, ...": f"its largest weight is at that offset for {POSITIONAL:.0%} of the queries or more, by pieces or by "
@@ -159,8 +154,7 @@ class RelationCounts:
         )
 
 
-LARGEST_FILE = 2**23
-"""Most bytes that such a file may have; the file of a large model has some 100 kB."""
+LARGEST_FILE = 2**23  # most bytes that such a file may have; the file of a large model has some 100 kB
 
 FORMAT = 1
 

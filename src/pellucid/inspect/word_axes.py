@@ -16,9 +16,9 @@ from pellucid.trace.edits import suggest_nearest
 from pellucid.trace.facts import TraceSide
 from pellucid.trace.session import Trace
 
+# Row of cross-attention that stands for a target piece: the one that writes it, or the next one, which reads it (Chen
+# et al. 2020).
 SIDES = ("output", "input")
-"""Row of cross-attention that stands for a target piece: the one that writes it, or the next one, which reads it
-(Chen et al. 2020)."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class PieceGroup:
     positions: tuple[int, ...]
     pieces: tuple[str, ...]
     kind: Literal["word", "punctuation", "mark"]
-    unknown: bool
-    """Whether a piece is the unknown token, or a byte of a character that no piece covers."""
+    unknown: bool  # whether a piece is the unknown token, or a byte of a character that no piece covers
 
 
 @dataclass(frozen=True)

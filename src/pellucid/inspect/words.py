@@ -14,8 +14,7 @@ from pellucid.store.directory import Bundle
 from pellucid.trace.edits import Record
 from pellucid.trace.facts import TraceSide, make_side
 
-Encode = Callable[[str], list[int]]
-"""Function from a text to the ids of its pieces, without an end token."""
+Encode = Callable[[str], list[int]]  # function from a text to the ids of its pieces, without an end token
 
 TABLE_SIDES = ("source", "target", "output")
 
@@ -146,8 +145,7 @@ def to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"
     return vectors / np.where(lengths > 0.0, lengths, 1.0)
 
 
-MANY_PIECES = 3
-"""Most pieces that a word may have without being listed as one cut into many."""
+MANY_PIECES = 3  # most pieces that a word may have without being listed as one cut into many
 
 PIECE_SIDES = TABLE_SIDES[:2]
 

@@ -16,23 +16,16 @@ import numpy as np
 
 from pellucid.store.atomic import atomic_file, require_writable
 
+# Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights.
 KEEP_CHOICES = ("maps", "float16", "float32", "weights")
-"""Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights."""
-
+# Operations whose results are maps: attention patterns, and which positions are allowed.
 _MAP_OPERATIONS = ("softmax", "present", "causal")
-"""Operations whose results are maps: attention patterns, and which positions are allowed."""
-
+# Bytes up to which a file keeps all numbers without being asked to: it can still be sent by mail.
 _LARGEST_WHOLE = 3_000_000
-"""Bytes up to which a file keeps all numbers without being asked to: it can still be sent by mail."""
-
-_LARGEST_PAGE = 2**29
-"""Bytes of the largest file that is written; browsers open no larger text."""
-
+_LARGEST_PAGE = 2**29  # bytes of the largest file that is written; browsers open no larger text
+# Entries of a manifest that are packed in a file: they consist of numbers, and would be most of a small file.
 _PACKED_ANSWERS = ("accounts", "verdict", "words", "masking", "heads")
-"""Entries of a manifest that are packed in a file: they consist of numbers, and would be most of a small file."""
-
-_ANSWER_DIGITS = 6
-"""Significant digits of the numbers in answers; float32 has about seven, and they are sums of many."""
+_ANSWER_DIGITS = 6  # significant digits of the numbers in answers; float32 has about seven, and they are sums of many
 
 
 class TraceLike(Protocol):
@@ -230,8 +223,8 @@ def format_size(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{-(-count // 1000)} kB"
 
 
+# NumPy type in which numbers of each type are written: little-endian on every machine.
 _STORED_TYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool": np.dtype("u1")}
-"""NumPy type in which numbers of each type are written: little-endian on every machine."""
 
 
 def pack_numbers(name: str, values: np.ndarray, dtype: str) -> bytes:
@@ -309,8 +302,8 @@ def script_text(module: str) -> str:
     return re.sub(r"<(?=/script|!--)", r"\\x3c", module, flags=re.IGNORECASE)
 
 
+# Path of the script of the page, which web/build.py makes.
 SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
-"""Path of the script of the page, which web/build.py makes."""
 
 
 def read_script(path: Path | None = None) -> str:

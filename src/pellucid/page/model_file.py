@@ -17,11 +17,8 @@ from pellucid.page.html import (
 )
 from pellucid.store.atomic import atomic_file
 
-ENGINE_PATH = SCRIPT_PATH.with_name("engine.js")
-"""Path of the script that computes the model, which web/build.py makes."""
-
-MODEL_PRECISIONS = ("float16", "float32", "int8")
-"""Precisions in which a file keeps weights."""
+ENGINE_PATH = SCRIPT_PATH.with_name("engine.js")  # path of the script that computes the model, which web/build.py makes
+MODEL_PRECISIONS = ("float16", "float32", "int8")  # precisions in which a file keeps weights
 
 
 def save_model_html(

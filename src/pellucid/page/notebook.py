@@ -6,14 +6,9 @@ from html import escape
 
 import numpy as np
 
-MOST_SHOWN = 40
-"""Rows and columns of a table, and of a picture, that are shown; a note says how many there are."""
-
-MOST_PICTURES = 8
-"""Pictures of a tensor with more than two axes that stand side by side."""
-
-_LARGEST_SHARE = 0.75
-"""Opacity of the colour of the largest number, so that the text on it can be read in either theme."""
+MOST_SHOWN = 40  # rows and columns of a table, and of a picture, that are shown; a note says how many there are
+MOST_PICTURES = 8  # pictures of a tensor with more than two axes that stand side by side
+_LARGEST_SHARE = 0.75  # opacity of the colour of the largest number, so that the text on it can be read in either theme
 
 _CELL = "padding:2px 7px;text-align:right;font-variant-numeric:tabular-nums;white-space:pre"
 _SIDE = 12  # pixels of a cell in a picture

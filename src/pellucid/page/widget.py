@@ -10,14 +10,10 @@ import numpy as np
 
 from pellucid.page.html import TraceLike, read_script, trace_page, without_infinities
 
-LEAST_HEIGHT, MOST_HEIGHT = 400, 860
-"""Pixels of a frame's height: at least on a small screen, at most on a large one."""
-
-TRACES_REMEMBERED = 8
-"""Traces a widget can still be asked about: the one it was shown with, and the newest."""
-
+LEAST_HEIGHT, MOST_HEIGHT = 400, 860  # pixels of a frame's height: at least on a small screen, at most on a large one
+TRACES_REMEMBERED = 8  # traces a widget can still be asked about: the one it was shown with, and the newest
+# Function that carries out a verb of the page on a trace; it returns a new trace or what JSON can hold.
 PerformAct = Callable[[Any, str, Mapping[str, Any]], Any]
-"""Function that carries out a verb of the page on a trace; it returns a new trace or what JSON can hold."""
 
 
 class PageFrame:

@@ -16,10 +16,8 @@ FILL_COLOURS = {
     "output": "#F2D4DE",
 }
 GREY = "#777777"
-WIDE, HIGH, GAP = 3.4, 0.6, 0.26
-"""Width and height of a box, and the gap between two boxes, in inches."""
-LEFT, BETWEEN = 1.1, 2.2
-"""Space left of the encoder, and between the two columns, in inches."""
+WIDE, HIGH, GAP = 3.4, 0.6, 0.26  # width and height of a box, and the gap between two boxes, in inches
+LEFT, BETWEEN = 1.1, 2.2  # space left of the encoder, and between the two columns, in inches
 
 
 def draw_architecture(

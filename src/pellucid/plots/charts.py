@@ -196,8 +196,7 @@ def _label_axes(axes: Any, title: str, across: str, up: str) -> None:
     axes.set_ylabel(up)
 
 
-PANELS_ACROSS = 3
-"""Most panels in a row."""
+PANELS_ACROSS = 3  # most panels in a row
 
 
 @dataclass(frozen=True)
@@ -240,8 +239,8 @@ def draw_probe_panels(panels: Sequence[ProbePanel], path: str | Path) -> None:
     write_figure(figure, path)
 
 
+# Line styles of orders of removal; any other order is a random one, grey and dashed.
 ORDER_STYLES = {"ablation": {"color": BLUE, "marker": "o"}, "gradient": {"color": VERMILION, "marker": "s"}}
-"""Line styles of orders of removal; any other order is a random one, grey and dashed."""
 
 
 def draw_head_study(

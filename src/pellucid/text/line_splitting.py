@@ -8,33 +8,30 @@ from itertools import pairwise
 
 from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected
 
+# A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
-"""A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`."""
-
+# Characters that separate cells or lines, and are never inside a segment.
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
-"""Characters that separate cells or lines, and are never inside a segment."""
-
+# White space, control characters and invisible characters, except joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-"""White space, control characters and invisible characters, except joiners, which shape the letters beside them."""
 
 SYMBOLS = "".join(
     character
     for character in map(chr, (*range(0x2190, 0x2800), *range(0x2900, 0x2C00)))
     if unicodedata.category(character) == "So" and not unicodedata.decomposition(character)
 )
+# Emoji, the letters of flags, and older symbols, but not those that stand for letters (℃, Ⓐ), Braille, °, © or №.
 PICTURES = rf"{SYMBOLS}\U0001f000-\U0001f0ff\U0001f170-\U0001f1ff\U0001f300-\U0001faff"
-"""Emoji, the letters of flags, and older symbols, but not those that stand for letters (℃, Ⓐ), Braille, °, © or №."""
-
+# Characters that belong to the emoji before them: joiner, keycap, variation selectors, skin tones, tags.
 ATTACHED = r"\u200d\u20e3\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
-"""Characters that belong to the emoji before them: joiner, keycap, variation selectors, skin tones, tags."""
 
 TAIL = re.compile(f"[{ATTACHED}]")
 OUTER_RUN = re.compile(
     rf"(?:[{SPACES}]|(?:[{PICTURES}]|[0-9#*]\ufe0f?\u20e3|[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]\ufe0f)[{ATTACHED}]*+)++"
 )
 
+# Any first or last character of an `OUTER_RUN`; most texts begin and end with another, and need no search.
 OUTER_CHARACTER = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
-"""Any first or last character of an `OUTER_RUN`; most texts begin and end with another, and need no search."""
 
 # Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back and try again.
 CLOSERS = r"""["'”’»›)\]}」』）】〉》〕]"""
@@ -50,10 +47,9 @@ min mlle mme mr mrs ms msgr mt nos nr num pág pp prof pte ref rep rev sen sgt s
 vols vs zzgl
 """
 
-UNSPACED = re.compile(
+UNSPACED = re.compile(  # a letter or mark of a script that puts no spaces between sentences
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
 )
-"""A letter or mark of a script that puts no spaces between sentences."""
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from itertools import takewhile
 from pellucid.text.tag_placement import Link, Span, Tag, leaning_side, link_pieces, match_tags, place_tags
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
+# A tag as in XML and HTML, or a numbered one; "a < b", "<3" and "<me@example.com>" are text.
 TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)
-"""A tag as in XML and HTML, or a numbered one; "a < b", "<3" and "<me@example.com>" are text."""
 
 EMPTY = ("br", "hr", "img", "input", "wbr")
-BLOCKS = re.compile(
+BLOCKS = re.compile(  # names of tags that separate words; those in `EMPTY` need no closing tag
     "|".join((*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title"))
 )
-"""Names of tags that separate words; those in `EMPTY` need no closing tag."""
 
 IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
 GROUP = rf"\({IN_URL}*+\)|\{{{IN_URL}*+\}}"
@@ -31,11 +30,9 @@ PROTECTED = re.compile(
     r"|(?<![\d%])%[-+#0]?\d*+(?:\.\d++)?(?:hh?|ll?|[zjt])?[diouxXeEfFgGcrs@](?![A-Za-z]{3})"  # %s, %5.2f, no "%sale"
 )
 
+# Signs of which every match of `PROTECTED` has one; most texts have none, and need no search.
 PROTECTED_SIGNS = ("{", "%", "@", "://", "www.")
-"""Signs of which every match of `PROTECTED` has one; most texts have none, and need no search."""
-
-MARKUP_SIGNS = ("<", *PROTECTED_SIGNS)
-"""Signs of which every text with a tag or with protected text has one."""
+MARKUP_SIGNS = ("<", *PROTECTED_SIGNS)  # signs of which every text with a tag or with protected text has one
 
 
 @dataclass(frozen=True)

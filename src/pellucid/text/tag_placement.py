@@ -9,14 +9,10 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal
 
-Span = tuple[int, int]
-"""The start and end of a piece of text."""
-
-Link = tuple[int, int]
-"""The index of a word or piece in the source, and of the one that belongs to it in the target."""
-
+Span = tuple[int, int]  # the start and end of a piece of text
+Link = tuple[int, int]  # the index of a word or piece in the source, and of the one that belongs to it in the target
+# The spans of the pieces of a word: its punctuation before, the word itself, its punctuation after.
 WordSpans = tuple[list[Span], list[Span], list[Span]]
-"""The spans of the pieces of a word: its punctuation before, the word itself, its punctuation after."""
 
 
 def link_pieces(
@@ -123,8 +119,7 @@ class Tag:
     position: int
     before: str = ""
     after: str = ""
-    shares_space: bool = False
-    """Whether there is a space beside it in the plain text that is not in the source."""
+    shares_space: bool = False  # whether there is a space beside it in the plain text that is not in the source
 
 
 @dataclass
