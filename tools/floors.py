@@ -31,7 +31,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
     "text": Floor(ours="text"),
     "documents": Floor(ours="documents data.formats"),
-    "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
+    "store": Floor(ours="config store model data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",
@@ -39,7 +39,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2 huggingface_hub",
     ),
     "decode": Floor(
-        ours="decode processor store model data text interop",
+        ours="config decode processor store model data text interop",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
@@ -53,12 +53,12 @@ FLOORS = {  # in the order of reading, from the ground up
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
-        ours="trace decode store model data.context data.tokenizer text",
+        ours="config trace decode store model data.context data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),
     "inspect": Floor(
-        ours="inspect trace decode store model data.batching data.context data.tokenizer text",
+        ours="config inspect trace decode store model data.batching data.context data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
     ),
     "influence": Floor(

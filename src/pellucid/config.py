@@ -5,7 +5,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +22,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a TOML file: {error}") from None
 
 
-def apply_overrides(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def apply_overrides(
+    tables: Mapping[str, Any], overrides: Sequence[str], example: str = "train.steps=5000"
+) -> dict[str, Any]:
     """Return a copy of the tables changed by `section.key=value`; a value is read as TOML, or else as text.
+
+    The message about an override that is none shows the `example`.
 
     >>> apply_overrides({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
     {'train': {'steps': 500}, 'model': {'size': 'tiny'}}
@@ -34,7 +38,7 @@ def apply_overrides(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict
         *sections, key = path.strip().split(".")
         if not equals or not key or not all(sections):
             raise ValueError(
-                f"--set {override!r} is not KEY=VALUE, such as --set batch=1 (docs/reference/settings.md has all)"
+                f"--set {override!r} is not KEY=VALUE, such as --set {example} (docs/reference/settings.md has all)"
             )
         table = result
         for section in sections:
@@ -70,9 +74,7 @@ def _explain_unknown_keys(kind: Any, tables: Mapping[str, Any], prefix: str) -> 
     hints = typing.get_type_hints(kind)
     for key, value in tables.items():
         if key not in fields:
-            near = get_close_matches(key, fields, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            yield f"unknown key '{prefix}{key}'{meant} (known: {', '.join(fields)})"
+            yield f"unknown key '{prefix}{key}'{suggest_nearest(key, fields)} (known: {', '.join(fields)})"
         elif dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
             yield from _explain_unknown_keys(hints[key], value, f"{prefix}{key}.")
         elif (element := _array_dataclass(hints[key])) and isinstance(value, list):
@@ -80,6 +82,16 @@ def _explain_unknown_keys(kind: Any, tables: Mapping[str, Any], prefix: str) -> 
                 yield from (
                     _explain_unknown_keys(element, table, f"{prefix}{key}.") if isinstance(table, Mapping) else ()
                 )
+
+
+def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
+    """Return the clause that suggests the nearest known name, as the end of a sentence; empty if none is near.
+
+    >>> suggest_nearest("warm_up", ["peak", "warmup"])
+    "; did you mean 'warmup'?"
+    """
+    near = get_close_matches(name, list(known_names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _array_dataclass(hint: Any) -> Any:

@@ -1,6 +1,15 @@
-import pytest
+import dataclasses
+import re
+import typing
 
-from pellucid.cli.options import describe_error
+import pytest
+import typer
+
+from pellucid.cli import app
+from pellucid.cli.options import REMOVED_OPTIONS, describe_error
+from pellucid.decode.request import SearchConfig
+from pellucid.serve.settings import Limits
+from pellucid.train.config import RunConfig
 
 COMMANDS = [
     "demo",
@@ -118,3 +127,57 @@ def test_an_interrupted_command_ends_as_shells_expect(call, monkeypatch, tmp_pat
 )
 def test_errors_are_described_as_sentences(error, words: str):
     assert describe_error(error) == words
+
+
+def options_of(command: str) -> set[str]:
+    """Return the options of a command, such as "inspect heads"."""
+    found: typing.Any = typer.main.get_command(app)
+    for name in command.split():
+        found = found.commands[name]
+    return {name for parameter in found.params for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def has_setting(command: str, path: str) -> bool:
+    """Whether a command takes `--set path=...`."""
+    kind: typing.Any = {"serve": Limits, **dict.fromkeys(("translate", "evaluate", "compare"), SearchConfig)}.get(
+        command, RunConfig
+    )
+    for name in path.split("."):
+        if not dataclasses.is_dataclass(kind) or name not in (hints := typing.get_type_hints(kind)):
+            return False
+        kind = hints[name]
+    return "--set" in options_of(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [(command, option) for command, options in REMOVED_OPTIONS.items() for option in options]
+)
+def test_an_option_that_was_removed_says_what_to_write_instead_and_that_is_there(call, command: str, option: str):
+    instead = REMOVED_OPTIONS[command][option]
+    for words in ([option, "5"], [f"{option}=5"]):
+        result = call(*command.split(), *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"pellucid: {option} was removed; {instead}\n"
+    assert option not in options_of(command)
+    other = re.search("`pellucid ([a-z ]+)", instead)
+    asked = other[1].strip() if other else command
+    assert set(re.findall(r"--[a-z-]+", instead)) <= options_of(asked)
+    assert all(has_setting(command, path) for path in re.findall(r"--set ([a-z._]+)=", instead))
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        (("train", "a.toml"), "train.steps=5000"),
+        (("translate", "m"), "max_extra=80"),
+        (("evaluate", "m", "--source", "a"), "max_extra=80"),
+        (("compare", "a", "b"), "max_extra=80"),
+        (("serve", "m"), "characters=2000"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused_with_an_example_for_the_command(call, tmp_path, words, example: str):
+    (tmp_path / "a.toml").write_text("", encoding="utf-8")
+    result = call(*words, "--set", "nothing")
+    assert result.exit_code == 2
+    assert f"--set 'nothing' is not KEY=VALUE, such as --set {example} " in result.stderr
+    assert has_setting(words[0], example.partition("=")[0])

@@ -53,7 +53,10 @@ def test_what_is_not_told_or_cannot_be_told_is_refused_in_one_sentence(call, fil
     for words, message in (
         (("translate", model, source, "--out", out), f"{LISTED}; say into which: --to LANGUAGE"),
         (("translate", model, source, "--to", "fr"), f"{LISTED}, not into 'fr'"),
-        (("translate", model, source, "--to", "tlh", "--from", "eo"), "translates en to eo, en to tlh, not eo to tlh"),
+        (
+            ("translate", model, source, "--to", "tlh", "--from", "eo"),
+            "translates en to eo, en to tlh, not 'eo' to 'tlh'",
+        ),
         (("translate", model, source, "--to", "tlh", "--document"), "trained on single sentences"),
         (("score", model, *pair), LISTED),
         (("evaluate", model, "--source", source, "--reference", target), LISTED),

@@ -75,7 +75,7 @@ def test_terms_of_a_request_apply_to_a_document_and_failures_are_counted(server)
         ("../../a.docx/..", b"", {}, 400, "of no known format"),
         ("a.odt", make_zip({"content.xml": b"0" * 2**22}), {}, 413, "unpacks to 4,194,304 bytes"),
         ("a.txt", b"a" * 3000, {}, 413, "3,000 characters together"),
-        ("a.html", HTML, {"target": "de"}, 422, "not from 'en' to 'de'"),
+        ("a.html", HTML, {"target": "de"}, 422, "not 'en' to 'de'"),
         ("a.html", HTML, {"glossary": "x"}, 422, "glossary: there is no such field"),
         ("a.html", HTML, {"terms": "x"}, 422, "terms: expected a JSON object"),
         ("a.tmx", SAMPLES["a.tmx"][0], {"source": "auto"}, 400, "name two of them"),

@@ -133,7 +133,7 @@ def test_source_auto_reports_the_language_with_the_percentage_of_known_words(ser
 def test_other_languages_are_refused(server, source: str, target: str):
     response = server.post("/translate", json=request_body("Yes.", source=source, target=target))
     assert response.status_code == 422
-    assert "from en to es" in response.json()["error"]
+    assert "translates en to es" in response.json()["error"]
 
 
 def test_a_region_may_be_left_out_or_added(server):

@@ -34,7 +34,7 @@ def search_settings(changes: Sequence[str] | None, **options: Any) -> dict[str, 
     from pellucid.config import apply_overrides
     from pellucid.decode.request import SearchConfig
 
-    settings = apply_overrides(options, changes or ())
+    settings = apply_overrides(options, changes or (), "max_extra=80")
     SearchConfig.from_options(settings)
     return settings
 
@@ -106,18 +106,56 @@ SEARCH_SETTINGS = option(
     "--set",
 )
 
-_LIMITS = (
-    "characters", "texts", "alternatives", "request_terms", "term_characters", "body", "waiting", "connections",
-    "open_requests", "each", "seconds", "arrival", "beam", "traces", "trace_bytes", "trace_minutes",
-)  # fmt: skip
-_SEARCH = (
-    "batch", "length_penalty", "max_extra", "temperature", "top_k", "top_p", "seed", "too_long", "repetition", "markup",
-)  # fmt: skip
-_REMOVED_OPTIONS = {
-    command: {f"--{name.replace('_', '-')}": f"--set {name}={value}" for name in names}
-    for command, names, value in (("serve", _LIMITS, "NUMBER"), ("translate", _SEARCH, "VALUE"))
+_LIMITS = """
+    characters texts alternatives request_terms term_characters body waiting connections open_requests each seconds
+    arrival beam traces trace_bytes trace_minutes
+"""
+_SEARCH = "batch length_penalty max_extra temperature top_k top_p seed too_long repetition markup"
+
+
+def _as_settings(names: str, value: str = "VALUE") -> dict[str, str]:
+    """Return, for options that are settings now, what to write instead of each."""
+    return {f"--{name.replace('_', '-')}": f"write --set {name}={value}" for name in names.split()}
+
+
+_IN_PYTHON = "in Python, compare_translations takes it"
+_SAME_TEXT = "leave it out, for all engines give the same text"
+_IN_JSON = "write --json, which says the same"
+
+REMOVED_OPTIONS: dict[str, dict[str, str]] = {
+    "serve": _as_settings(_LIMITS, "NUMBER"),
+    "translate": _as_settings(_SEARCH) | {"--block": "write --set batch=1 to answer each line before the next is read"},
+    "evaluate": _as_settings("batch length_penalty"),
+    "compare": _as_settings("batch length_penalty") | dict.fromkeys(("--samples", "--seed", "--show"), _IN_PYTHON),
+    "score": {"--batch": "leave it out"},
+    "explain": {"--pairs": "in Python, find_influence takes the number of pairs"},
+    "train": {"--log": "write --set train.log=tensorboard or --set train.log=mlflow"},
+    "improve": {"--seed": "write --set seed=NUMBER"},
+    "distill": {"--weight": "leave it out; a corpus of a run file has a weight", "--engine": _SAME_TEXT},
+    "calibrate": {"--engine": _SAME_TEXT},
+    "demo": {"--page": "write `pellucid export MODEL demo.html --to page`"},
+    "mini": {"--force": "remove the file first"},
+    "inspect attention": {
+        "--rollout": "write --stage rollout",
+        "--distances": "write --stage distances",
+        "--csv": _IN_JSON,
+        "--html": _IN_JSON,
+    },
+    "inspect embedding": {"--plot": _IN_JSON},
+    "inspect similar": {"--plot": _IN_JSON},
+    "inspect analogy": {"--file": "ask for one analogy at a time", "--seed": "leave it out"},
+    "inspect project": {
+        "--words": "write the words themselves",
+        **dict.fromkeys(("--tsv", "--vectors"), "write --json, which has coordinates and vectors"),
+        **dict.fromkeys(("--method", "--seed"), "leave it out; --json has the vectors for other projections"),
+        "--plot": "write --html",
+    },
+    "inspect pair": dict.fromkeys(("--plot", "--side", "--count"), "leave it out"),
+    "inspect lens": {"--plot": "write `pellucid explain --html`, whose page has the lens", "--count": "leave it out"},
+    "inspect probes": {"--file": "in Python, run_probe takes a Probe of your own"},
+    "inspect heads": {"--points": "leave it out"},
+    "inspect align": dict.fromkeys(("--dev-source", "--dev-target", "--heads", "--sentence"), "leave it out"),
 }
-_REMOVED_OPTIONS["translate"]["--block"] = "--set batch=1 to have each line answered before the next is read"
 """Options that a command had in an earlier version, and what to write instead."""
 
 
@@ -126,11 +164,11 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line; exit with code 2 for an option that was removed."""
-        removed = _REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
+        removed = REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
         for word in args:
             option = word.partition("=")[0]
             if option in removed:
-                typer.echo(f"pellucid: {option} was removed; write {removed[option]}", err=True)
+                typer.echo(f"pellucid: {option} was removed; {removed[option]}", err=True)
                 raise typer.Exit(_USERS_MISTAKE)
         return super().parse_args(ctx, args)
 

@@ -92,7 +92,7 @@ def run_serve(
     from pellucid.serve.training_text import TrainingText
 
     tell = _begin_log(log_format)
-    limits = build_settings(Limits, apply_overrides({}, change or ()), "--set")
+    limits = build_settings(Limits, apply_overrides({}, change or (), "characters=2000"), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
     options_of_one = {"--from and --to": source, "--terms": terms, "--memory": memory, "--exported": exported}

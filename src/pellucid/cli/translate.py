@@ -210,10 +210,11 @@ def _choose_languages(
     # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
     model = set_language(model, target, is_of_file or (source is not None and "languages" not in model.manifest))
     if model.is_multilingual and target is not None:
-        directions = [tuple(direction) for direction in model.manifest["directions"]]
-        if source is not None and (source, target) not in directions:
-            known = ", ".join(f"{first} to {second}" for first, second in directions)
-            raise ValueError(f"this model translates {known}, not {source} to {target}")
+        if source is not None and [source, target] not in (directions := model.manifest["directions"]):
+            from pellucid.serve.settings import Languages, describe_missing_direction
+
+            offered = (Languages(*direction) for direction in directions)
+            raise ValueError(describe_missing_direction(offered, source, target))
         if source is None:  # then the manifest says both
             target = None
     if not is_of_file:

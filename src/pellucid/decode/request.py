@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache
 from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Protocol, TypedDict, get_type_hints, runtime_checkable
+
+from pellucid.config import suggest_nearest
 
 # Abstract types, so that NumPy's numbers are accepted too.
 SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
@@ -125,8 +126,8 @@ def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> No
     for name in options:
         if name not in known:
             # A name with one of ours in it comes first: num_beams looks more like n_best than like beam.
-            near = [option for option in known if option in name] or get_close_matches(name, known, n=1)
-            problems.append(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            suggestion = suggest_nearest(name, [option for option in known if option in name] or known)
+            problems.append(f"unknown option {name!r}{suggestion}")
     if problems:
         raise ValueError(f"{'; '.join(problems)} (known: {', '.join(known)})")
 

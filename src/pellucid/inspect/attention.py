@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from pellucid.config import suggest_nearest
 from pellucid.decode.alignment import project_values
 from pellucid.inspect.word_axes import (
     WordAxis,
@@ -17,7 +18,7 @@ from pellucid.inspect.word_axes import (
     readable_words,
 )
 from pellucid.model import ModelConfig
-from pellucid.trace.edits import attention_names, suggest_nearest
+from pellucid.trace.edits import attention_names
 from pellucid.trace.session import Trace
 
 STAGES = {  # matrices of an attention, in the order of computation, by the names they have in a trace

@@ -12,7 +12,7 @@ from pellucid.api import Model
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
-from pellucid.serve.settings import Languages
+from pellucid.serve.settings import Languages, describe_missing_direction
 from pellucid.store.atomic import directory_identity
 
 
@@ -40,7 +40,7 @@ class Direction:
         if not codes:
             return [self]
         if self.languages.are_named and self.languages not in codes:
-            raise ValueError(f"this model translates {', '.join(map(str, codes))}, not {self.languages}")
+            raise ValueError(describe_missing_direction(codes, self.languages.source, self.languages.target))
         chosen = [self.languages] if self.languages.are_named else codes
         return [replace(self, languages=languages, base=self) for languages in chosen]
 
@@ -142,9 +142,8 @@ class Directions:
         """
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
-            offered = "; ".join(f"from {code} to {', '.join(into)}" for code, into in self.targets.items() if into)
-            who = "this model translates" if len(self.all) == 1 else "this server translates"
-            raise Refusal(422, f"{who} {offered}, not from {source!r:.40} to {target!r:.40}")
+            who = "this model" if len(self.all) == 1 else "this server"
+            raise Refusal(422, describe_missing_direction((one.languages for one in self.all), source, target, who))
         if len(fitting) == 1:
             return fitting[0]
         return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))

@@ -1,7 +1,7 @@
 """Settings of a server: the limits on what it accepts, and the languages of its model."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -96,6 +96,11 @@ class Languages:
 
     def __str__(self) -> str:
         return f"{self.source} to {self.target}"
+
+
+def describe_missing_direction(offered: Iterable[Languages], source: str, target: str, who: str = "this model") -> str:
+    """Return the sentence that refuses a direction, with those that are there."""
+    return f"{who} translates {', '.join(map(str, offered))}, not {source!r:.40} to {target!r:.40}"
 
 
 def _is_same_language(requested: str, offered: str) -> bool:

@@ -5,12 +5,12 @@ import shutil
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import MISSING, asdict, fields
-from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from pellucid.config import suggest_nearest
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model.config import ModelConfig, drop_removed_settings
 from pellucid.store.atomic import (
@@ -253,8 +253,7 @@ def _dataclass_from_json(kind: type[_Settings], table: Any, where: str) -> _Sett
     problems = []
     for key, value in table.items():
         if key not in hints:
-            near = get_close_matches(key, hints, n=1)
-            problems.append(f"unknown key {key!r:.60}" + (f", did you mean {near[0]!r}?" if near else ""))
+            problems.append(f"unknown key {key!r:.60}{suggest_nearest(key, hints)}")
         elif not _matches_type(value, hints[key]):
             problems.append(f"{key} is {value!r:.60}, which it cannot be")
     problems += [

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import reduce
 from math import isfinite
@@ -12,6 +11,7 @@ import torch
 from pydantic import Discriminator, Field
 from torch import Tensor
 
+from pellucid.config import suggest_nearest
 from pellucid.model import ModelConfig
 from pellucid.model.positions import adds_bias, rotate_pairs, sinusoids
 from pellucid.model.watch import Watch, Watcher
@@ -88,12 +88,6 @@ class Chain(Watcher):
     def __init__(self, *watchers: Watch):
         # Later watchers see what earlier ones returned, so an `Edit` must stand before the `Record`.
         super().__init__(lambda name, value: reduce(lambda seen, watcher: watcher(name, seen), watchers, value))
-
-
-def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Return the clause that suggests the nearest known name, as the end of a sentence; empty if none is near."""
-    near = get_close_matches(name, list(known_names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 _TensorChange = Callable[[Tensor], Tensor]

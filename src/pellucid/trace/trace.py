@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.config import suggest_nearest
 from pellucid.decode.lines import Translation
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.store.directory import Bundle
-from pellucid.trace.edits import replaced_tensors, suggest_nearest
+from pellucid.trace.edits import replaced_tensors
 from pellucid.trace.facts import TraceFacts
 
 

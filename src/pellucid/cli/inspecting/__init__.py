@@ -3,7 +3,7 @@
 import typer
 
 from pellucid.cli.inspecting import align, attention, heads, model, probes, words
-from pellucid.cli.options import report_errors
+from pellucid.cli.options import Command, report_errors
 
 EXAMPLES = """\
   pellucid inspect model runs/demo/best
@@ -36,7 +36,7 @@ for name, (command, examples) in {
     "step": (model.show_step, model.STEP_EXAMPLES),
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
-    app.command(name, epilog=f"\b\nExamples:\n{examples}")(report_errors(command))
+    app.command(name, cls=Command, epilog=f"\b\nExamples:\n{examples}")(report_errors(command))
 
 
 @app.callback()

@@ -61,7 +61,7 @@ def show_probes(
 
 def _choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
     """Return the probes with these names, or all; raise ValueError for an unknown name."""
-    from pellucid.trace.edits import suggest_nearest
+    from pellucid.config import suggest_nearest
 
     by_name = {probe.name: probe for probe in probes}
     for name in names:
