@@ -137,7 +137,7 @@ def print_row(name: str, seconds: list[float]) -> None:
 @contextmanager
 def serve(model: Path) -> Iterator[str]:
     """Serve a model on a free port, and yield its address."""
-    command = [sys.executable, "-m", "pellucid", "serve", str(model), "--port", "0", "--from", "en", "--to", "es"]
+    command = [sys.executable, "-m", "pellucid", "serve", f"en:es={model}", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None

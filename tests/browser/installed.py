@@ -71,7 +71,7 @@ def run_server(site: Path, model: Path, working_directory: Path) -> Iterator[str
     log_path = working_directory / "said.txt"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with log_path.open("w", encoding="utf-8") as log:
-        command = pellucid_command(site, "serve", str(model), "--port", "0", "--from", "en", "--to", "es")
+        command = pellucid_command(site, "serve", f"en:es={model}", "--port", "0")
         process = subprocess.Popen(command, cwd=working_directory, env=environment, stdout=log, stderr=log)
     try:
         yield wait_for_address(process, log_path)

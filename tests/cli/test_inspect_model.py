@@ -41,9 +41,8 @@ def test_the_parameters_of_a_model_are_counted(call, model, tmp_path):
     drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for words in ("source embedding", "3 ×", "2 ×", "2 heads of 3", "6 → 11 → 6, relu", "memory: keys and values"):
         assert words in drawn
-    every_array = call("inspect", "model", model, "--each").stdout
-    assert all(f"\nencoder.{n}.self.qkv " in every_array for n in (0, 1))
     rows = [json.loads(line) for line in call("inspect", "model", model, "--json").stdout.splitlines()]
+    assert {f"encoder.{n}.self.qkv" for n in (0, 1)} <= {row["module"] for row in rows}
     assert sum(row["numbers"] for row in rows if row["trained"]) == count
 
 
@@ -78,7 +77,7 @@ def test_positions_are_compared_with_those_of_the_wrong_code(call, model, tmp_pa
     assert "467 of 512 entries differ, by up to 0.70" in result.stdout
     assert "the first is dim 2: 0.342782, and 0.245085 by the paper" in result.stdout
     assert is_whole_figure(tmp_path / "a.png")
-    [table] = map(json.loads, call("inspect", "positions", model, "--count", 5, "--json").stdout.splitlines())
+    [table] = map(json.loads, call("inspect", "positions", model, "--json").stdout.splitlines())
     assert table["values"][0] == [0.0, 1.0] * 3
     assert [wrong["d_model"] for wrong in table["wrong_code"]] == [512, 6]
 
@@ -100,7 +99,7 @@ def test_the_lens_ends_with_what_was_written(call, model):
 def test_length_measures_all_sentences_by_their_length(call, model, tmp_path):
     (tmp_path / "s").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
     (tmp_path / "t").write_text("\n".join(TARGETS) + "\n", encoding="utf-8")
-    files = ["--source", "s", "--target", "t", "--beam", 1]
+    files = ["--source", "s", "--target", "t"]
     result = call("inspect", "length", model, *files, "--join", 2, "--plot", "a.svg")
     assert result.exit_code == 0
     assert "the model directory does not say how long the sources of training were" in result.stdout
@@ -116,7 +115,7 @@ def test_length_measures_all_sentences_by_their_length(call, model, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["positions", "MODEL", "--count", "99"], "99 positions were asked for, this model has 1 to 31"),
+        (["positions", "MODEL", "--text", "a " * 99], "positions were asked for, this model has 1 to 31"),
         (["positions", "MODEL", "--side", "output"], "side is 'output', it must be source or target"),
         (["length", "MODEL", "--source", "a", "--target", "b", "--join", "0"], "--join is 0"),
         (["lens", "MODEL", " "], "nothing to trace"),
@@ -141,7 +140,7 @@ def test_a_figure_without_matplotlib_says_how_to_get_it(call, model, tmp_path, m
         return real_import(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", import_without_matplotlib)
-    result = call("inspect", "positions", model, "--count", 5, "--plot", "a.png")
+    result = call("inspect", "positions", model, "--plot", "a.png")
     assert result.exit_code == 2
     assert "for lack of matplotlib: pip install 'pellucid[plots]'" in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,11 @@ SETS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def short_trial(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pellucid.cli.plan._TRIAL_SECONDS", 0.0)
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
     """Write a corpus of numbers and a run file beside it; return the paths of the corpus."""
@@ -23,7 +28,7 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 def test_a_plan_lists_what_a_run_takes_and_writes_nothing(call, files, tmp_path):
     before = sorted(tmp_path.rglob("*"))
-    result = call("plan", "small.toml", *SETS, "--seconds", 0)
+    result = call("plan", "small.toml", *SETS)
     assert result.exit_code == 0, result.stderr
     names = [line.split()[0] for line in result.stdout.partition("\n\n")[0].splitlines() if not line.startswith(" ")]
     assert names == ["data", "epoch", "batches", "model", "run", "work", "time", "memory", "disk"]
@@ -35,13 +40,13 @@ def test_a_plan_lists_what_a_run_takes_and_writes_nothing(call, files, tmp_path)
 
 
 def test_a_sharded_model_is_planned_for_one_worker_with_a_note(call, files):
-    result = call("plan", "small.toml", *SETS, "--set", "train.shard_model=true", "--seconds", 0)
+    result = call("plan", "small.toml", *SETS, "--set", "train.shard_model=true")
     assert result.exit_code == 0, result.stderr
     assert "so for one worker; of W under torchrun each holds " in result.stdout
 
 
 def test_a_plan_as_json_is_one_object_of_plain_numbers(call, files):
-    result = call("plan", "small.toml", *SETS, "--set", "train.accumulate=2", "--seconds", 0, "--json")
+    result = call("plan", "small.toml", *SETS, "--set", "train.accumulate=2", "--json")
     assert result.exit_code == 0, result.stderr
     [line] = result.stdout.splitlines()
     plan = json.loads(line)
@@ -58,14 +63,14 @@ def test_a_plan_as_json_is_one_object_of_plain_numbers(call, files):
 def test_a_run_of_minutes_is_planned_in_updates(call, files, tmp_path):
     text = (tmp_path / "small.toml").read_text(encoding="utf-8")
     (tmp_path / "timed.toml").write_text(text.replace("steps = 3", "minutes = 1"), encoding="utf-8")
-    result = call("plan", "timed.toml", *SETS, "--seconds", 0)
+    result = call("plan", "timed.toml", *SETS)
     assert result.exit_code == 0, result.stderr
     assert "run         at most " in result.stdout
     assert "evaluations and saving within" in result.stdout
 
 
 def test_missing_data_is_refused_with_a_suggestion_that_works(call, files):
-    words = ["plan", "small.toml", *SETS, "--set", "data.source=gone.txt", "--seconds", 0]
+    words = ["plan", "small.toml", *SETS, "--set", "data.source=gone.txt"]
     result = call(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "gone.txt: no such file; to plan without the data" in result.stderr

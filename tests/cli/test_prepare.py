@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pellucid import processor
 from pellucid.data import shards
 from pellucid.store.atomic import verify_directory
 from pellucid.train import prepare
@@ -19,6 +20,8 @@ from tests.train.corpora import write_corpus
 
 SLOW_PREPARE = """
 import sys, time
+from pellucid import processor
+processor.count_processors = lambda: 2
 from pellucid.train import prepare
 prepare.PAIRS_PER_PART = 7
 real = prepare.encode_part
@@ -27,7 +30,7 @@ def slow(*arguments):
     real(*arguments)
 prepare.encode_part = slow
 from pellucid.cli import app
-app(["prepare", "small.toml", "--out", "shards", "--workers", "2"])
+app(["prepare", "small.toml", "--out", "shards"])
 """
 
 
@@ -69,9 +72,11 @@ def test_without_out_the_directory_comes_from_the_run_or_from_its_name(call, run
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_threads_writes_the_same_bytes(call, run_file, tmp_path, workers, monkeypatch):
-    call("prepare", "small.toml", "--out", "one", "--workers", workers)
+    monkeypatch.setattr(processor, "count_processors", lambda: workers)
+    call("prepare", "small.toml", "--out", "one")
     monkeypatch.setattr(prepare, "PAIRS_PER_PART", 100)
-    call("prepare", "small.toml", "--out", "other", "--workers", 2)
+    monkeypatch.setattr(processor, "count_processors", lambda: 2)
+    call("prepare", "small.toml", "--out", "other")
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "other")
 
 
@@ -87,7 +92,8 @@ def test_an_interrupt_waits_until_the_executor_holds_no_lock(call, run_file, tmp
         return future
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_and_interrupt)
-    result = call("prepare", "small.toml", "--out", "shards", "--workers", 2)
+    monkeypatch.setattr(processor, "count_processors", lambda: 2)
+    result = call("prepare", "small.toml", "--out", "shards")
     assert result.exit_code == 130
     assert result.stderr.endswith("pellucid: interrupted\n")
     assert len(returned) == len(submitted) == 4
@@ -271,7 +277,8 @@ def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch)
 
     monkeypatch.setattr(prepare, "pair_blocks", count_blocks)
     monkeypatch.setattr(prepare, "encode_part", encode_slowly)
-    assert call("prepare", "small.toml", "--out", "shards", "--workers", 2).exit_code == 0
+    monkeypatch.setattr(processor, "count_processors", lambda: 2)
+    assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
     assert blocks_read[0] == 31
     assert most_waiting[0] <= 2 * 2 + 2
 

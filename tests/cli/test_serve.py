@@ -48,7 +48,7 @@ def run_server(
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_the_server_prints_its_address_and_answers_open_requests_before_it_stops(model: Path, stop: signal.Signals):
-    with run_server(model, "--port", 0, "--from", "en", "--to", "es", "--engine", "torch") as (process, line, address):
+    with run_server(f"en:es={model}", "--port", 0, "--engine", "torch") as (process, line, address):
         assert f"{model} is served at http://127.0.0.1:" in line
         assert "nothing leaves this machine" in line
         with ThreadPoolExecutor(1) as pool:
@@ -155,16 +155,6 @@ def test_a_missing_package_is_one_clear_sentence(call, model: Path, monkeypatch)
         (["--set", "seconds=-1"], "'seconds' is -1: input should be greater than 0"),
         (["--set", "seconds=inf"], "'seconds' is inf: input should be a finite number"),
         (["--set", "character=5"], "unknown key 'character'; did you mean 'characters'?"),
-        (
-            ["--characters", 5],
-            "--characters was removed; write --set characters=NUMBER",
-        ),
-        (
-            ["--trace-bytes=5"],
-            "--trace-bytes was removed; write --set trace_bytes=NUMBER",
-        ),
-        (["--from", "en"], "--from en --to es"),
-        (["--from", "english!", "--to", "es"], "not a language code"),
         (["--engine", "magic"], "magic"),
         (["--api-key-file", "no-such-file"], "no-such-file: no such file or directory"),
         (["--api-key-file", os.devnull], "should hold API keys, one a line: it holds none"),
@@ -177,6 +167,12 @@ def test_mistakes_are_reported_before_a_model_is_loaded(call, tmp_path: Path, op
     assert result.exit_code == 2
     assert words in result.stderr
     assert "no-model" not in result.stderr
+
+
+def test_languages_that_are_none_are_reported_before_a_model_is_loaded(call, tmp_path: Path):
+    result = call("serve", f"englishlanguage:es={tmp_path / 'no-model'}", "--port", 0)
+    assert result.exit_code == 2
+    assert "'englishlanguage' is not a language code" in result.stderr
 
 
 @pytest.fixture

@@ -74,15 +74,16 @@ def test_python_can_start_a_run_from_a_model(files, monkeypatch):
     assert pellucid.train(source="source.txt", target="target.txt", start="old/best", steps=1, out="other").manifest
 
 
-def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files):
-    planned = call("plan", "small.toml", "--seconds", 0, "--json")
+def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files, monkeypatch):
+    monkeypatch.setattr("pellucid.cli.plan._TRIAL_SECONDS", 0.0)
+    planned = call("plan", "small.toml", "--json")
     assert planned.exit_code == 0, planned.stderr
     plan = json.loads(planned.stdout)
     initial = load_bundle(files / "old/best")
     assert plan["data"]["vocabulary"] == [initial.tokenizer.source_vocabulary]
     assert plan["parameters"]["total"] == sum(parameter.numel() for parameter in initial.model.parameters())
     assert not any("vocabulary" in sentence for sentence in plan["advice"])
-    stand_in = call("plan", "small.toml", "--seconds", 0, "--stand-in", 50, "--json")
+    stand_in = call("plan", "small.toml", "--stand-in", 50, "--json")
     assert json.loads(stand_in.stdout)["parameters"] == plan["parameters"]
     prepared = call("prepare", "small.toml", "--out", "shards")
     assert prepared.exit_code == 0, prepared.stderr

@@ -89,7 +89,7 @@ def test_nothing_in_a_translation_ends_a_line(capsysbinary):
 
 
 def test_sampling_depends_on_the_seed_alone(call, model, file):
-    options = ("translate", model, file, "--method", "sample", "--set", "max_extra=5")
+    options = ("translate", model, file, "--set", "method=sample", "--set", "max_extra=5")
     first, again, other = (call(*options, "--set", f"seed={seed}").stdout for seed in (3, 3, 4))
     assert first == again != other
 
@@ -140,14 +140,12 @@ def test_damaged_standard_input_is_refused_by_a_process_of_its_own(shell, model)
     [
         (["--beam", "0"], "beam is 0, it must be 1 or more"),
         (["--n-best", "5"], "n_best is 5, it must be from 1 to 4 with method = 'beam'"),
-        (["--method", "beem"], "method is 'beem', it must be beam, greedy or sample"),
+        (["--set", "method=beem"], "method is 'beem', it must be beam, greedy or sample"),
         (
             ["--set", "batch=-1", "--set", "top_p=2"],
             "batch is -1, it must be 0 or more; top_p is 2, it must be above 0",
         ),
         (["--set", "num_beams=2"], "unknown option 'num_beams'; did you mean 'beam'?"),
-        (["--temperature=0.7"], "--temperature was removed; write --set temperature=VALUE"),
-        (["--block", "1"], "--block was removed; write --set batch=1 to have each line answered before the next"),
         (["--precision", "int4"], "precision is 'int4', it must be one of bfloat16, float32, int8"),
         (["--beam", "two"], "Invalid value for '--beam'"),
         (["--bean", "2"], "No such option: --bean"),

@@ -82,7 +82,6 @@ def test_another_text_and_another_score_are_listed_and_fail(call, run, tmp_path)
     )
     answer = json.loads(call("verify", model, "--engine", "torch", "--json").stdout)
     assert (answer["passed"], [line["number"] for line in answer["changed"]]) == (False, [1, 2])
-    assert call("verify", model, "--engine", "torch", "--tolerance", "0.02", "--json").exit_code == 1
 
 
 def test_other_weights_do_not_come_out_the_same(call, run, tmp_path):

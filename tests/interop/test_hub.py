@@ -73,12 +73,11 @@ def test_what_cannot_be_fetched_is_said_in_one_sentence(
     call: Any, hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert "the Hub has no model someone/else that is open to you" in refusal(call("import", "someone/else", "ours"))
-    assert f"{NAME} has no such revision" in refusal(call("import", NAME, "ours", "--revision", "v2"))
-    assert "--revision is of a model on the Hub" in refusal(call("import", "/theirs", "ours", "--revision", "v2"))
+    assert f"{NAME} has no such revision" in refusal(call("import", f"{NAME}@v2", "ours"))
     (hub.folder / "model.safetensors").unlink()
     message = refusal(call("import", NAME, "ours"))
     assert f"{NAME} has no model.safetensors at its revision main, and pickles are not fetched" in message
-    assert "--revision refs/pr/NUMBER" in message
+    assert f"{NAME}@refs/pr/NUMBER" in message
     ask_at("http://127.0.0.1:9", monkeypatch)
     by_hand = "hf download a/b --local-dir b"
     assert f"a/b cannot be fetched; on a machine with a network: {by_hand}" in refusal(call("import", "a/b", "ours"))
@@ -132,7 +131,7 @@ def test_a_card_says_what_the_manifest_says(call: Any, model: Path, tmp_path: Pa
         "dev": {"bleu": 41.25, "signatures": {"bleu": signature}},
     }
     save_bundle(tmp_path / "told", bundle.model, bundle.tokenizer, **about)
-    result = call("push", "told", "someone/told", "--card-only", "card.md")
+    result = call("push", "told", "someone/told", "--card", "card.md")
     assert (result.exit_code, result.stderr) == (0, "")
     card = (tmp_path / "card.md").read_text("utf-8")
     head = "---\nlibrary_name: pellucid\npipeline_tag: translation\nlanguage:\n- en\n- es\n---\n# someone/told\n"
@@ -148,9 +147,7 @@ def test_a_card_says_what_the_manifest_says(call: Any, model: Path, tmp_path: Pa
         assert fact in card
 
 
-def test_a_wrong_name_and_two_cards_are_refused(call: Any, model: Path, tmp_path: Path):
-    (tmp_path / "card.md").write_text("My card\n", "utf-8")
-    message = refusal(call("push", model, "told", "--card", "card.md", "--card-only", "card.md"))
+def test_a_wrong_name_is_refused(call: Any, model: Path, tmp_path: Path):
+    message = refusal(call("push", model, "told", "--card", "card.md"))
     assert "'told' is not a name on the Hub: OWNER/MODEL" in message
-    assert "give only one of them" in message
-    assert (tmp_path / "card.md").read_text("utf-8") == "My card\n"
+    assert not (tmp_path / "card.md").exists()

@@ -353,8 +353,9 @@ def test_every_single_write_of_a_run_may_be_refused(training, tmp_path, command)
 def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
     """Let the n-th call of `prepare` fail, and give the command again; return whether it has that many calls."""
     out = folder / "shards" / "out"
-    words = ["prepare", folder / "small.toml", "--out", out, "--workers", 1]
+    words = ["prepare", folder / "small.toml", "--out", out]
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pellucid.processor.count_processors", lambda: 1)
         disk = FailingDisk(patch, out.parent, n, lasting=n % 2 == 0)
         result = run_command(*words)
     if disk.calls < n:

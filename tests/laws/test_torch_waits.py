@@ -67,7 +67,7 @@ def test_torch_does_what_ctranslate2_cannot(model_directory: Path):
     expected = [
         translation.text for translation in load(model_directory).translate(LINES, method="sample", max_extra=5)
     ]
-    assert run_translate(model_directory, "--method", "sample", "--set", "max_extra=5") == (expected, True)
+    assert run_translate(model_directory, "--set", "method=sample", "--set", "max_extra=5") == (expected, True)
 
 
 def test_weights_read_late_are_those_of_the_moment_of_loading(model_directory: Path):

@@ -12,10 +12,8 @@ from pellucid.cli.files import (
     write_report,
 )
 from pellucid.cli.options import (
-    ENGINE,
     JSON,
     LANGUAGE_OF_TRANSLATIONS,
-    PRECISIONS,
     SEARCH_SETTINGS,
     SOURCE_LANGUAGE,
     argument,
@@ -52,8 +50,6 @@ def run_compare(
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     change: Annotated[list[str] | None, SEARCH_SETTINGS] = None,
-    engine: Annotated[str, ENGINE] = "auto",
-    precision: Annotated[str, PRECISIONS] = "float32",
     document: Annotated[
         bool, flag("--document", "models trained with data.context read each line with the one before it")
     ] = False,
@@ -86,11 +82,7 @@ def run_compare(
     paths = [path for path in (source, reference, a, b) if path and path not in known and not Path(path).is_dir()]
     texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
     is_of_file = f"references in {source}" in texts
-    models = {
-        side: set_language(load(side, precision, engine), target_language, is_of_file)
-        for side in (a, b)
-        if side not in texts
-    }
+    models = {side: set_language(load(side), target_language, is_of_file) for side in (a, b) if side not in texts}
     if document and not any(model.translator.context for model in models.values()):
         raise ValueError("--document: neither side is a model that was trained with data.context; leave it out")
     for side, model in models.items():  # a model that stands on both sides translates once

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import argument, option
+from pellucid.cli.options import argument
 
 IMPORT_EXAMPLES = """\
   pellucid import Helsinki-NLP/opus-mt-en-es runs/opus-en-es
@@ -18,9 +18,6 @@ def run_import(
         argument("DIR", "directory of a Marian model, as Hugging Face transformers saves it, or its name on the Hub"),
     ],
     out: Annotated[str, argument("OUT", "model directory to write; a model that is already there is replaced")],
-    revision: Annotated[
-        str | None, option("of a model on the Hub: branch, tag, commit or refs/pr/NUMBER", "NAME")
-    ] = None,
 ) -> None:
     """Convert another program's model to a model directory.
 
@@ -30,6 +27,7 @@ def run_import(
 
     A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, is that of a model on the Hugging Face
     Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are fetched, once, into the Hub's cache.
+    A branch, tag, commit or pull request stands behind it: NAME@v2, NAME@refs/pr/NUMBER.
 
     The result translates as the original does: the same pieces, the same numbers; `pellucid export OUT DIR2 --to
     marian` gives the original back. For a model with several target languages, begin each line with one: >>fra<<.
@@ -41,11 +39,10 @@ def run_import(
     from pellucid.interop.marian import import_marian
     from pellucid.store.atomic import refuse_non_model_directory
 
-    if is_hub_name(directory):
+    name, _, revision = directory.partition("@")
+    if is_hub_name(name):
         refuse_non_model_directory(Path(out))  # before anything is fetched
-        bundle = import_marian(fetch_marian_model(directory, revision), Path(out), directory)
-    elif revision is not None:
-        raise ValueError(f"--revision is of a model on the Hub, such as Helsinki-NLP/opus-mt-en-es, not of {directory}")
+        bundle = import_marian(fetch_marian_model(name, revision or None), Path(out), name)
     else:
         bundle = import_marian(Path(directory), Path(out))
     c = bundle.model.config  # of the directory just written, loaded again

@@ -66,10 +66,10 @@ DOCUMENT = flag("--document", "read each line with the one before it, as `transl
 CONTEXT = option("the sentence before it, for a model that was trained with data.context", "TEXT")
 JSON = flag("--json", "write JSON objects instead of text")
 PLOT = file_option("also draw a figure into this file, .png or .svg", "--plot")
-_PRECISION = "precision of the weights; bfloat16 takes half the memory, and less time where the processor has it"
-PRECISION = option(_PRECISION, "float32|bfloat16")
 PRECISIONS = option(
-    f"{_PRECISION}; int8 is for CTranslate2 only, and `pellucid export` measures what it costs", "float32|bfloat16|int8"
+    "precision of the weights; bfloat16 takes half the memory, and less time where the processor has it; int8 is for "
+    "CTranslate2 only, and `pellucid export` measures what it costs",
+    "float32|bfloat16|int8",
 )
 ENGINE = option(
     "engine that runs the model; auto takes CTranslate2 where it is installed and gives the same text",
@@ -123,11 +123,19 @@ _SAME_TEXT = "leave it out, for all engines give the same text"
 _IN_JSON = "write --json, which says the same"
 
 REMOVED_OPTIONS: dict[str, dict[str, str]] = {
-    "serve": _as_settings(_LIMITS, "NUMBER"),
-    "translate": _as_settings(_SEARCH) | {"--block": "write --set batch=1 to answer each line before the next is read"},
+    "plan": {"--seconds": "leave it out; updates are tried for five seconds"},
+    "prepare": {"--workers": "leave it out; a thread for each processor that the process may use (taskset) is begun"},
+    "serve": _as_settings(_LIMITS, "NUMBER") | dict.fromkeys(("--from", "--to"), "write en:es=MODEL"),
+    "translate": _as_settings(f"{_SEARCH} method")
+    | {"--block": "write --set batch=1 to answer each line before the next is read"},
     "evaluate": _as_settings("batch length_penalty"),
-    "compare": _as_settings("batch length_penalty") | dict.fromkeys(("--samples", "--seed", "--show"), _IN_PYTHON),
-    "score": {"--batch": "leave it out"},
+    "compare": _as_settings("batch length_penalty")
+    | dict.fromkeys(("--samples", "--seed", "--show"), _IN_PYTHON)
+    | {"--engine": _SAME_TEXT, "--precision": "write `pellucid translate --precision`, and compare the files"},
+    "score": dict.fromkeys(("--batch", "--precision"), "leave it out"),
+    "verify": {"--tolerance": "leave it out; --json has every difference"},
+    "import": {"--revision": "write it behind the name: OWNER/MODEL@REVISION"},
+    "push": {"--card-only": "write --card, which writes a file that is not there and uploads nothing"},
     "explain": {"--pairs": "in Python, find_influence takes the number of pairs"},
     "train": {"--log": "write --set train.log=tensorboard or --set train.log=mlflow"},
     "improve": {"--seed": "write --set seed=NUMBER"},
@@ -143,16 +151,26 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     },
     "inspect embedding": {"--plot": _IN_JSON},
     "inspect similar": {"--plot": _IN_JSON},
-    "inspect analogy": {"--file": "ask for one analogy at a time", "--seed": "leave it out"},
+    "inspect analogy": {
+        "--file": "ask for one analogy at a time",
+        **dict.fromkeys(("--seed", "--count", "-k"), "leave it out"),
+    },
     "inspect project": {
         "--words": "write the words themselves",
         **dict.fromkeys(("--tsv", "--vectors"), "write --json, which has coordinates and vectors"),
         **dict.fromkeys(("--method", "--seed"), "leave it out; --json has the vectors for other projections"),
         "--plot": "write --html",
+        "--count": "leave it out, or write the words themselves",
     },
     "inspect pair": dict.fromkeys(("--plot", "--side", "--count"), "leave it out"),
     "inspect lens": {"--plot": "write `pellucid explain --html`, whose page has the lens", "--count": "leave it out"},
-    "inspect probes": {"--file": "in Python, run_probe takes a Probe of your own"},
+    "inspect model": {"--each": "write --json, which lists every layer"},
+    "inspect positions": {"--count": "leave it out, or write --text"},
+    "inspect length": {"--beam": "leave it out; the search is greedy"},
+    "inspect probes": {
+        "--file": "in Python, run_probe takes a Probe of your own",
+        "--each": "write --json, which has every head",
+    },
     "inspect heads": {"--points": "leave it out"},
     "inspect align": dict.fromkeys(("--dev-source", "--dev-target", "--heads", "--sentence"), "leave it out"),
 }

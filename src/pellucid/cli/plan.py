@@ -18,6 +18,9 @@ PLAN_EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml --set model.size=small --set train.minutes=60
   pellucid plan recipes/wmt14-en-de-base.toml --stand-in 20000"""
 
+_TRIAL_SECONDS = 5.0
+"""Seconds that updates are tried for, after a warm-up."""
+
 
 def run_plan(
     run_file: Annotated[str, argument("RUN.toml", "file with the settings of the run")],
@@ -26,7 +29,6 @@ def run_plan(
         int | None,
         option("plan with so many phrasebook pairs, as long as news, instead of the run's data", "PAIRS", min=1),
     ] = None,
-    seconds: Annotated[float, option("seconds to try updates for, after a warm-up", min=0.0)] = 5.0,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Estimate what a run will take, before it starts.
@@ -43,8 +45,8 @@ def run_plan(
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings)
     # On standard error, for with --json standard output is one object only.
-    typer.echo(f"reading the data; then updates are tried, for {seconds:g} s or a few of them", err=True)
-    plan = plan_run(settings, data, seconds=seconds)
+    typer.echo(f"reading the data; then updates are tried, for {_TRIAL_SECONDS:g} s or a few of them", err=True)
+    plan = plan_run(settings, data, seconds=_TRIAL_SECONDS)
     write_lines([json_line(_plan_as_json(plan))] if json else _plan_as_text(plan))
 
 
@@ -172,5 +174,5 @@ def _describe_certainty(plan: "RunPlan") -> str:
         trial.batches < plan.run.train.accumulate
     )
     if trial.updates < 4:  # too few to say how far they spread
-        return f"a guess: {updates}{trial_share} could be tried; --seconds {20 * plan.run.train.accumulate} tries more"
+        return f"a guess: no more than {updates}{trial_share} could be tried"
     return f"half of {updates}{trial_share} were within {trial.spread:.0%} of the median"

@@ -19,7 +19,6 @@ def run_prepare(
         str | None, option("directory to write; default: data.shards of the run, or runs/NAME.shards", "DIR")
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
-    workers: Annotated[int | None, option("threads that cut text into pieces; default: one per core", min=1)] = None,
 ) -> None:
     """Turn the text of a run into ids on disk.
 
@@ -35,5 +34,5 @@ def run_prepare(
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
     # Progress goes to standard error: standard output is the directory, for $(pellucid prepare ...).
-    prepare_shards(settings, directory, workers or count_processors(), lambda message: typer.echo(message, err=True))
+    prepare_shards(settings, directory, count_processors(), lambda message: typer.echo(message, err=True))
     write_lines([str(directory)])

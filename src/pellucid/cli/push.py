@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-from pellucid.cli.files import require_file, write_lines
+from pellucid.cli.files import write_lines
 from pellucid.cli.options import MODEL, argument, file_option, flag
 from pellucid.store.atomic import write_text_whole
 
 PUSH_EXAMPLES = """\
-  pellucid push runs/demo/best someone/demo-en-es --card-only card.md
+  pellucid push runs/demo/best someone/demo-en-es --card card.md
   pellucid push runs/demo/best someone/demo-en-es --card card.md --private"""
 
 
@@ -16,8 +16,10 @@ def run_push(
     model: Annotated[str, MODEL],
     name: Annotated[str, argument("NAME", "name on the Hub: OWNER/MODEL")],
     private: Annotated[bool, flag("--private", "a new repository can be seen by you alone")] = False,
-    card: Annotated[str | None, file_option("card to upload instead of the one made from the model")] = None,
-    card_only: Annotated[str | None, file_option("write the card there, to be completed, and upload nothing")] = None,
+    card: Annotated[
+        str | None,
+        file_option("card to upload; where there is no such file, write it, to be completed, and upload nothing"),
+    ] = None,
 ) -> None:
     """Upload a model to the Hugging Face Hub, with a card.
 
@@ -26,21 +28,19 @@ def run_push(
     the training text and of the model, and how to load it. It replaces the one that is there.
 
     It needs the extra `hub` (pip install 'pellucid[hub]') and your token: hf auth login, or the variable HF_TOKEN.
-    With --card-only it needs neither, nor a network.
+    To write the card into a new file (--card) it needs neither, nor a network.
     """
     from pellucid.interop.hub import is_hub_name, push_model, write_model_card
     from pellucid.store.directory import load_bundle
 
-    problems = [f"{name!r:.80} is not a name on the Hub: OWNER/MODEL"] if not is_hub_name(name) else []
-    if card is not None and card_only is not None:
-        problems.append("--card is uploaded and --card-only uploads nothing; give only one of them")
-    if problems:
-        raise ValueError("; ".join(problems))
-    text = None if card is None else Path(require_file(card)).read_text(encoding="utf-8")
+    if not is_hub_name(name):
+        raise ValueError(f"{name!r:.80} is not a name on the Hub: OWNER/MODEL")
+    is_written = card is not None and Path(card).exists()
+    text = Path(card).read_text(encoding="utf-8") if card is not None and is_written else None
     bundle = load_bundle(model)  # which checks everything
     text = text if text is not None else write_model_card(bundle, name)
-    if card_only is not None:
-        write_text_whole(card_only, text)
-        write_lines([f"{card_only}: the card; complete it, then: pellucid push {model} {name} --card {card_only}"])
+    if card is not None and not is_written:
+        write_text_whole(card, text)
+        write_lines([f"{card}: the card; complete it, then give the same command again to upload both"])
         return
     write_lines([push_model(bundle.directory, name, text, private)])

@@ -9,7 +9,6 @@ from pellucid.cli.options import (
     JSON,
     LANGUAGE_OF_TRANSLATIONS,
     MODEL,
-    PRECISION,
     SOURCE_LANGUAGE,
     file_option,
 )
@@ -33,7 +32,6 @@ def run_score(
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     document: Annotated[bool, DOCUMENT] = False,
-    precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -49,7 +47,7 @@ def run_score(
         sources, targets = read_pair_rows(source, source_language, target_language)
     else:
         sources, targets = read_file_pair(source, target)
-    loaded = set_language(load(model, precision, device=device), target_language, is_of_file=target is None)
+    loaded = set_language(load(model, device=device), target_language, is_of_file=target is None)
     # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(source if target is None else f"{source} and {target}"):
         scores = loaded.score(sources, targets, document=document)

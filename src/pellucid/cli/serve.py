@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SERVE_EXAMPLES = """\
   pellucid serve runs/demo/best --open
-  pellucid serve runs/demo/best --from en --to es --port 8080
+  pellucid serve en:es=runs/demo/best --port 8080
   pellucid serve runs/demo/best --host 0.0.0.0 --set characters=2000 --set texts=16
   pellucid serve runs/demo/best --exported demo-int8
   pellucid serve en:es=runs/demo/best es:en=runs/back/best
@@ -33,13 +33,11 @@ SERVE_EXAMPLES = """\
 def run_serve(
     models: Annotated[
         list[str],
-        argument("MODEL...", "a model directory; several for several languages, which en:es=DIR names"),
+        argument("MODEL...", "a model directory, or several; en:es=DIR says the languages of one that does not itself"),
     ],
     host: Annotated[str, option("address to listen on; 0.0.0.0 lets other machines connect")] = "127.0.0.1",
     port: Annotated[int, option("port to listen on; 0 takes any free one", min=0, max=65535)] = 5000,
     browse: Annotated[bool, flag("--open", "open the page in a browser")] = False,
-    source: Annotated[str | None, option("language the model translates from, such as en", "CODE", "--from")] = None,
-    target: Annotated[str | None, option("language it translates to, such as es", "CODE", "--to")] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     exported: Annotated[str | None, EXPORTED] = None,
@@ -95,12 +93,11 @@ def run_serve(
     limits = build_settings(Limits, apply_overrides({}, change or (), "characters=2000"), "--set")
     # Mistakes in the options are reported before the model is loaded.
     named = [_split_languages(model) for model in models]
-    options_of_one = {"--from and --to": source, "--terms": terms, "--memory": memory, "--exported": exported}
-    of_one = [name for name, value in options_of_one.items() if value]
-    if len(models) > 1 and of_one:
-        raise ValueError(f"{' and '.join(of_one)}: only for one model; name the languages of several as en:es=DIR")
+    of_one = {"--terms": terms, "--memory": memory, "--exported": exported}
+    if len(models) > 1 and any(of_one.values()):
+        raise ValueError(f"{' and '.join(name for name, value in of_one.items() if value)}: only for one model")
     (first_languages, model), *other_models = named
-    source, target = first_languages or (source, target)
+    source, target = first_languages or (None, None)
     Languages.from_manifest({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
     kept_corrections = None if corrections is None else Corrections(corrections)
@@ -119,7 +116,7 @@ def run_serve(
         ]
         languages = Languages.from_manifest(loaded.manifest, source, target)
         if loaded.is_multilingual and (memory or terms) and not languages.are_named:
-            raise ValueError(f"--memory and --terms: only for one direction of {model}; choose it: --from en --to es")
+            raise ValueError(f"--memory and --terms: only for one direction of {model}; choose it: en:es={model}")
         remembered = TranslationMemory.read(memory, *(languages.codes or ())) if memory is not None else None
         is_local = _is_loopback(host)
         app = create_app(
@@ -193,7 +190,7 @@ def _split_languages(model: str) -> tuple[tuple[str, str] | None, str]:
     >>> _split_languages("en:pt-BR=runs/demo/best"), _split_languages("runs/demo/best")
     ((('en', 'pt-BR'), 'runs/demo/best'), (None, 'runs/demo/best'))
     """
-    match = re.fullmatch(r"([A-Za-z-]{2,}):([A-Za-z-]{2,})=(.+)", model)
+    match = re.fullmatch(r"([\w-]{2,}):([\w-]{2,})=(.+)", model)
     return ((match[1], match[2]), match[3]) if match else (None, model)
 
 
@@ -233,7 +230,7 @@ def _serving_notes(
         reach = "other machines can reach it, and it sends nothing anywhere but its answers to them"
     notes = [f"{served}; {reach}. Ctrl-C stops it"]
     if not are_languages_named:
-        notes.append("the model does not say its languages, so any are taken; name them: --from en --to es")
+        notes.append("the model does not say its languages, so any are taken; name them: en:es=DIR")
     if exported is not None:
         notes.append(f"{exported} translates; the page looks into the model that it was made of")
     try:

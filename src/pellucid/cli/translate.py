@@ -53,7 +53,7 @@ TRANSLATE_EXAMPLES = """\
   pellucid translate runs/book/best book.en --document
   pellucid translate runs/europe/best book.en --to fr
   pellucid translate runs/demo/best book.en --with runs/other/best
-  pellucid translate runs/demo/best book.en --method sample --set temperature=0.7"""
+  pellucid translate runs/demo/best book.en --set method=sample --set temperature=0.7"""
 
 
 def run_translate(
@@ -66,7 +66,6 @@ def run_translate(
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
-    method: Annotated[str, search_option("method", metavar="beam|greedy|sample")] = search_default("method"),
     change: Annotated[list[str] | None, SEARCH_SETTINGS] = None,
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
@@ -147,9 +146,7 @@ def run_translate(
     # A greedy search is faster where nobody reads the scores.
     with_scores = json or n_best > 1 or only_above is not None
     # Mistakes in the options and files are reported before the model is loaded.
-    search = search_settings(
-        change, beam=beam, n_best=n_best, method=method, alignments=alignments is not None, scores=with_scores
-    )
+    search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
     require_file(file)
     is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
     if is_document:

@@ -1,15 +1,12 @@
 """Translates lines of text: prepares them, batches them by length, searches, and restores their order."""
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from math import fsum, isfinite
-from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid.data.context import DocumentReader, encode_with_context, join_context, split_context
@@ -42,14 +39,6 @@ if TYPE_CHECKING:
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.model import Transformer
 
-# Whoever wants each answer at once asks for few lines at a time.
-LARGE_BLOCK = 512
-"""Lines in a block from which on the next blocks are begun early."""
-
-BLOCKS_AHEAD = 2
-"""Blocks that are begun before the translations of one are returned."""
-
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -359,44 +348,22 @@ class Translator:
         """Translate any number of lines, `block` of them at a time; otherwise like `translate`.
 
         The lines of a `document` are read with those before them; a blank line begins another document.
-        Beside an engine with workers of its own, the next two of large blocks are read and translated meanwhile.
         """
         line_iterator = iter(lines)
         prefix_iterator = None if prefixes is None else iter(prefixes)
         reader = DocumentReader(self.context if document else 0)
-        stopped = Event()
-
-        def refuse_stopped() -> None:
-            if stopped.is_set():
-                raise CancelledError
-
-        def read_blocks() -> Iterator[Callable[[], list[Translation]]]:
-            first_line = 1
-            while block_lines := list(islice(line_iterator, block)):
-                block_prefixes = None if prefix_iterator is None else list(islice(prefix_iterator, len(block_lines)))
-                options = {
-                    "terms": terms,
-                    "prefixes": block_prefixes,
-                    "contexts": list(map(reader.take, block_lines)) if document else None,
-                    "translation_memory": translation_memory,
-                    "check_wanted": refuse_stopped,
-                }
-                yield partial(self.translate, block_lines, config, first_line, **options)
-                first_line += len(block_lines)
-
-        if block < LARGE_BLOCK or self.threads is None:
-            for translate_block in read_blocks():
-                yield from translate_block()
-            return
-        # While the last lines of one block are searched again, or a block is prepared, the engine has others.
-        with ThreadPoolExecutor(BLOCKS_AHEAD + 1) as pool:
-            try:
-                for translations in _read_ahead(map(pool.submit, read_blocks()), BLOCKS_AHEAD):
-                    yield from translations.result()
-            finally:
-                # Of a stream that is left before its end, the blocks that were begun end at their next batch.
-                stopped.set()
-                pool.shutdown(cancel_futures=True)
+        first_line = 1
+        while block_lines := list(islice(line_iterator, block)):
+            yield from self.translate(
+                block_lines,
+                config,
+                first_line,
+                terms=terms,
+                prefixes=None if prefix_iterator is None else list(islice(prefix_iterator, len(block_lines))),
+                contexts=list(map(reader.take, block_lines)) if document else None,
+                translation_memory=translation_memory,
+            )
+            first_line += len(block_lines)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], batch: int, *, document: bool = False
@@ -466,26 +433,6 @@ def map_in_batches(
         columns = map(list, zip(*(rows[i] for i in batch), strict=True))
         results.update(zip(batch, function(*columns), strict=True))
     return [results[i] for i in range(len(rows))]
-
-
-def _read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
-    """Yield the items, reading `count` ahead; an exception is raised after the items that were already read.
-
-    >>> items = iter([1, 2, 3, 4])
-    >>> next(_read_ahead(items, 2)), next(items)
-    (1, 4)
-    """
-    pending: deque[Item] = deque()
-    try:
-        for item in items:
-            pending.append(item)
-            if len(pending) > count:
-                yield pending.popleft()
-    except Exception:
-        # These were begun before the one that failed: their translations are still good.
-        yield from pending
-        raise
-    yield from pending
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def fetch_marian_model(name: str, revision: str | None = None) -> Path:
     if not (folder / WEIGHTS).is_file():
         raise ValueError(
             f"{name} has no {WEIGHTS} at its revision {revision or 'main'}, and pickles are not fetched; if a pull "
-            f"request on its page adds one: --revision refs/pr/NUMBER; or {by_hand}, and import that directory, which "
+            f"request on its page adds one: {name}@refs/pr/NUMBER; or {by_hand}, and import that directory, which "
             "says how to convert it"
         )
     return folder

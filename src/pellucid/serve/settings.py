@@ -65,8 +65,6 @@ class Languages:
         cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
     ) -> "Languages":
         """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
-        if (source is None) != (target is None):
-            raise ValueError("one language is named; name both the source and the target: --from en --to es")
         stored = manifest.get("languages")
         # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
         if source is None and isinstance(stored, Mapping):

@@ -22,10 +22,7 @@ from pellucid.cli.options import (
     SOURCE,
     TRANSLATIONS,
     argument,
-    flag,
     option,
-    search_default,
-    search_option,
 )
 from pellucid.cli.terminal import table_lines
 from pellucid.store.atomic import require_writable
@@ -38,21 +35,20 @@ if TYPE_CHECKING:
 
 MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
-  pellucid inspect model runs/demo/best --each
   pellucid inspect model runs/demo/best --plot architecture.svg
   pellucid inspect model runs/demo/best --json"""
 
 
 def show_model(
     model: Annotated[str, MODEL],
-    each: Annotated[bool, flag("--each", "list every layer, even if it has the shapes of the one before")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """List the modules of a model, with their shapes.
 
-    Show every module with its shapes, whether training changes it, and which arrays are shared. All of this, and the
-    picture that --plot draws, is read from the loaded weights.
+    Show every module with its shapes, whether training changes it, and which arrays are shared. A layer with the shapes
+    of the one before is left out; --json has them all. All of this, and the picture that --plot draws, is read from the
+    loaded weights.
     """
     from pellucid.inspect.anatomy import count_fixed, count_trained, list_arrays, read_architecture
     from pellucid.store.directory import load_bundle
@@ -69,13 +65,13 @@ def show_model(
         save_figure(plot, draw_architecture, *stacks, title=title, notes=architecture.shared)
     objects = ({**vars(array), "numbers": array.numbers} for array in arrays)
     totals = f"{count_trained(arrays):,} parameters, trained; {count_fixed(arrays):,} numbers computed and fixed"
-    write_report(json, objects, [*_array_lines(arrays, each), totals])
+    write_report(json, objects, [*_array_lines(arrays), totals])
 
 
-def _array_lines(arrays: "Sequence[Array]", each: bool) -> Iterator[str]:
+def _array_lines(arrays: "Sequence[Array]") -> Iterator[str]:
     """Yield a table of the arrays, and which layers are left out of it."""
     rows = [["module", "kind", "array", "shape", "", "numbers"]]
-    shown, repeats = (arrays, []) if each else _leave_out_repeats(arrays)
+    shown, repeats = _leave_out_repeats(arrays)
     for array in shown:
         # A shared array counts where it stands first, and there is called trained or fixed.
         state = f"is {array.shared_with}" if array.shared_with else "trained" if array.trained else "fixed"
@@ -123,7 +119,7 @@ def _leave_out_repeats(arrays: "Sequence[Array]") -> "tuple[list[Array], list[st
 POSITIONS_EXAMPLES = """\
   pellucid inspect positions runs/demo/best
   pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png
-  pellucid inspect positions runs/demo/best --count 100 --json"""
+  pellucid inspect positions runs/demo/best --json"""
 
 DISTANCES_SHOWN = (1, 2, 5, 10, 20, 50)
 PAPER_D_MODEL = 512  # of the base model in the paper
@@ -133,8 +129,7 @@ DIMENSIONS_SHOWN = 6
 
 def show_positions(
     model: Annotated[str, MODEL],
-    count: Annotated[int, option("number of positions", "N")] = 64,
-    text: Annotated[str | None, option("show only the positions of this text's pieces", "TEXT")] = None,
+    text: Annotated[str | None, option("show the positions of this text's pieces, not the first 64", "TEXT")] = None,
     side: Annotated[str, option("positions of the encoder or of the decoder", "source|target")] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
@@ -157,8 +152,7 @@ def show_positions(
     require_writable(plot, FIGURES)
     loaded = load_bundle(model)
     pieces = [] if text is None else cut_into_pieces(loaded.tokenizer, text, side).pieces
-    if text is not None:
-        count = len(pieces)  # --text decides, whatever --count says
+    count = min(64, loaded.model.config.max_positions) if text is None else len(pieces)
     table = position_vectors(loaded.model, count, side)
     width = table.values.shape[1]
     waves = wavelengths(width) if table.kind in ("sinusoidal", "rotary") else None  # learned positions have none
@@ -286,29 +280,26 @@ def show_lengths(
     source: Annotated[str, SOURCE],
     target: Annotated[str, TRANSLATIONS],
     join: Annotated[int, option("also join up to N neighbouring lines, to get longer ones", "N")] = 1,
-    beam: Annotated[int, search_option("beam")] = search_default("beam"),
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
     """Measure loss and chrF by the length of the source.
 
     See whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
-    long they are; `pellucid translate` would split them at sentence ends. A model that was trained with data.context
-    reads each line alone here, without the sentence before.
+    long they are, by greedy search; `pellucid translate` would split them at sentence ends. A model that was trained
+    with data.context reads each line alone here, without the sentence before.
     """
     from pellucid.api import load
-    from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.scores import make_metric
     from pellucid.inspect.lengths import bucket_by_length, join_lines
 
-    SearchConfig(beam=beam)  # refuses an impossible beam before a file or the model is read
     require_writable(plot, FIGURES)
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
     source_lines, target_lines = (join_lines(lines, join) for lines in read_file_pair(source, target))
     loaded = load(model)
     with name_file_in_errors(f"{source} and {target}"):
-        measured, left_out = _measure_sentences(loaded, source_lines, target_lines, beam)
+        measured, left_out = _measure_sentences(loaded, source_lines, target_lines)
         trained = loaded.manifest.get("longest_source")
         # An entry that is missing or None says that nobody knows, as after training on from such a model.
         longest = trained if isinstance(trained, int) else None
@@ -341,7 +332,7 @@ def show_lengths(
 
 
 def _measure_sentences(
-    loaded: "Model", sources: Sequence[str], references: Sequence[str], beam: int
+    loaded: "Model", sources: Sequence[str], references: Sequence[str]
 ) -> "tuple[list[MeasuredSentence], int]":
     """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""
     from pellucid.inspect.lengths import MeasuredSentence
@@ -356,7 +347,7 @@ def _measure_sentences(
     lines, line_references = [sources[n] for n in fits], [references[n] for n in fits]
     scores = loaded.score(lines, line_references)  # of the references: loss needs no search
     # Refused, not split: a line translated in parts says nothing of its length. 64 at a time, so that the bar moves.
-    translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
+    translations = loaded.translate_stream(lines, 64, beam=1, too_long="refuse")
     measured = [
         MeasuredSentence(len(source_ids[n]), score.log_prob, len(score.pieces), translation.text, references[n])
         for n, score, translation in zip(fits, scores, show_progress(translations, len(fits)), strict=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import FIGURES, save_figure, write_report
-from pellucid.cli.options import JSON, MODEL, PLOT, argument, flag
+from pellucid.cli.options import JSON, MODEL, PLOT, argument
 from pellucid.cli.terminal import Terminal, escape_controls, format_table, table_lines, wrap_text
 from pellucid.store.atomic import require_writable
 
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 PROBES_EXAMPLES = """\
   pellucid inspect probes runs/demo/best
   pellucid inspect probes runs/demo/best milk-drank they-fruits --plot probes.png
-  pellucid inspect probes runs/demo/best milk-drank --each
   pellucid inspect probes runs/demo/best --json"""
 
 
 def show_probes(
     model: Annotated[str, MODEL],
     names: Annotated[list[str] | None, argument("[NAME...]", "probes to run; default: all of them")] = None,
-    each: Annotated[bool, flag("--each", "show a row for every head, not one for each layer")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -31,8 +29,8 @@ def show_probes(
 
     Each probe is a sentence, a word that reads, and the order in which it should read other words. The command counts
     the heads that do so, by weights and by norms (weight times |v W_O|, how far a word moves the row). It also shows
-    how many would do so by chance; a word of several pieces is read more by chance. A model whose attention reads in
-    other ways may translate just as well.
+    how many would do so by chance; a word of several pieces is read more by chance. --json has every head. A model
+    whose attention reads in other ways may translate just as well.
     """
     from pellucid.api import load
     from pellucid.inspect.probes import read_gallery, run_probe
@@ -55,7 +53,7 @@ def show_probes(
         typer.echo(line, err=True)
     if plot:
         _draw_probes(results, plot)
-    lines = (line for result in results for line in (*_probe_lines(result, each), ""))
+    lines = (line for result in results for line in (*_probe_lines(result), ""))
     write_report(json, map(_result_as_object, results), (*lines, *_summary_lines(results)))
 
 
@@ -72,8 +70,8 @@ def _choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Pro
     return [by_name[name] for name in dict.fromkeys(names)] if names else list(probes)
 
 
-def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
-    """Yield the lines of one probe: the wish, what each layer (or head) does, and the verdict."""
+def _probe_lines(result: "ProbeResult") -> Iterator[str]:
+    """Yield the lines of one probe: the wish, what each layer does, and the verdict."""
     from pellucid.inspect.probes import PLACES
 
     terminal, probe = Terminal.of_stdout(), result.probe
@@ -82,7 +80,7 @@ def _probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
     yield from wrap_text(f"In the {PLACES[probe.where]}, {probe.wish}. {probe.why}", terminal.width, "  ")
     for note in result.notes:
         yield from wrap_text(f"Note: {note}.", terminal.width, "  ")
-    rows = list(_rows_by_head(result) if by_head else _rows_by_layer(result))
+    rows = list(_rows_by_layer(result))
     # The last column holds the words that are read most: text of any length.
     yield from table_lines(rows, "l" + "r" * (len(rows[0]) - 2) + "l", "  ")
     for judged in result.judged:
@@ -112,20 +110,6 @@ def _rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
     ]
     chance = f"{result.chance * len(weights.heads):.1f}"  # heads, on average, if weights were random
     yield ["by chance", "", chance, chance, *[""] * len(_column_heads(result)), ""]
-
-
-def _rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
-    """Yield for each head whether it does as wished, the weights of the words, and what it reads most."""
-    weights, norms = result.judged
-    yield ["", "head", "by weights", "by norms", *_column_heads(result), "reads most"]
-    for head, norm_head in zip(weights.heads, norms.heads, strict=True):
-        marks = ["yes" if wished else "-" for wished in (head.wished, norm_head.wished)]
-        shares = [f"{value:.3f}" for value in _head_values(result, head)]
-        yield [head.attention, str(head.head), *marks, *shares, _most_read_words(result, head)]
-    marks = ["yes" if judged.mean.wished else "-" for judged in result.judged]
-    shares = [f"{value:.3f}" for value in _head_values(result, weights.mean)]
-    yield ["mean of all heads", "", *marks, *shares, _most_read_words(result, weights.mean)]
-    yield ["by chance", "", *[f"{result.chance:.1%}"] * 2, *[""] * len(shares), ""]
 
 
 def _column_heads(result: "ProbeResult") -> list[str]:

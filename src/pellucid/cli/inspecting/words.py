@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 SIDE = option("embedding of the encoder, of the decoder, or the one that makes logits", "source|target|output")
 WORDS = argument("WORD...", "words, or pieces as the vocabulary writes them (▁red)")
-COUNT = option("number of pieces to show", None, "--count", "-k")
 
 TOKENS_EXAMPLES = """\
   pellucid inspect tokens runs/demo/best "Roses are red and violets are blue"
@@ -215,7 +214,7 @@ NEIGHBOURS_EXAMPLES = """\
 def show_neighbours(
     model: Annotated[str, MODEL],
     words: Annotated[list[str], WORDS],
-    count: Annotated[int, COUNT] = 10,
+    count: Annotated[int, option("number of pieces to show", None, "--count", "-k")] = 10,
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -248,7 +247,6 @@ def show_analogy(
         argument("WORD...", "words of the analogy: king - man + woman, or three words a b c for a - b + c"),
     ],
     expect: Annotated[str | None, option("expected answer; shows its rank among all answers", "WORD")] = None,
-    count: Annotated[int, COUNT] = 5,
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -261,7 +259,7 @@ def show_analogy(
 
     table = _load_table(model, side)
     expected = None if expect is None else table.word(expect)
-    answer = solve_analogy(table, parse_question(words, table), expected, count=count)
+    answer = solve_analogy(table, parse_question(words, table), expected, count=5)
     objects = [{"question": answer.question, **vars(answer), "verdict": answer.verdict}]
     write_report(json, objects, _analogy_lines(answer))
 
@@ -288,11 +286,8 @@ PROJECTION_EXAMPLES = """\
 def show_projection(
     model: Annotated[str, MODEL],
     words: Annotated[
-        list[str] | None, argument("[WORD...]", "words to show; default: pieces of the vocabulary")
+        list[str] | None, argument("[WORD...]", "words to show; default: the first 500 whole words of the vocabulary")
     ] = None,
-    count: Annotated[
-        int, option("without words: show the first N whole words of the vocabulary; 0: all pieces", "N")
-    ] = 500,
     dims: Annotated[int, option("dimensions of the map", "2|3")] = 2,
     side: Annotated[str, SIDE] = "source",
     html: Annotated[str | None, file_option("write the map as an HTML page in one file, with search")] = None,
@@ -314,7 +309,7 @@ def show_projection(
         names, spelled = [word.text for word in spelled_words], [word.spelled for word in spelled_words]
         rows = table.matrix(spelled_words)
     else:
-        names, rows = _vectors_of_first_pieces(table, count)
+        names, rows = _vectors_of_first_words(table, 500)
         spelled = names
     projection = project_vectors(rows, dims)
     caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca"
@@ -335,10 +330,7 @@ def show_projection(
     write_report(json, objects, [caption, *(() if html else points)])
 
 
-def _vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], np.ndarray]":
-    """Return the first pieces that begin a word of two letters or more, or with count 0 all, with their vectors."""
-    if count < 0:
-        raise ValueError(f"--count is {count}, it must be 0 or more")
-    whole = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")]
-    ids = whole[:count] if count else list(range(len(table.pieces)))
+def _vectors_of_first_words(table: "Embeddings", count: int) -> "tuple[list[str], np.ndarray]":
+    """Return the first pieces that begin a word of two letters or more, with their vectors."""
+    ids = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")][:count]
     return [table.pieces[i] for i in ids], table.vectors[ids]
