@@ -27,8 +27,7 @@ from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
 from pellucid.store.directory import Bundle, add_files, load_bundle, save_bundle
 from pellucid.train.checkpoint import average_weights
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig, read_run
-from pellucid.train.data import read_dev_pairs, training_files
-from pellucid.train.prepare import draw_dev_pairs, training_pairs
+from pellucid.train.data import draw_dev_pairs, read_dev_pairs, training_files, training_pairs
 
 CORRECTIONS = "corrections.jsonl"
 """File of a model directory that says what it learned from which correction, a line of JSON each."""
@@ -154,9 +153,7 @@ def find_old_runs(model: Path) -> list[RunConfig]:
 def dev_pairs_of(run: RunConfig) -> SentencePairs:
     """Return the dev pairs of a run, those it named or those it held out, and not more than 2000 of them."""
     run = replace(run, data=replace(run.data, context=0))  # the callers translate single sentences
-    named = read_dev_pairs(run.data)
-    dev = named[0][0] if named else draw_dev_pairs(run.data, run.seed)
-    assert dev is not None
+    dev = draw_dev_pairs(run.data, run.seed) or read_dev_pairs(run.data)[0][0]
     rows = slice(None, None, -(-len(dev) // _MOST_DEV_PAIRS))
     return replace(dev, sources=dev.sources[rows], targets=dev.targets[rows], lines=dev.lines[rows])
 

@@ -18,7 +18,7 @@ from pellucid.store.directory import load_bundle
 from pellucid.train import defaults, loop
 from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
-from pellucid.train.data import read_corpus, split_held_out
+from pellucid.train.data import read_corpus
 from pellucid.train.defaults import choose_settings, run_settings
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
@@ -144,10 +144,10 @@ def test_a_signal_saves_the_run_and_says_how_to_resume_it(number, name, tmp_path
 def test_pairs_held_out_share_no_sentence_with_training(tmp_path):
     files = write_corpus(tmp_path, pairs=307)
     corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
-    [train] = corpus.train
-    assert not set(train.sources) & set(corpus.dev.sources)
-    assert not set(train.targets) & set(corpus.dev.targets)
-    assert 1 <= len(corpus.dev) <= 30
+    [train], [dev] = corpus.train, corpus.dev_sets
+    assert not set(train.sources) & set(dev.sources)
+    assert not set(train.targets) & set(dev.targets)
+    assert 1 <= len(dev) <= 30
     assert any("held out" in note for note in corpus.notes)
 
 
@@ -162,7 +162,7 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
     files = write_corpus(tmp_path, pairs=101)
     corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
     lines = Path(files["source"]).read_text(encoding="utf-8").split("\n")
-    for pairs in split_held_out(corpus.train[0], 7, 2):
+    for pairs in (*corpus.train, *corpus.dev_sets):
         assert [lines[number - 1] for number in pairs.lines] == pairs.sources
 
 

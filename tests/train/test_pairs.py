@@ -135,8 +135,9 @@ def test_a_vocabulary_is_learned_from_the_same_sample_either_way(tmp_path: Path,
 def test_held_out_sentences_are_in_no_corpus(tmp_path: Path):
     run = without_dev(mixed_run(tmp_path / "data"))
     corpus = data.read_corpus(run.data, run.seed)
-    held_out = set(corpus.dev.sources), set(corpus.dev.targets)
-    assert corpus.dev.files[0].endswith("source.txt")
+    [dev] = corpus.dev_sets
+    held_out = set(dev.sources), set(dev.targets)
+    assert dev.files[0].endswith("source.txt")
     for train_corpus in corpus.train:
         assert not set(train_corpus.sources) & held_out[0]
         assert not set(train_corpus.targets) & held_out[1]

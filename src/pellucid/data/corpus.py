@@ -10,7 +10,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
@@ -112,6 +112,18 @@ class SentencePairs:
             raise ValueError(f"{len(sources):,} source and {len(targets):,} target sentences do not make pairs")
         return cls(sources, targets, range(1, len(sources) + 1), (name, name), SkippedPairs())
 
+    @classmethod
+    def from_rows(
+        cls, rows: Iterable[tuple[int, str, str]], files: tuple[str, str], skipped: SkippedPairs
+    ) -> "SentencePairs":
+        """Collect pairs that come as line, source and target; `skipped` may be filled while they come."""
+        sources, targets, lines = [], [], array("q")  # an array: eight bytes a line
+        for line, source, target in rows:
+            sources.append(source)
+            targets.append(target)
+            lines.append(line)
+        return cls(sources, targets, lines, files, skipped)
+
     def __len__(self) -> int:
         return len(self.sources)
 
@@ -135,12 +147,9 @@ def read_pairs(
     Raises ValueError for unequal line counts, for whatever `read_lines` refuses, for a file that is not of its format,
     and when no pair is left. With `context`, each source has so many sentences before its own (`join_context`).
     """
-    sources, targets, lines, skipped = [], [], array("q"), SkippedPairs()  # an array: eight bytes a line
-    for line, left, right in read_valid_pairs(source, target, max_characters, skipped, sides, context):
-        sources.append(left)
-        targets.append(right)
-        lines.append(line)
-    return SentencePairs(sources, targets, lines, side_files(source, target), skipped)
+    skipped = SkippedPairs()
+    rows = read_valid_pairs(source, target, max_characters, skipped, sides, context)
+    return SentencePairs.from_rows(rows, side_files(source, target), skipped)
 
 
 def read_valid_pairs(

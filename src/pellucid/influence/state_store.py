@@ -10,7 +10,6 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, collate, epoch_batches
 from pellucid.data.context import encode_with_context
-from pellucid.data.corpus import SentencePairs, SkippedPairs, side_files
+from pellucid.data.corpus import SentencePairs
 from pellucid.data.shards import map_numbers, map_shards
 from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import PAD, Tokenizer
@@ -39,8 +38,8 @@ from pellucid.store.atomic import (
 )
 from pellucid.store.directory import WEIGHTS, load_bundle
 from pellucid.train.config import RunConfig, read_run
-from pellucid.train.data import combine_fingerprints
-from pellucid.train.prepare import CorpusFacts, count_rows, draw_dev_pairs, training_pairs
+from pellucid.train.data import combine_fingerprints, draw_dev_pairs, pair_blocks
+from pellucid.train.prepare import CorpusFacts, count_rows
 
 KIND, FORMAT = "pellucid states", 1
 
@@ -203,10 +202,8 @@ def _is_of_recipe(folder: Path, name: str, recipe: dict[str, Any]) -> bool:
 def _read_blocks(run: RunConfig, dev: SentencePairs | None) -> Iterator[tuple[int, SentencePairs]]:
     """Yield the training pairs of a run in blocks, each with the number of its corpus."""
     for number, corpus in enumerate(run.data.corpora):
-        rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
-        while block := list(islice(rows, PAIRS_PER_BLOCK)):
-            lines, sources, targets = map(list, zip(*block, strict=True))
-            yield number, SentencePairs(sources, targets, lines, side_files(*corpus.files), SkippedPairs())
+        for block in pair_blocks(corpus, run.data, dev, PAIRS_PER_BLOCK):
+            yield number, block
 
 
 def _append_states(

@@ -17,12 +17,14 @@ from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions,
 from pellucid.train.initial_model import fill_from_initial_model
 
 _REMOVED_SETTINGS = {
-    "data": {"bpe_dropout": 0.0},
-    "train": {"average": "last", "compile": False},
-    "optim": {"r_drop": 0.0},
-    "model": REMOVED_SETTINGS,
+    "data.bpe_dropout": (0.0, "0.1"),
+    "train.average": ("last", "0.1"),
+    "train.compile": (False, "0.2"),
+    "train.shard_model": (False, "0.2"),
+    "optim.r_drop": (0.0, "0.1"),
+    **{f"model.{name}": (unused, "0.1") for name, unused in REMOVED_SETTINGS.items()},
 }
-"""Settings that were removed, by section, each with the value that is what every run does now."""
+"""Settings that were removed, each with the value that is what every run does now, and the last version that had it."""
 
 _LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
@@ -269,9 +271,6 @@ class TrainConfig:
         Literal["float32", "bfloat16"],
         "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",
     ] = "float32"
-    shard_model: Annotated[
-        bool, "each worker keeps only a part of the weights, gradients and running means: for a model too large for one"
-    ] = False
     evaluate_every: Annotated[
         int | None,
         "updates between evaluations; if left out, a twelfth of the run; a run in minutes then has none in its first "
@@ -439,18 +438,19 @@ def make_run(
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the tables without settings that were removed; ValueError for one that had another value."""
     # The run.toml of a run that an older version began names every setting, these too, and it can still be resumed.
-    removed = {section: names for section, names in _REMOVED_SETTINGS.items() if isinstance(tables.get(section), dict)}
-    problems = [
-        f"{section}.{name} = {tables[section][name]!r:.60}: this setting was removed, version "
-        f"{'0.2' if name == 'compile' else '0.1'} was the last that had it; leave it out, or train with that version"
-        for section, names in removed.items()
-        for name, unused in names.items()
-        if tables[section].get(name, unused) != unused
-    ]
+    kept, problems = dict(tables), []
+    for key, (unused, version) in _REMOVED_SETTINGS.items():
+        section, _, name = key.partition(".")
+        if isinstance(table := kept.get(section), dict) and name in table:
+            kept[section] = {other: value for other, value in table.items() if other != name}
+            if table[name] != unused:
+                problems.append(
+                    f"{key} = {table[name]!r:.60}: this setting was removed, version {version} was the last that had "
+                    "it; leave it out, or train with that version"
+                )
     if problems:
         raise ValueError(f"{where}: {'; '.join(problems)}")
-    kept = {section: {k: v for k, v in tables[section].items() if k not in names} for section, names in removed.items()}
-    return {**tables, **kept}
+    return kept
 
 
 def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:

@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +12,14 @@ from typing import Any
 from pellucid.check.examine import glance_at_corpus
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.context import split_context
-from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs, read_valid_pairs
+from pellucid.data.corpus import (
+    SentencePairs,
+    SkippedPairs,
+    fingerprint_pairs,
+    read_pairs,
+    read_valid_pairs,
+    side_files,
+)
 from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.lines import read_lines
 from pellucid.data.shards import map_shards
@@ -104,8 +110,8 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
         tokenizer = learn_tokenizer(sources, targets, run)
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
-    languages = find_languages(run.data)
-    return TrainingData(tokenizer, encoded, corpus.dev_sets, corpus.fingerprint, notes, accounts, languages)
+    fingerprint = combine_fingerprints([fingerprint_pairs(pairs) for pairs in corpus.train])
+    return TrainingData(tokenizer, encoded, corpus.dev_sets, fingerprint, notes, accounts, find_languages(run.data))
 
 
 @dataclass(frozen=True)
@@ -118,34 +124,18 @@ class _TextCorpus:
     held_out: int
     """Number of dev pairs that were taken from the first corpus."""
 
-    @property
-    def dev(self) -> SentencePairs:
-        """Dev pairs of the first direction."""
-        return self.dev_sets[0]
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the training text."""
-        return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
-
 
 def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
     """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
-    train = [
-        read_pairs(*corpus.files, max_characters=data.max_characters, sides=corpus.sides, context=data.context)
-        for corpus in data.corpora
-    ]
-    named_dev = read_dev_pairs(data)
-    if named_dev is None:
-        train[0], dev = split_held_out(train[0], data.held_out, seed)
-        held_out = HeldOutSentences.from_pairs(dev)
-        # A held-out sentence may be in the other corpora, too.
-        train[1:] = [_remove_shared_pairs(pairs, held_out) for pairs in train[1:]]
-        dev_sets, notes = (dev,), (note_held_out(len(dev)),)
-    else:
-        dev_sets, notes = named_dev
-    notes = (*(note for pairs in train for note in reading_notes(pairs.skipped)), *notes)
-    return _TextCorpus(tuple(train), dev_sets, notes, held_out=len(dev_sets[0]) if named_dev is None else 0)
+    drawn = draw_dev_pairs(data, seed)
+    dev_sets, dev_notes = read_dev_pairs(data) if drawn is None else ((drawn,), (note_held_out(len(drawn)),))
+    train, notes = [], []
+    for corpus in data.corpora:
+        skipped = SkippedPairs()
+        rows = training_pairs(corpus, data, drawn, skipped)
+        train.append(SentencePairs.from_rows(rows, side_files(*corpus.files), skipped))
+        notes += reading_notes(skipped)
+    return _TextCorpus(tuple(train), dev_sets, (*notes, *dev_notes), 0 if drawn is None else len(drawn))
 
 
 def find_languages(data: DataConfig) -> dict[str, str] | None:
@@ -164,14 +154,12 @@ def find_languages(data: DataConfig) -> dict[str, str] | None:
     return {"source": codes[0], "target": codes[1]} if codes else None
 
 
-def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]] | None:
-    """Read the dev pairs of each direction, if a dev set is named, with a note on those that are left out."""
+def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]]:
+    """Read the dev pairs of each direction, none where no dev set is named, with notes on those that are left out."""
     first, sides = data.dev_source or data.dev, Sides(data.source_language, data.target_language)
     named = {corpus.languages: (corpus.dev_files, corpus.sides) for corpus in data.corpora if corpus.dev_files}
     files_and_sides = [named[direction] for direction in data.directions]
     files_and_sides += [] if first is None else [((first, data.dev_target), sides)]
-    if not files_and_sides:
-        return None
     dev_sets = tuple(
         read_pairs(*files, max_characters=data.max_characters, sides=sides, context=data.context)
         for files, sides in files_and_sides
@@ -240,28 +228,41 @@ def draw_held_out(pairs: int, limit: int, seed: int) -> list[int]:
     return Random(seed).sample(range(pairs), min(limit, pairs // 10))
 
 
-def split_held_out(pairs: SentencePairs, limit: int, seed: int) -> tuple[SentencePairs, SentencePairs]:
-    """Split off at most `limit` random pairs as a dev set; no sentence of theirs remains on the other side."""
-    indices = draw_held_out(len(pairs), limit, seed)
-    sources, targets = [pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices]
-    dev = SentencePairs(sources, targets, [pairs.lines[i] for i in indices], pairs.files, SkippedPairs())
-    return _remove_shared_pairs(pairs, HeldOutSentences.from_pairs(dev), frozenset(dev.lines)), dev
+def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
+    """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
+    if data.dev_files:
+        return None
+    first = data.corpora[0]
+    # Two passes over the file instead of all of its pairs in memory.
+    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
+    indices = draw_held_out(total, data.held_out, seed)
+    drawn = dict.fromkeys(indices, (0, "", ""))  # in the order in which they were drawn
+    rows = read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides, data.context)
+    drawn |= {i: row for i, row in enumerate(rows) if i in drawn}
+    return SentencePairs.from_rows(drawn.values(), side_files(*first.files), SkippedPairs())
 
 
-def _remove_shared_pairs(
-    pairs: SentencePairs, held_out: HeldOutSentences, dev_lines: Container[int] = ()
-) -> SentencePairs:
-    """Return the pairs that share no sentence with held-out ones; others but `dev_lines` are counted as skipped."""
-    skipped = SkippedPairs()
-    skipped.add_later(pairs.skipped)
-    # A list of Python integers would take several times the memory of this array.
-    sources, targets, lines = [], [], array("q")
-    rows = zip(pairs.lines, pairs.sources, pairs.targets, strict=True)
-    for line, source, target in held_out.filter_rows(rows, pairs.files[0], skipped, dev_lines):
-        lines.append(line)
-        sources.append(source)
-        targets.append(target)
-    return SentencePairs(sources, targets, lines, pairs.files, skipped)
+def training_pairs(
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
+) -> Iterable[tuple[int, str, str]]:
+    """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
+
+    `dev` are the pairs that were drawn (`draw_dev_pairs`); in the first corpus they themselves are not counted.
+    """
+    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides, data.context)
+    if dev is None:
+        return rows
+    lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
+    return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
+
+
+def pair_blocks(
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, size: int
+) -> Iterator[SentencePairs]:
+    """Yield the pairs of a corpus to train on, `size` at a time."""
+    rows = iter(training_pairs(corpus, data, dev, SkippedPairs()))
+    while block := list(islice(rows, size)):
+        yield SentencePairs.from_rows(block, side_files(*corpus.files), SkippedPairs())
 
 
 def sentences_alone(sources: Iterable[str]) -> Iterator[str]:
@@ -338,8 +339,9 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
     counts = [entry["pairs"] for entry in manifest["corpora"]]
     encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
-    named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
-    dev_sets, notes = named_dev or ((read_held_out(folder, manifest["dev"]),), ())
+    (dev_sets, notes), held_out = read_dev_pairs(run.data), 0
+    if manifest["dev"]:
+        dev_sets, held_out = (read_held_out(folder, manifest["dev"]),), len(manifest["dev"]["lines"])
     fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
     accounts = tuple(
         # Only the first corpus has held-out pairs.

@@ -8,18 +8,17 @@ import hashlib
 import json
 import shutil
 import signal
-from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count, groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
+from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.shards import join_parts, write_part
 from pellucid.data.stream import encode_pairs_or_none, id_type
 from pellucid.data.tokenizer import Tokenizer, sample_lines
@@ -39,17 +38,18 @@ from pellucid.train.data import (
     DEV_FILE,
     FORMAT,
     KIND,
-    HeldOutSentences,
     describe_text_file,
-    draw_held_out,
+    draw_dev_pairs,
     has_changed,
     note_held_out,
+    pair_blocks,
     read_dev_pairs,
     read_held_out,
     read_shards_manifest,
     reading_notes,
     shard_settings,
     training_files,
+    training_pairs,
 )
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.process import catch_signals, remove_empty
@@ -118,36 +118,6 @@ def _learn_from_text(
     write_text_whole(folder / "facts.json", f"{json.dumps(written)}\n")
     # From the file, so that a first call returns just what a resumed one does.
     return tokenizer, read_json(folder / "facts.json")
-
-
-def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
-    """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
-    if data.dev_files:
-        return None
-    first = data.corpora[0]
-    # Two passes over the file instead of all of its pairs in memory.
-    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides))
-    indices = draw_held_out(total, data.held_out, seed)
-    drawn_indices = set(indices)
-    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs(), first.sides, data.context))
-    drawn = {i: row for i, row in rows if i in drawn_indices}
-    # In the order in which they were drawn, as `split_held_out` has them.
-    lines, sources, targets = (list(column) for column in zip(*(drawn[i] for i in indices), strict=True))
-    return SentencePairs(sources, targets, lines, side_files(*first.files), SkippedPairs())
-
-
-def training_pairs(
-    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
-) -> Iterable[tuple[int, str, str]]:
-    """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
-
-    Pairs of the first corpus that are themselves in `dev` are not counted there.
-    """
-    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides, data.context)
-    if dev is None:
-        return rows
-    lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
-    return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
 
 
 def count_rows(
@@ -269,14 +239,16 @@ def write_parts(
     all_blocks = (
         (corpus_number, *block)
         for corpus_number, corpus in enumerate(run.data.corpora)
-        for block in pair_blocks(corpus, run, dev, folder / f"{corpus_number}")
+        for block in enumerate(pair_blocks(corpus, run.data, dev, PAIRS_PER_PART))
     )
     # SentencePiece releases Python's lock, so threads suffice. A signal is heeded between two parts: inside of the
     # executor it could leave a lock held that its threads then wait for.
     with catch_signals() as caught, ThreadPoolExecutor(workers) as pool:
-        for corpus_number, path, block_pairs in all_blocks:
+        for corpus_number, block_number, block_pairs in all_blocks:
             if caught:
                 break
+            path = folder / f"{corpus_number}" / f"{block_number:06d}.npz"
+            path.parent.mkdir(exist_ok=True)
             parts.append((corpus_number, path))
             if path.exists():
                 continue
@@ -296,26 +268,6 @@ def write_parts(
 def encode_part(path: Path, pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> None:
     """Encode the pairs of one part and write them."""
     write_part(path, *encode_pairs_or_none(pairs, tokenizer, limit))
-
-
-def pair_blocks(
-    corpus: CorpusConfig, run: RunConfig, dev: SentencePairs | None, folder: Path
-) -> Iterator[tuple[Path, SentencePairs]]:
-    """Yield the pairs of a corpus in blocks, each with the path of its ids."""
-    folder.mkdir(exist_ok=True)
-    rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
-    for block_number in count():
-        lines, sources, targets = array("q"), [], []
-        for line, source, target in islice(rows, PAIRS_PER_PART):
-            lines.append(line)
-            sources.append(source)
-            targets.append(target)
-        if not sources:
-            return
-        yield (
-            folder / f"{block_number:06d}.npz",
-            SentencePairs(sources, targets, lines, side_files(*corpus.files), SkippedPairs()),
-        )
 
 
 def join_shards(
