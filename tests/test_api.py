@@ -6,7 +6,6 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from inspect import signature
 from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, cast, get_type_hints
@@ -15,12 +14,11 @@ import pytest
 import torch
 
 import pellucid
-from pellucid.api import Model, SimpleRunOptions
+from pellucid.api import Model
 from pellucid.decode.request import SearchConfig, SearchOptions
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.store.directory import Bundle, save_bundle
-from pellucid.train.defaults import run_settings
 from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus
@@ -168,11 +166,8 @@ def test_a_warning_of_load_names_the_line_that_called_it(model, monkeypatch):
 
 
 def test_documented_options_are_those_that_exist():
-    """Type checkers and completion read `SearchOptions` and `SimpleRunOptions`; the code follows `SearchConfig` and
-    `run_settings`."""
+    """Type checkers and completion read `SearchOptions`; the code follows `SearchConfig`."""
     assert get_type_hints(SearchOptions) == get_type_hints(SearchConfig)
-    parameters = [name for name in signature(run_settings).parameters if name not in ("run", "overrides", "began")]
-    assert list(SimpleRunOptions.__annotations__) == parameters
 
 
 def test_a_loaded_model_has_its_manifest_and_its_directory(model):

@@ -47,7 +47,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "check": Floor(ours="check store.atomic text evaluate", others="numpy"),
     "train": Floor(
         ours="train check processor config data model store decode evaluate",
-        others="numpy torch jaxtyping safetensors",
+        others="numpy torch jaxtyping safetensors pydantic",
         others_inside="rich mlflow",
     ),
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
@@ -66,7 +66,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping",
     ),
     "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="decode store data processor", ours_inside="trace model evaluate train config inspect influence"),
+    "api": Floor(ours="config decode store data processor", ours_inside="trace model evaluate train inspect influence"),
     "serve": Floor(
         ours="serve api trace decode documents store page processor config data.context data.corpus data.formats "
         "data.tokenizer",

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
+from pellucid.config import SimpleRunOptions
 from pellucid.decode.confidence import read_calibration
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
 TermsLike: TypeAlias = "Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None"
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-class SimpleRunOptions(TypedDict, total=False):
-    """The arguments that `run_settings` takes instead of a run file, for type checkers and completion."""
-
-    # A test keeps them equal to those of `run_settings`.
-
-    source: str | Path | None
-    target: str | Path | None
-    dev_source: str | Path | None
-    dev_target: str | Path | None
-    source_language: str | None
-    target_language: str | None
-    size: str | None
-    start: str | Path | None
-    steps: int | None
-    minutes: float | None
 
 
 def _check_arguments(function: Callable[Arguments, Result], options: Iterable[str] = ()) -> Callable[Arguments, Result]:

@@ -8,9 +8,24 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 Settings = TypeVar("Settings")
+
+
+class SimpleRunOptions(TypedDict, total=False):
+    """What can be said of a run without a run file: as options of `pellucid train` and as arguments in Python."""
+
+    source: str | Path | None
+    target: str | Path | None
+    dev_source: str | Path | None
+    dev_target: str | Path | None
+    source_language: str | None
+    target_language: str | None
+    size: str | None
+    start: str | Path | None
+    steps: int | None
+    minutes: float | None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -110,6 +125,7 @@ def _explain_error(error: Mapping[str, Any]) -> str:
         return message
     if error["type"] == "missing":
         return f"{key!r} is missing"
+    message = message.replace("Input should be", "it must be")
     return f"{key!r} is {error['input']!r}: {message[0].lower()}{message[1:]}"
 
 

@@ -62,8 +62,8 @@ def test_all_problems_are_named_at_once():
     [
         ({"train": {}}, "neither train.steps nor train.minutes"),
         ({"train": {"steps": 5, "minutes": 2}}, "both given"),
-        ({"train": {"steps": 0}}, "train.steps is 0, it must be above 0"),
-        ({"train": {"steps": 5, "keep": -1}}, "train.keep is -1"),
+        ({"train": {"steps": 0}}, "'train.steps' is 0: it must be greater than 0"),
+        ({"train": {"steps": 5, "keep": -1}}, "'train.keep' is -1"),
         ({"data": {"source": "a"}}, "name either source and target or train, not half of it"),
         ({"data": {**DATA, "train": "b.tsv"}}, "not both"),
         ({"data": {}}, "no sentences to train on"),
@@ -71,8 +71,8 @@ def test_all_problems_are_named_at_once():
         ({"model": {"tie": "all"}, "tokenizer": {"joint": False}}, "needs tokenizer.joint = true"),
         ({"model": {"max_positions": 100}}, "data.max_pieces 256 is more than model.max_positions 100"),
         ({"tokenizer": {"kind": "words"}}, "kind"),
-        ({"optim": {"beta2": 1.0}}, "optim.beta2 is 1.0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"optim": {"beta2": 1.0}}, "'optim.beta2' is 1.0: it must be less than 1"),
+        ({"seed": -1}, "'seed' is -1"),
         ({"data": {**DATA, "source": "${PELLUCID_NOT_SET}/a"}}, "environment variable PELLUCID_NOT_SET"),
     ],
 )

@@ -177,7 +177,7 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch, **PRECISION, **embeddings}
     assert make_run(choice.tables).optim.kind == ("muon" if size == "tiny" else "adam")
     assert make_run(choice.tables).optim.dropout_rise > 0
-    assert any(f"{pairs:,} pairs" in made.reason for made in choice.choices)
+    assert any(f"{pairs:,} pairs" in reason for _, reason in choice.choices)
     overridden = choose_settings(files, pairs, size="base", steps=9)
     assert overridden.tables["model"]["size"] == "base"
     assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch, **PRECISION}
@@ -204,7 +204,7 @@ def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_pa
     choice = choose_settings(write_corpus(tmp_path), 211, minutes=minutes)
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
-    assert any(f"{sentences} dev sentences" in made.reason for made in choice.choices) == (sentences < 500)
+    assert any(f"{sentences} dev sentences" in reason for _, reason in choice.choices) == (sentences < 500)
 
 
 @pytest.mark.parametrize(("minutes", "cost", "evaluations"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])

@@ -158,11 +158,10 @@ def load_bundle(directory: str | Path, lazy: bool = False) -> Bundle:
 def _read_bundle(directory: Path, lazy: bool) -> Bundle:
     config, tokenizer, manifest = read_description(directory)
     path = directory / WEIGHTS
-    if lazy:
-        return Bundle(_UnreadModel(config, path.read_bytes(), path), tokenizer, manifest, directory)
-    from pellucid.store.weights import read_model  # imports torch
-
-    return Bundle(read_model(path, config), tokenizer, manifest, directory)
+    bundle = Bundle(_UnreadModel(config, path.read_bytes(), path), tokenizer, manifest, directory)
+    if not lazy:
+        _ = bundle.model
+    return bundle
 
 
 def read_unreplaced(directory: str | Path, reader: Callable[[Path], _Result]) -> _Result:

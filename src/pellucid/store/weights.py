@@ -5,7 +5,7 @@ from math import prod
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, deserialize, safe_open
+from safetensors import SafetensorError, deserialize
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -24,23 +24,8 @@ def write_model(model: Transformer, path: Path) -> None:
     save_file(weights, path)
 
 
-def read_model(path: Path, config: ModelConfig) -> Transformer:
-    """Read a weights file into a model of these sizes, which are compared with the file before memory is taken."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
-            shapes = {name: tuple(lazy_tensor.get_shape()) for name, lazy_tensor in slices.items()}
-            dtypes = {name: lazy_tensor.get_dtype() for name, lazy_tensor in slices.items()}
-            model = _make_empty_model(config, shapes, dtypes, path)
-            # Copied out of the file's pages: whoever writes to the file later must not change a model in use.
-            weights = {name: file.get_tensor(name).clone() for name in slices}
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
-    return _fill_weights(model, weights, path)
-
-
 def model_from_bytes(content: bytes, config: ModelConfig, path: Path) -> Transformer:
-    """Make a model from the content of a weights file; `path` is named in errors."""
+    """Make a model of these sizes from the content of a weights file; `path` is named in errors."""
     try:
         tensors = dict(sorted(deserialize(content)))
     except SafetensorError as error:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
 from pellucid.config import apply_overrides, build_settings, read_toml
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
@@ -26,7 +28,15 @@ _REMOVED_SETTINGS = {
 }
 """Settings that were removed, each with the value that is what every run does now, and the last version that had it."""
 
+DATA_PATHS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards")
+_CORPUS_PATHS = ("source", "target", "pairs", "dev_source", "dev_target", "dev")
+"""Settings of [data] and of a [[data.corpus]] that are paths."""
+
 _LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+
+# What a number may be stands beside its meaning; pydantic checks it when a run is made.
+POSITIVE = Field(gt=0)
+SHARE = Field(ge=0, lt=1)
 
 _MOST_WEIGHT = 1000
 """Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
@@ -111,13 +121,16 @@ class DataConfig:
         "needed if the file has more than two",
     ] = None
     target_language: Annotated[str | None, "language or column of the translations"] = None
-    held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
-    max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
-    max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
+    held_out: Annotated[
+        int, "pairs taken out of the (first) corpus to measure progress, when no file is named", POSITIVE
+    ] = 500
+    max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported", POSITIVE] = 2000
+    max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too", Field(ge=2)] = 256
     context: Annotated[
         int,
         "sentences before each that the source has, too; lines in order are a document, which an empty line ends; "
         "1 lets a pronoun have the gender of a noun in the sentence before",
+        Field(ge=0),
     ] = 0
     shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
     corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
@@ -143,10 +156,6 @@ class DataConfig:
             for name in dict.fromkeys(names)
             if names.count(name) > 1
         ]
-        if self.held_out < 1 or self.max_characters < 1 or self.max_pieces < 2:
-            problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
-        if self.context < 0:
-            problems.append(f"data.context is {self.context}, it must be 0 or more")
         problems += self._explain_languages()
         if problems:
             raise ValueError("; ".join(problems))
@@ -188,11 +197,11 @@ class DataConfig:
         return tokenizer.into(languages[1]) if self.directions else tokenizer
 
     @property
-    def dev_files(self) -> list[str]:
-        """Names of all files of dev sets."""
+    def dev_files(self) -> list[Path]:
+        """All files of dev sets."""
         names = [self.dev_source, self.dev_target, self.dev]
         names += [name for corpus in self.corpus for name in corpus.dev_files or ()]
-        return [name for name in names if name is not None]
+        return [Path(name) for name in names if name is not None]
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
@@ -258,10 +267,10 @@ class _ModelSettings:
 class TrainConfig:
     """Length of the training, size of its updates, and how often to evaluate and to save."""
 
-    steps: Annotated[int | None, "updates to make; name either this or minutes"] = None
-    minutes: Annotated[float | None, "or minutes to train, evaluations and saving included"] = None
-    batch_tokens: Annotated[int, "target positions in a batch, padding counted"] = 4096
-    accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
+    steps: Annotated[int | None, "updates to make; name either this or minutes", POSITIVE] = None
+    minutes: Annotated[float | None, "or minutes to train, evaluations and saving included", POSITIVE] = None
+    batch_tokens: Annotated[int, "target positions in a batch, padding counted", POSITIVE] = 4096
+    accumulate: Annotated[int, "batches whose gradients are summed for one update", POSITIVE] = 1
     initial_embeddings: Annotated[
         Literal["random", "text"],
         "embeddings that a new model begins with: random vectors, or from the training pairs, so that a word and its "
@@ -275,15 +284,16 @@ class TrainConfig:
         int | None,
         "updates between evaluations; if left out, a twelfth of the run; a run in minutes then has none in its first "
         "half minute and spends at most a fifth of its time on them",
+        POSITIVE,
     ] = None
     save_every: Annotated[
-        int | None, "updates between checkpoints; if left out, one at each evaluation that is due"
+        int | None, "updates between checkpoints; if left out, one at each evaluation that is due", POSITIVE
     ] = None
     patience: Annotated[
-        int | None, "evaluations without a better dev score before stopping; if left out, never stop"
+        int | None, "evaluations without a better dev score before stopping; if left out, never stop", POSITIVE
     ] = None
-    dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
-    dev_beam: Annotated[int, "beam width of those translations"] = 4
+    dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation", POSITIVE] = 500
+    dev_beam: Annotated[int, "beam width of those translations", POSITIVE] = 4
     keep_reference: Annotated[
         bool, "keep up to 200 of those sentences with their translations in each model, for `pellucid verify`"
     ] = True
@@ -291,21 +301,15 @@ class TrainConfig:
         Literal["none", "tensorboard", "mlflow"],
         "send the reports of log.jsonl to TensorBoard's files in the run's directory, or to MLflow as well",
     ] = "none"
-    keep: Annotated[int, "checkpoints kept; those from the last quarter of the run are averaged at the end"] = 5
+    keep: Annotated[
+        int, "checkpoints kept; those from the last quarter of the run are averaged at the end", POSITIVE
+    ] = 5
 
     def __post_init__(self) -> None:
-        problems = [
-            f"train.{name} is {value}, it must be above 0"
-            for name, value in asdict(self).items()
-            # A bool is an int in Python; false must not be taken for 0.
-            if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0
-        ]
         if self.steps is not None and self.minutes is not None:
-            problems.append("train.steps and train.minutes are both given; name one")
+            raise ValueError("train.steps and train.minutes are both given; name one")
         if self.steps is None and self.minutes is None:
-            problems.append("neither train.steps nor train.minutes is given; name one")
-        if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError("neither train.steps nor train.minutes is given; name one")
 
 
 @dataclass(frozen=True)
@@ -316,38 +320,21 @@ class OptimConfig:
         Literal["adam", "muon"],
         "Adam for all weights, as in the paper, or Muon for the matrices inside the layers and Adam for the others",
     ] = "adam"
-    peak: Annotated[float, "learning rate at the end of the warm-up"] = 1e-3
-    warmup: Annotated[int, "updates until the learning rate is at its peak"] = 1000
+    peak: Annotated[float, "learning rate at the end of the warm-up", POSITIVE] = 1e-3
+    warmup: Annotated[int, "updates until the learning rate is at its peak", POSITIVE] = 1000
     schedule: Annotated[
         Literal["inverse_sqrt", "linear"], "after the peak: fall as 1 / sqrt(step), or straight to zero at the end"
     ] = "inverse_sqrt"
-    beta1: Annotated[float, "Adam's memory of gradients"] = 0.9
-    beta2: Annotated[float, "Adam's memory of their squares"] = 0.98
-    epsilon: Annotated[float, "keeps Adam's division finite"] = 1e-9
-    clip: Annotated[float, "largest norm of the gradient, all weights together; a larger one is scaled down"] = 1.0
-    label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary"] = 0.1
+    beta1: Annotated[float, "Adam's memory of gradients", SHARE] = 0.9
+    beta2: Annotated[float, "Adam's memory of their squares", SHARE] = 0.98
+    epsilon: Annotated[float, "keeps Adam's division finite", POSITIVE] = 1e-9
+    clip: Annotated[
+        float, "largest norm of the gradient, all weights together; a larger one is scaled down", POSITIVE
+    ] = 1.0
+    label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary", SHARE] = 0.1
     dropout_rise: Annotated[
-        float, "epochs over which dropout grows from 0 to the model's; 0: all of it from the start"
+        float, "epochs over which dropout grows from 0 to the model's; 0: all of it from the start", Field(ge=0)
     ] = 0.0
-
-    def __post_init__(self) -> None:
-        rules = (
-            ("peak", self.peak > 0, "above 0"),
-            ("warmup", self.warmup >= 1, "1 or more"),
-            ("beta1", 0 <= self.beta1 < 1, "at least 0 and below 1"),
-            ("beta2", 0 <= self.beta2 < 1, "at least 0 and below 1"),
-            ("epsilon", self.epsilon > 0, "above 0"),
-            ("clip", self.clip > 0, "above 0"),
-            ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
-            ("dropout_rise", self.dropout_rise >= 0, "0 or more"),
-        )
-        problems = [
-            f"optim.{name} is {getattr(self, name)}, it must be {requirement}"
-            for name, is_valid, requirement in rules
-            if not is_valid
-        ]
-        if problems:
-            raise ValueError("; ".join(problems))
 
 
 @dataclass(frozen=True)
@@ -356,14 +343,12 @@ class RunConfig:
 
     data: DataConfig
     train: TrainConfig
-    seed: Annotated[int, "seed of the weights, the order of the data and dropout"] = 1
+    seed: Annotated[int, "seed of the weights, the order of the data and dropout", Field(ge=0)] = 1
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: _ModelSettings = field(default_factory=_ModelSettings)
     optim: OptimConfig = field(default_factory=OptimConfig)
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}, it must be 0 or more")
         if self.model.tie == "all" and not self.tokenizer.joint and self.tokenizer.kind != "marian":
             raise ValueError("model.tie = 'all' shares one matrix, which needs tokenizer.joint = true")
         # Otherwise a sentence that the data lets through would not fit the model.
@@ -432,7 +417,8 @@ def make_run(
         start = _resolve_path(folder, model["start"])
         tables = fill_from_initial_model({**tables, "model": {**model, "start": start}}, start, began)
     run = build_settings(RunConfig, tables, where)
-    return replace(run, data=_resolve_data_paths(run.data, folder))
+    corpora = tuple(_resolve_paths(corpus, _CORPUS_PATHS, folder) for corpus in run.data.corpus)
+    return replace(run, data=_resolve_paths(replace(run.data, corpus=corpora), DATA_PATHS, folder))
 
 
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
@@ -453,31 +439,20 @@ def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, A
     return kept
 
 
-def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
-    """Return the settings with absolute paths; relative ones are looked up in `folder`."""
-
-    # For both classes that hold paths: DataConfig itself, and the CorpusConfig of each corpus.
-    def resolve_paths(settings: Any, *names: str) -> Any:
-        paths = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-        return replace(settings, **{name: _resolve_path(folder, path) for name, path in paths.items()})
-
-    resolved = resolve_paths(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
-    of_corpus = ("source", "target", "pairs", "dev_source", "dev_target", "dev")
-    return replace(resolved, corpus=tuple(resolve_paths(corpus, *of_corpus) for corpus in data.corpus))
+def _resolve_paths(settings: Any, names: Sequence[str], folder: Path) -> Any:
+    """Return settings with these paths, where they are given, absolute; relative ones are looked up in `folder`."""
+    paths = {name: path for name in names if (path := getattr(settings, name)) is not None}
+    return replace(settings, **{name: _resolve_path(folder, path) for name, path in paths.items()})
 
 
 def _resolve_path(folder: Path, name: str) -> str:
-    # Absolute: the settings are also written to run.toml in the run's directory, which is another folder.
-    return str((folder / _expand_variables(name)).resolve())
-
-
-def _expand_variables(text: str) -> str:
-    """Replace each `${NAME}` by that environment variable; raise ValueError if it is not set."""
+    """Return an absolute path, with each `${NAME}` replaced by that environment variable."""
 
     def expand(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
-            raise ValueError(f"{text!r} needs the environment variable {match[1]}, which is not set")
+            raise ValueError(f"{name!r} needs the environment variable {match[1]}, which is not set")
         return os.environ[match[1]]
 
-    # Only ${NAME} in braces: a lone $ may be part of a file name.
-    return re.sub(r"\$\{(\w+)\}", expand, text)
+    # Only ${NAME} in braces: a lone $ may be part of a file name. Absolute, for the settings are also written to
+    # run.toml in the run's directory, which is another folder.
+    return str((folder / re.sub(r"\$\{(\w+)\}", expand, name)).resolve())

@@ -1,11 +1,11 @@
 """Settings for training on two files and nothing else: chosen from the number of pairs, each with a reason."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from pellucid.config import apply_overrides
+from pellucid.config import SimpleRunOptions, apply_overrides
 from pellucid.data.corpus import holds_pairs
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.model import PRESETS
@@ -16,36 +16,30 @@ from pellucid.train.initial_model import initial_model_tables
 from pellucid.train.prepare import count_training_pairs
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """Why settings, named as in `--set`, were chosen as they are."""
-
-    settings: tuple[str, ...]
-    reason: str
-
-    def stands(self, overrides: Sequence[str]) -> bool:
-        """Whether none of its settings is overridden.
-
-        >>> choice = _Choice(("optim.peak", "optim.warmup"), "learning rate up to 0.005 in 600 updates")
-        >>> choice.stands(["optim.clip=2"]), choice.stands(["optim.clip=2", "optim.warmup = 100"])
-        (True, False)
-        """
-        return not {override.partition("=")[0].strip() for override in overrides} & set(self.settings)
-
-
-@dataclass(frozen=True)
+@dataclass
 class _ChosenSettings:
-    """Tables of a run file, and why what was not given was chosen."""
+    """Tables of a run file, and the reason for each choice among them that was not the user's."""
 
     tables: dict[str, Any]
-    choices: tuple[_Choice, ...]
+    choices: list[tuple[set[str], str]] = field(default_factory=list)
+    """Names of settings, as in `--set`, and why they were chosen as they are."""
+
+    def choose(self, settings: Mapping[str, Any], reason: str) -> None:
+        """Set settings for a reason."""
+        for name, value in settings.items():
+            section, _, key = name.partition(".")
+            self.tables.setdefault(section, {})[key] = value
+        self.choices.append((set(settings), reason))
 
     def make_run(self, overrides: Sequence[str], began: Path | None = None) -> tuple[RunConfig, tuple[str, ...]]:
         """Return the run with overrides applied, and the reasons for the settings that were not overridden."""
         if began is not None and (began / "run.toml").is_file():
             # It may have begun on a machine that chose another format.
             overrides = [f"train.precision={read_run(began / 'run.toml', began=began).train.precision}", *overrides]
-        reasons = tuple(choice.reason for choice in self.choices if choice.stands(overrides))
+        overridden = {override.partition("=")[0].strip() for override in overrides}
+        # A run has one length: steps take the place of minutes.
+        overridden |= {"train.minutes"} if "train.steps" in overridden else set()
+        reasons = tuple(reason for names, reason in self.choices if not names & overridden)
         return make_run(override_run(self.tables, overrides), began=began), reasons
 
 
@@ -94,58 +88,44 @@ def choose_settings(
     """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
     # The last scale has no upper bound, so one always matches.
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
-    choices = []
+    chosen = _ChosenSettings({"data": data, "model": {"size": size}})
     if size is None:
         size = scale.size
         reason = f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)"
-        choices.append(_Choice(("model.size",), reason))
+        chosen.choose({"model.size": size}, reason)
+    chosen.choose(
+        {"model.dropout": scale.dropout, "optim.dropout_rise": _DROPOUT_RISE_EPOCHS},
+        f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
+        "seen so often are learned by heart",
+    )
+    chosen.choose(
+        {"train.batch_tokens": scale.batch_tokens},
+        f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
+    )
+    chosen.choose(
+        {"tokenizer.vocabulary": scale.vocabulary},
+        f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
+    )
+    _choose_length_and_precision(chosen, steps, minutes)
     # An unknown size is refused later, together with all other problems of the settings.
     peak, warmup = PEAK_AND_WARMUP.get(size, PEAK_AND_WARMUP["base"])
-    train, length_choices = _choose_length_and_precision(steps, minutes)
-    choices += [
-        _Choice(
-            ("model.dropout", "optim.dropout_rise"),
-            f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
-            "seen so often are learned by heart",
-        ),
-        _Choice(
-            ("train.batch_tokens",),
-            f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
-        ),
-        _Choice(
-            ("tokenizer.vocabulary", "tokenizer.kind"),
-            f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
-        ),
-        *length_choices,
-        _Choice(
-            ("optim.peak", "optim.warmup", "optim.schedule"),
-            f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
-        ),
-    ]
-    tables = {
-        "data": data,
-        "tokenizer": {"vocabulary": scale.vocabulary},
-        "model": {"size": size, "dropout": scale.dropout},
-        "train": {**train, "batch_tokens": scale.batch_tokens},
-        "optim": {"peak": peak, "warmup": warmup, "schedule": "linear", "dropout_rise": _DROPOUT_RISE_EPOCHS},
-    }
+    chosen.choose(
+        {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
+        f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
+    )
     # Measured at this size only (benchmarks/results/trials.md).
     if size == "tiny":
-        tables["optim"]["kind"] = "muon"
-        tables["train"]["initial_embeddings"] = "text"
-        choices += [
-            _Choice(
-                ("optim.kind",),
-                "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is "
-                "the optimizer of the paper)",
-            ),
-            _Choice(
-                ("train.initial_embeddings",),
-                "embeddings that begin with the text: a word and its translation are neighbours before the first "
-                "update (--set train.initial_embeddings=random begins without)",
-            ),
-        ]
-    return _ChosenSettings(tables, tuple(choices))
+        chosen.choose(
+            {"optim.kind": "muon"},
+            "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
+            "optimizer of the paper)",
+        )
+        chosen.choose(
+            {"train.initial_embeddings": "text"},
+            "embeddings that begin with the text: a word and its translation are neighbours before the first update "
+            "(--set train.initial_embeddings=random begins without)",
+        )
+    return chosen
 
 
 def choose_settings_for_data(
@@ -174,39 +154,39 @@ def _choose_fine_tuning_settings(
     # The model may have any width: the smallest named size that is as wide decides.
     size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
     peak, warmup = PEAK_AND_WARMUP[size][0] / _FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
-    train, choices = _choose_length_and_precision(steps, minutes)
-    rate_reason = (
-        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than a new model of this "
-        "width gets, then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)"
+    chosen = _ChosenSettings({"data": data, "model": model})
+    _choose_length_and_precision(chosen, steps, minutes)
+    chosen.choose(
+        {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
+        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than a new model of this width gets, then "
+        "straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)",
     )
-    optim = {"peak": peak, "warmup": warmup, "schedule": "linear"}
-    return _ChosenSettings(
-        {"data": data, "model": model, "train": train, "optim": optim},
-        (*choices, _Choice(("optim.peak", "optim.schedule"), rate_reason)),
-    )
+    return chosen
 
 
-def _choose_length_and_precision(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[_Choice]]:
-    """Return the length of the run and the format of its products as settings, and why they were chosen."""
-    train: dict[str, Any] = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
-    choices = []
-    if not train:
-        train["minutes"] = _DEFAULT_MINUTES
-        reason = f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result"
-        reason += " (--minutes or --steps chooses; longer is better)"
-        choices.append(_Choice(("train.minutes", "train.steps"), reason))
-    elif minutes is not None and minutes < _SHORT_MINUTES:
-        train["dev_sentences"] = max(100, round(_DEV_SENTENCES * minutes / _SHORT_MINUTES))
-        reason = (
-            f"{train['dev_sentences']} dev sentences translated at each evaluation: "
-            f"{_DEV_SENTENCES} would take a good part of {minutes:g} minutes"
+def _choose_length_and_precision(chosen: _ChosenSettings, steps: int | None, minutes: float | None) -> None:
+    """Choose the length of the run, unless it is given, and the format of its products."""
+    given = {name: value for name, value in (("steps", steps), ("minutes", minutes)) if value is not None}
+    chosen.tables.setdefault("train", {}).update(given)
+    if not given:
+        chosen.choose(
+            {"train.minutes": _DEFAULT_MINUTES},
+            f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps chooses; longer is "
+            "better)",
         )
-        choices.append(_Choice(("train.dev_sentences",), reason))
+    elif minutes is not None and minutes < _SHORT_MINUTES:
+        sentences = max(100, round(_DEV_SENTENCES * minutes / _SHORT_MINUTES))
+        chosen.choose(
+            {"train.dev_sentences": sentences},
+            f"{sentences} dev sentences translated at each evaluation: {_DEV_SENTENCES} would take a good part of "
+            f"{minutes:g} minutes",
+        )
     if has_native_bfloat16(ALONE.device):
-        train["precision"] = "bfloat16"
-        reason = "products in bfloat16, which this machine has built in: the same loss in less time"
-        choices.append(_Choice(("train.precision",), f"{reason} (--set train.precision=float32 for more digits)"))
-    return train, choices
+        chosen.choose(
+            {"train.precision": "bfloat16"},
+            "products in bfloat16, which this machine has built in: the same loss in less time (--set "
+            "train.precision=float32 for more digits)",
+        )
 
 
 def run_settings(
@@ -214,34 +194,19 @@ def run_settings(
     overrides: Sequence[str] = (),
     *,
     began: Path | None = None,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    dev_source: str | Path | None = None,
-    dev_target: str | Path | None = None,
-    source_language: str | None = None,
-    target_language: str | None = None,
-    size: str | None = None,
-    start: str | Path | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
+    **options: Unpack[SimpleRunOptions],
 ) -> tuple[RunConfig, tuple[str, ...]]:
-    """Return the settings of a run, from a run file or its tables, or chosen for the files that are named.
+    """Return the settings of a run, from a run file or its tables, or chosen for the files that `options` name.
 
     Settings that are not named are chosen by the size of the corpus; the reasons for those that were not overridden are
-    returned beside them.
-    `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to resume, which recorded
-    the settings of the model that it started from. Raises ValueError for a run file together with other names.
+    returned beside them. `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to
+    resume, which recorded the settings of the model that it started from. Raises ValueError for a run file together
+    with other names.
     """
-    options = {
-        "source": source,
-        "target": target,
-        "dev_source": dev_source,
-        "dev_target": dev_target,
-        "source_language": source_language,
-        "target_language": target_language,
-    }
-    data = {name: str(value) for name, value in options.items() if value is not None}
-    model = {name: str(value) for name, value in (("size", size), ("start", start)) if value is not None}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    size, start, steps, minutes = (given.get(name) for name in ("size", "start", "steps", "minutes"))
+    model = {name: str(given.pop(name)) for name in ("size", "start") if name in given}
+    data = {name: str(value) for name, value in given.items() if name not in ("steps", "minutes")}
     if run is None:
         data = _data_table(data)
         if start is None:

@@ -44,7 +44,6 @@ from pellucid.train.recovery import (
     find_on_all_workers,
     is_good_checkpoint,
     load_newest_sound,
-    rate_factor,
     recover,
     update_within_memory,
 )
@@ -184,7 +183,8 @@ def _make_one_update(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     """Change the weights once; then report, evaluate and save when that is due."""
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), run_progress(counts, run.train)
-    rate = learning_rate(counts.step, before, run.optim) * rate_factor(counts.rollbacks)
+    # It is halved each time the run goes back to an earlier checkpoint.
+    rate = learning_rate(counts.step, before, run.optim) * 0.5**counts.rollbacks
     if run.optim.dropout_rise:
         scale_dropout(state.model, dropout_factor(state.stream.epochs, run.optim))
     batches = state.next_batches(run.train.accumulate, setup.workers)

@@ -105,11 +105,6 @@ def describe_troubles(counts: RunCounts) -> str:
     return ", ".join(f"{number:,} {description}" for description, number in numbers.items() if number)
 
 
-def rate_factor(rollbacks: int) -> float:
-    """Return the factor of the learning rate: it is halved each time a run goes back."""
-    return 0.5**rollbacks
-
-
 def is_good_checkpoint(checkpoint: Path) -> bool:
     """Whether a checkpoint was saved where the settings say so, after an update that changed the weights."""
     # One saved at a signal is only to resume from: an interrupted run must go back to, and average, the same
@@ -133,10 +128,9 @@ def roll_back(state: TrainState, out: Path, peak: float, output: ProgressOutput,
     reset_weights(state, saved.model, checkpoint)
     counts.rollbacks += 1
     counts.fruitless_rollbacks += 1
-    factor = rate_factor(counts.rollbacks)
     output.say(
         f"step {counts.step:,}: {trouble}; continuing with the weights of {checkpoint.name} "
-        f"and half the learning rate (from now on {factor:g} of what the settings say)"
+        f"and half the learning rate (from now on {0.5**counts.rollbacks:g} of what the settings say)"
     )
 
 

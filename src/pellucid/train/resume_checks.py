@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.store.atomic import join_problems, read_json, write_text_whole
-from pellucid.train.config import DataConfig, RunConfig, read_run
+from pellucid.train.config import DATA_PATHS, RunConfig, read_run
 from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files
 
 TEXTS_FILE = "texts.json"
 """File in a run's directory that lists the files of text the run began with."""
-
-_PATH_SETTINGS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
-"""Settings of [data] that name files of text, which may have been moved but not changed."""
 
 _FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "precision")
 """Settings of [train] that may not change; the others say how long to train, and what to do beside it."""
@@ -26,10 +23,14 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
     change.
     """
     began = read_run(out / "run.toml", began=out)
+    # Files may have been moved, as long as their text is the same.
     values: dict[str, list[Any]] = {"seed": [run.seed, began.seed]}
     for section in ("train", "data", "tokenizer", "model", "optim"):
         names = [setting.name for setting in fields(getattr(run, section))]
-        fixed = {"train": _FIXED_TRAIN_SETTINGS, "data": [name for name in names if name not in _PATH_SETTINGS]}
+        fixed = {
+            "train": _FIXED_TRAIN_SETTINGS,
+            "data": [name for name in names if name not in (*DATA_PATHS, "corpus")],
+        }
         for name in fixed.get(section, names):
             values[f"{section}.{name}"] = [getattr(getattr(c, section), name) for c in (run, began)]
     # The files of a corpus may have moved, its weight and its direction may not change.
@@ -49,7 +50,7 @@ def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
         else list(map(describe_text_file, training_files(run.data)))
     )
     accounts = [account.row() for account in data.accounts]
-    files = [*training, *map(describe_text_file, _dev_set_files(run.data))]
+    files = [*training, *map(describe_text_file, run.data.dev_files)]
     texts = {"dev": data.dev_fingerprint, "pairs": accounts, "files": files}
     write_text_whole(out / TEXTS_FILE, json.dumps(texts, indent=1) + "\n")
 
@@ -61,7 +62,7 @@ def refuse_other_text(run: RunConfig, data: TrainingData, out: Path, checkpoint:
     """
     # A run that is older than this list has all of its files named.
     began: dict[str, Any] = read_json(out / TEXTS_FILE) if (out / TEXTS_FILE).is_file() else {}
-    training, dev, recorded = training_files(run.data), _dev_set_files(run.data), began.get("files", [])
+    training, dev, recorded = training_files(run.data), run.data.dev_files, began.get("files", [])
     problems = []
     # The fingerprint of what was read decides; the list only helps to name files.
     if data.fingerprint != trained_on:
@@ -84,8 +85,3 @@ def _name_changed_files(files: list[Path], recorded: list[dict[str, Any]]) -> st
     if not changed:
         return f"look at {', '.join(map(str, files))}"
     return f"{', '.join(changed)} {'have' if len(changed) > 1 else 'has'} changed since"
-
-
-def _dev_set_files(data: DataConfig) -> list[Path]:
-    """Return the files of the dev sets, if any are named."""
-    return list(map(Path, data.dev_files))

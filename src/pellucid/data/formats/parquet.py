@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from pellucid.data.formats.tables import choose_names, list_side_names
@@ -56,32 +57,6 @@ def _import_pyarrow(path: str) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-class _ChunkSink:
-    """A file to write to, whose content is taken piece by piece."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-        self.position = 0
-
-    def write(self, content: bytes) -> int:
-        self.chunks.append(bytes(content))
-        self.position += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self.position
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def take(self) -> bytes:
-        content, self.chunks = b"".join(self.chunks), []
-        return content
-
-
 def encode_parquet(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
     """Yield the bytes of a Parquet file with these pairs: as Hugging Face has it if the languages are known."""
     pyarrow, parquet = _import_pyarrow("the result")
@@ -90,11 +65,13 @@ def encode_parquet(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[
     schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
     if languages:
         schema = pyarrow.schema([("translation", pyarrow.struct(list(schema)))])
-    sink, rows = _ChunkSink(), iter(units)
-    with parquet.ParquetWriter(pyarrow.PythonFile(sink, mode="w"), schema) as writer:
-        while block := list(islice(rows, _ROWS_WRITTEN)):
-            pairs = [dict(zip(names, (unit.source, unit.target), strict=True)) for unit in block]
-            objects = [{"translation": pair} for pair in pairs] if languages else pairs
-            writer.write_table(pyarrow.Table.from_pylist(objects, schema))
-            yield sink.take()
-    yield sink.take()
+    rows = iter(units)
+    # A writer goes back in its file and forward again, so the bytes are taken from a file when it is done.
+    with TemporaryFile() as file:
+        with parquet.ParquetWriter(file, schema) as writer:
+            while block := list(islice(rows, _ROWS_WRITTEN)):
+                pairs = [dict(zip(names, (unit.source, unit.target), strict=True)) for unit in block]
+                objects = [{"translation": pair} for pair in pairs] if languages else pairs
+                writer.write_table(pyarrow.Table.from_pylist(objects, schema))
+        file.seek(0)
+        yield from iter(lambda: file.read(2**20), b"")
