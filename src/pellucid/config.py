@@ -14,7 +14,7 @@ Settings = TypeVar("Settings")
 
 
 class SimpleRunOptions(TypedDict, total=False):
-    """What can be said of a run without a run file: as options of `pellucid train` and as arguments in Python."""
+    """Options of `pellucid train`, and arguments in Python, that take the place of a run file."""
 
     source: str | Path | None
     target: str | Path | None
