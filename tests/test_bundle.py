@@ -264,7 +264,7 @@ def rewrite_sizes(directory: Path, **changes) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"d_modle": 6}, "unknown key 'd_modle', did you mean 'd_model'?"),
+        ({"d_modle": 6}, "unknown key 'd_modle'; did you mean 'd_model'?"),
         ({"d_ff": None}, "d_ff is missing"),
         ({"d_model": "6"}, "d_model is '6', which it cannot be"),
         ({"d_model": True}, "d_model is True, which it cannot be"),

@@ -14,7 +14,7 @@ SETS = [
 
 @pytest.fixture(autouse=True)
 def short_trial(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("pellucid.cli.plan._TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr("pellucid.plan.estimate.TRIAL_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_python_can_start_a_run_from_a_model(files, monkeypatch):
 
 
 def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files, monkeypatch):
-    monkeypatch.setattr("pellucid.cli.plan._TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr("pellucid.plan.estimate.TRIAL_SECONDS", 0.0)
     planned = call("plan", "small.toml", "--json")
     assert planned.exit_code == 0, planned.stderr
     plan = json.loads(planned.stdout)

@@ -133,7 +133,7 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     | dict.fromkeys(("--samples", "--seed", "--show"), _IN_PYTHON)
     | {"--engine": _SAME_TEXT, "--precision": "write `pellucid translate --precision`, and compare the files"},
     "score": dict.fromkeys(("--batch", "--precision"), "leave it out"),
-    "verify": {"--tolerance": "leave it out; --json has every difference"},
+    "verify": {"--tolerance": "in Python, Model.verify takes it; --json has the largest difference"},
     "import": {"--revision": "write it behind the name: OWNER/MODEL@REVISION"},
     "push": {"--card-only": "write --card, which writes a file that is not there and uploads nothing"},
     "explain": {"--pairs": "in Python, find_influence takes the number of pairs"},

@@ -18,9 +18,6 @@ PLAN_EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml --set model.size=small --set train.minutes=60
   pellucid plan recipes/wmt14-en-de-base.toml --stand-in 20000"""
 
-_TRIAL_SECONDS = 5.0
-"""Seconds that updates are tried for, after a warm-up."""
-
 
 def run_plan(
     run_file: Annotated[str, argument("RUN.toml", "file with the settings of the run")],
@@ -36,7 +33,7 @@ def run_plan(
     Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this machine, measured on a
     few seconds of real updates with real batches; and what should be changed first. Nothing is written.
     """
-    from pellucid.plan.estimate import plan_run, stand_in_data, stand_in_run
+    from pellucid.plan.estimate import TRIAL_SECONDS, plan_run, stand_in_data, stand_in_run
     from pellucid.train.defaults import run_settings
 
     if stand_in is None:
@@ -45,8 +42,8 @@ def run_plan(
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings)
     # On standard error, for with --json standard output is one object only.
-    typer.echo(f"reading the data; then updates are tried, for {_TRIAL_SECONDS:g} s or a few of them", err=True)
-    plan = plan_run(settings, data, seconds=_TRIAL_SECONDS)
+    typer.echo(f"reading the data; then updates are tried, for {TRIAL_SECONDS:g} s or a few of them", err=True)
+    plan = plan_run(settings, data, seconds=TRIAL_SECONDS)
     write_lines([json_line(_plan_as_json(plan))] if json else _plan_as_text(plan))
 
 

@@ -28,7 +28,7 @@ from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.loss import CHUNK
 from pellucid.train.muon import matrix_blocks
 
-_TRIAL_SECONDS = 5.0
+TRIAL_SECONDS = 5.0
 """Seconds that the trial of a plan takes."""
 
 _MODELS_KEPT = 3
@@ -155,7 +155,7 @@ class RunPlan:
 
 
 def plan_run(
-    run: RunConfig, stand_in: TrainingData | None = None, seconds: float = _TRIAL_SECONDS, updates: int | None = None
+    run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS, updates: int | None = None
 ) -> RunPlan:
     """Read the data of a run, learn its vocabulary, count, and try a few updates; nothing is written.
 

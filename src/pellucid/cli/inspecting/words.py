@@ -309,8 +309,9 @@ def show_projection(
         names, spelled = [word.text for word in spelled_words], [word.spelled for word in spelled_words]
         rows = table.matrix(spelled_words)
     else:
-        names, rows = _vectors_of_first_words(table, 500)
-        spelled = names
+        ids = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")][:500]
+        names = spelled = [table.pieces[i] for i in ids]
+        rows = table.vectors[ids]
     projection = project_vectors(rows, dims)
     caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca"
     caption += f", which keeps {sum(projection.shares):.1%} of their variance"
@@ -328,9 +329,3 @@ def show_projection(
         for name, point in zip(names, projection.places, strict=True)
     )
     write_report(json, objects, [caption, *(() if html else points)])
-
-
-def _vectors_of_first_words(table: "Embeddings", count: int) -> "tuple[list[str], np.ndarray]":
-    """Return the first pieces that begin a word of two letters or more, with their vectors."""
-    ids = [i for i, piece in enumerate(table.pieces) if len(piece) > 2 and piece.startswith("▁")][:count]
-    return [table.pieces[i] for i in ids], table.vectors[ids]
