@@ -51,7 +51,7 @@ mutants: .venv/.installed-dev page ## put faults into copies of the code, one at
 	@$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, the reading path, generated pages
 	$(BIN)/ruff format --check --quiet .

@@ -34,6 +34,12 @@ def clean() -> Pairs:
     return [phrase.source for phrase in chosen], [phrase.target for phrase in chosen]
 
 
+@pytest.fixture(scope="module")
+def short(clean: Pairs) -> Pairs:
+    """Return 600 of them, enough for what is seen in a single pair."""
+    return clean[0][:600], clean[1][:600]
+
+
 def examine(sources: list[str], targets: list[str], against: list[str] | None = None) -> CorpusReport:
     assert len(sources) == len(targets)
     return examine_corpus(lambda: zip(range(1, len(sources) + 1), sources, targets, strict=True), against)
@@ -70,9 +76,9 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_a_planted_fault_is_found_at_its_lines(clean, fault):
-    sources, targets = map(list, clean)
-    lines = [83, 997, 2_411]
+def test_a_planted_fault_is_found_at_its_lines(short, fault):
+    sources, targets = map(list, short)
+    lines = [83, 297, 571]
     for line in lines:
         # The longest sentences of the neighbourhood: in a short one there is no room for some faults.
         sources[line - 1], targets[line - 1] = PLANTED[fault](

@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from pellucid import load
+from pellucid.cli import app
 from pellucid.decode.confidence import ConfidenceCurve
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.loop import train_run
@@ -25,16 +27,16 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def model(calibrated: Path, tmp_path: Path, call) -> Path:
+@pytest.fixture(scope="module")
+def model(calibrated: Path) -> Path:
     """Return a model that was calibrated; its translations are nonsense, so it is never sure."""
-    copy = Path(shutil.copytree(calibrated / "run" / "best", tmp_path / "best"))
-    text = calibrated / "more"
-    result = call("calibrate", copy, "--source", text / "source.txt", "--reference", text / "target.txt")
+    copy, text = Path(shutil.copytree(calibrated / "run" / "best", calibrated / "best")), calibrated / "more"
+    words = ["calibrate", copy, "--source", text / "source.txt", "--reference", text / "target.txt"]
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="pellucid")
     assert result.exit_code == 0, result.stderr
-    *_, sentences, words = result.stdout.splitlines()
+    *_, sentences, words_line = result.stdout.splitlines()
     assert sentences.startswith("expected calibration error 0.")
-    assert re.match(r"Of [\d,]+ words of theirs, the reference has [\d,]+, in the same order; ", words)
+    assert re.match(r"Of [\d,]+ words of theirs, the reference has [\d,]+, in the same order; ", words_line)
     return copy
 
 

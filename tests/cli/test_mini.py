@@ -1,8 +1,10 @@
 """`pellucid mini` writes one file that trains and translates by itself, and computes what the package computes."""
 
 import ast
+import io
 import json
 import random
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -40,12 +42,10 @@ def write_model(folder: Path, end_bonus: float = 0.0, **choices: Any) -> Path:
     return folder / "model"
 
 
-def run_file(file: Path, *words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def run_file(file: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Run mini.py as people do who have nothing of Pellucid: from its own folder, without the package's path."""
     command = [sys.executable, "-I", file, *map(str, words)]
-    return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, encoding="utf-8", cwd=file.parent, check=False
-    )
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=file.parent, check=False)
 
 
 @pytest.mark.parametrize(("norm", "tie"), FORMS)
@@ -133,7 +133,7 @@ def test_it_learns_to_copy(norm, capsys):
     assert copied >= 45
 
 
-def test_the_file_trains_and_translates_by_itself(call, tmp_path):
+def test_the_file_trains_and_translates_by_itself(call, tmp_path, monkeypatch, capsys):
     assert call("mini", "own.py").output == "own.py\n"
     source, target = tmp_path / "a.txt", tmp_path / "b.txt"
     for path, lines in ((source, LINES), (target, LINES[::-1])):
@@ -143,12 +143,14 @@ def test_the_file_trains_and_translates_by_itself(call, tmp_path):
     assert (trained.returncode, trained.stdout) == (0, ""), trained.stderr
     losses = [float(line.split()[-1]) for line in trained.stderr.splitlines()]
     assert losses[-1] < losses[0]
-    translated = run_file(tmp_path / "own.py", "translate", tmp_path / "m", "--beam", 2, stdin="The ball.\n\nYes.\n")
-    assert translated.returncode == 0, translated.stderr
-    assert translated.stdout.count("\n") == 3
+    monkeypatch.setattr(sys, "stdin", io.StringIO("The ball.\n\nYes.\n"))
+    monkeypatch.setattr(sys, "argv", ["own.py", "translate", str(tmp_path / "m"), "--beam", "2"])
+    runpy.run_path(str(tmp_path / "own.py"), run_name="__main__")
+    translated = capsys.readouterr().out
+    assert translated.count("\n") == 3
     model, tokenizer, _ = mini.load(str(tmp_path / "m"))
     ids = tokenizer.encode("Yes.")
-    [*_, last] = translated.stdout.split("\n")[:3]
+    [*_, last] = translated.split("\n")[:3]
     assert last == tokenizer.decode(mini.beam_search(model, ids, len(ids) + 49, 2))
 
 

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +14,7 @@ from pellucid import processor
 from pellucid.data import shards
 from pellucid.store.atomic import verify_directory
 from pellucid.train import prepare
+from tests.processes import ForkedProcess
 from tests.train.corpora import write_corpus
 
 SLOW_PREPARE = """
@@ -107,14 +106,15 @@ def test_an_interrupt_waits_until_the_executor_holds_no_lock(call, run_file, tmp
 )
 def test_a_killed_command_resumes_with_the_finished_blocks(call, run_file, tmp_path, signal_number, exit_code):
     call("prepare", "small.toml", "--out", "undisturbed")
-    child = subprocess.Popen([sys.executable, "-c", SLOW_PREPARE], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    child = ForkedProcess(folder=tmp_path, program=SLOW_PREPARE)
     work = tmp_path / "shards.unfinished"
     for _ in range(2400):
         if len(list(work.glob("parts/0/*.npz"))) > 5:
             break
         time.sleep(0.025)
     child.send_signal(signal_number)
-    assert child.wait(timeout=60) == exit_code
+    child.communicate(timeout=60)
+    assert child.returncode == exit_code
     assert not (tmp_path / "shards").exists()
     finished = {path: path.stat().st_ino for path in work.glob("parts/0/*.npz")}
     assert 5 < len(finished) < 31

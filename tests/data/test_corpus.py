@@ -20,7 +20,7 @@ from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs,
 from pellucid.data.lines import read_lines
 from pellucid.phrasebook import generate_phrases
 
-law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+law = settings(derandomize=True, deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 
 FALSE_LINE_ENDS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 PLAIN = st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])

@@ -13,7 +13,7 @@ from sentencepiece import SentencePieceTrainer
 from pellucid.data.corpus import read_pairs
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
 
-law = settings(derandomize=True, deadline=None, max_examples=300)
+law = settings(derandomize=True, deadline=None, max_examples=100)
 
 ANIMALS = ("cat", "dog", "bird", "horse", "mouse")
 COLOURS = ("black", "white", "red", "green", "yellow", "grey", "brown")

@@ -31,7 +31,7 @@ from pellucid.train.loss import loss_sum
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import small_model
 
-law = settings(derandomize=True, deadline=None, max_examples=300)
+law = settings(derandomize=True, deadline=None, max_examples=100)
 
 SOURCES = [[4, 7, 9, 11, 5, EOS], [5, EOS], [12, 8, 4, 12, EOS]]
 TARGETS = [[6, 6, 4, EOS], [9, 4, 7, 8, 10, EOS], [11, EOS]]

@@ -16,8 +16,8 @@ from pellucid.decode.terms.required import EDGE, NEW_WORD, WordEdges, prefix_rul
 from pellucid.decode.translate import has_repetition
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
-law = settings(derandomize=True, deadline=None, max_examples=300)
-slow_law = settings(law, max_examples=50)  # each example makes three searches
+law = settings(derandomize=True, deadline=None, max_examples=100)
+slow_law = settings(law, max_examples=25)  # each example makes three searches
 
 BLOCKS = st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=19), st.integers(0, 9))
 TOKENS = st.lists(BLOCKS, max_size=4).map(lambda blocks: [i for block, times in blocks for i in block * times])

@@ -128,7 +128,7 @@ TAGS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TAGS.map("".join))
 def test_whatever_the_translation_is_docx_stays_well_formed(translation):
     document = read_document("a.docx", DOCX)
@@ -280,7 +280,7 @@ def test_two_files_of_one_name_are_refused():
         read_document("a.odt", out.getvalue())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.sampled_from(sorted(SAMPLES)), st.data())
 def test_damaged_documents_are_read_or_refused(name, data):
     content = bytearray(SAMPLES[name][0])

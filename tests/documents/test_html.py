@@ -83,7 +83,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(PARTS, max_size=14).map("".join))
 def test_html_translated_into_itself_is_unchanged_and_translated_otherwise_keeps_its_tags(html):
     from html.parser import HTMLParser

@@ -24,7 +24,7 @@ from tests.interop.marian_models import (
 )
 
 pytestmark = quiet
-law = settings(derandomize=True, deadline=None, max_examples=300)
+law = settings(derandomize=True, deadline=None, max_examples=100)
 
 TEXT = st.lists(
     st.one_of(

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
 from pathlib import Path
@@ -368,6 +369,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@cache  # reading the metadata took an eighth of the time of a training of a test
 def installed_version(package: str) -> str | None:
     """Return the version of a package, or None if it runs without being installed."""
     with suppress(PackageNotFoundError):
