@@ -33,7 +33,8 @@ def files(tmp_path: Path, model: Path) -> Path:
     data = write_corpus(tmp_path, pairs=61)
     shutil.copytree(model, tmp_path / "old" / "best")
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
-    text = f'[data]\n{toml}[model]\nstart = "old/best"\n[train]\nsteps = 3\nbatch_tokens = 257\ndev_sentences = 2\ndev_beam = 1\n'
+    train = "steps = 3\nbatch_tokens = 257\ndev_sentences = 2\ndev_beam = 1\n"
+    text = f'[data]\n{toml}[model]\nstart = "old/best"\n[train]\n{train}'
     (tmp_path / "small.toml").write_text(text, encoding="utf-8")
     return tmp_path
 

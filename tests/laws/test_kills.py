@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from benchmarks.kill import KilledRun
 from pellucid.train import log, loop
 from pellucid.train.checkpoint import checkpoint_path, list_checkpoints
 from tests.laws.runs import assert_same_end, read_reports
+from tests.processes import ForkedProcess
 from tests.train.corpora import mixed, small_run
 
 ROOT = Path(__file__).parents[2]
@@ -64,9 +63,10 @@ def test_every_loss_after_a_resume_from_any_of_20_steps_is_that_of_an_undisturbe
 
 def run_campaign(name: str, page: Path, *options: str) -> str:
     """Run a short campaign, which succeeds, and return the page it writes."""
-    command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--page", page, "--folder", page.with_suffix("")]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stdout + process.stderr
+    words = [*options, "--page", page, "--folder", page.with_suffix("")]
+    process = ForkedProcess(*words, folder=ROOT, program=f"from benchmarks.{name} import main; main()")
+    output = process.communicate(timeout=300)
+    assert process.returncode == 0, output
     return page.read_text(encoding="utf-8")
 
 

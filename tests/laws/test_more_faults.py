@@ -45,13 +45,14 @@ def test_a_file_that_is_added_to_a_model_is_there_as_a_whole_or_not_at_all(tmp_p
     assert n > 10
 
 
-def test_states_that_a_disk_refuses_are_stored_by_the_same_command_given_again(tmp_path: Path):
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_states_that_a_disk_refuses_are_stored_by_the_same_command_given_again(tmp_path: Path, every: int):
     train_run(small_run(tmp_path / "text"), tmp_path / "run")
     model = tmp_path / "run" / "best"
     out, words = store_directory(model), ["remember", tmp_path / "run"]
     remember_states(tmp_path / "run", lambda say: None)
     whole, n = hash_files(out), 0
-    for n in range(1, 200):
+    for n in range(1, 200, every):
         shutil.rmtree(out)
         with pytest.MonkeyPatch.context() as patch:
             disk = FailingDisk(patch, out.parent, n, lasting=n % 2 == 0)
