@@ -1,5 +1,6 @@
 """Settings and fixtures of every test: one thread, checked shapes, and the folder of test corpora."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -54,6 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(TESTS / "browser") or item.path.is_relative_to(TESTS / "page"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector of garbage the many objects of what is imported now, which are never garbage."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,33 +1,26 @@
 """The Chromium of the system, without a network, for tests of the page."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import pytest
+from tests.browser.watched import launch_chromium
 
 
 @contextmanager
-def open_tab(**options: Any) -> Iterator[Any]:
-    """Open an empty tab, or skip the test if there is no browser; console errors and failed requests end the test."""
-    api = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no Chromium on PATH")
-    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=switches)
+def open_tab(browser: Any = None, **options: Any) -> Iterator[Any]:
+    """Open an empty tab, in a browser of its own if none is given; console errors and failed requests end the test."""
+    with launch_chromium() if browser is None else nullcontext(browser) as chromium_browser:
+        complaints: list[str] = []
+        tab = chromium_browser.new_page(**options)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        tab.on("requestfailed", lambda request: complaints.extend(describe_failure(request)))
         try:
-            complaints: list[str] = []
-            tab = browser.new_page(**options)
-            tab.on("pageerror", lambda error: complaints.append(str(error)))
-            tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-            tab.on("requestfailed", lambda request: complaints.extend(describe_failure(request)))
             yield tab
             assert complaints == []
         finally:
-            browser.close()
+            tab.close()
 
 
 def describe_failure(request: Any) -> list[str]:

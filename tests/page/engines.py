@@ -1,9 +1,13 @@
 """The engine of a page, asked in Node about the model in a file."""
 
+import atexit
 import base64
 import json
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +22,31 @@ class EngineInNode:
     """Answers of the engine about a model that was saved as a page."""
 
     def __init__(self, model: Model, folder: Path, precision: str = "float32", sentence: str = "Yes."):
-        self.page, self.script = folder / "model.html", folder / "answers.mjs"
+        self.page = folder / "model.html"
         save_model_page(model.trace(sentence, beam=1), self.page, precision)
-        esbuild = str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild")
-        options = ["--bundle", "--platform=node", "--format=esm", f"--outfile={self.script}", "--log-level=warning"]
-        _run_program(esbuild, "test/engine_answers.ts", *options)
 
     def ask_all(self, questions: Sequence[tuple[str, Any]]) -> list[Any]:
         """Return the answer to each question; a refusal is its sentence."""
         lines = "\n".join(json.dumps(question) for question in questions)
-        answers = map(json.loads, _run_program("node", str(self.script), str(self.page), stdin=lines).splitlines())
+        words = "node", str(_bundle_engine()), str(self.page)
+        answers = map(json.loads, _run_program(*words, stdin=lines).splitlines())
         return [answer.get("problem") or answer["value"] for answer in answers]
 
 
 def read_floats(text: str, shape: Sequence[int]) -> np.ndarray:
     """Return the numbers of a tensor that the engine gave."""
     return np.frombuffer(base64.b64decode(text), "<f4").reshape(shape)
+
+
+@cache
+def _bundle_engine() -> Path:
+    """Bundle the engine and what answers from it as one script, once for all models."""
+    script = Path(tempfile.mkdtemp(prefix="engine-"), "answers.mjs")
+    atexit.register(shutil.rmtree, script.parent)
+    esbuild = str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild")
+    options = ["--bundle", "--platform=node", "--format=esm", f"--outfile={script}", "--log-level=warning"]
+    _run_program(esbuild, "test/engine_answers.ts", *options)
+    return script
 
 
 def _run_program(*words: str, stdin: str = "") -> str:

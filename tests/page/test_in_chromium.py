@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from pellucid.page.html import KEEP_CHOICES, SCRIPT_PATH, manifest_with_answers,
 from pellucid.page.widget import PageQuestions, frame_html
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.trace.session import perform_act
+from tests.browser.watched import launch_chromium
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import open_tab
 
@@ -46,6 +49,13 @@ HOSTED = """async (text) => {
 
 
 @pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser, because starting it takes as long as a test."""
+    with launch_chromium() as chromium_browser:
+        yield chromium_browser
+
+
+@pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     if not SCRIPT_PATH.exists():
         pytest.skip("the page is not built: `make page` builds it")
@@ -57,8 +67,8 @@ def trace(tmp_path_factory):
     return Model(bundle, translator).trace("The black cat drank the milk.", target="El gato negro bebió la leche.")
 
 
-def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_manifest(trace, tmp_path):
-    with open_tab() as tab:
+def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_manifest(trace, browser, tmp_path):
+    with open_tab(browser) as tab:
         urls = []
         tab.context.set_offline(True)
         tab.on("request", lambda request: urls.append(request.url))
@@ -74,7 +84,7 @@ def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_mani
         assert [url for url in urls if not url.startswith(own_urls)] == []
 
 
-def test_hostile_text_is_harmless_in_a_file_and_in_the_notebook_around_it(trace, tmp_path):
+def test_hostile_text_is_harmless_in_a_file_and_in_the_notebook_around_it(trace, browser, tmp_path):
     manifest = json.loads(json.dumps(manifest_with_answers(trace)))
     for side in ("source", "target"):
         manifest[side] |= {"text": f"a {HOSTILE}", "normalised": HOSTILE}
@@ -83,7 +93,7 @@ def test_hostile_text_is_harmless_in_a_file_and_in_the_notebook_around_it(trace,
     manifest["notes"] = [HOSTILE]
     text = page_html(trace, manifest, "float32")
     (tmp_path / "out.html").write_text(text, encoding="utf-8")
-    with open_tab() as tab:
+    with open_tab(browser) as tab:
         tab.goto((tmp_path / "out.html").as_uri())
         assert_harmless(tab)
         tab.set_content(f"<!doctype html><body><p>a notebook</p>{frame_html(text)}")
@@ -103,7 +113,7 @@ def assert_harmless(frame) -> None:
     assert frame.locator("img").count() == 0
 
 
-def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(trace):
+def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(trace, browser):
     page_questions = PageQuestions(trace, perform_act)
     questions = []
 
@@ -112,7 +122,7 @@ def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(
         answer, buffers = page_questions(content)
         return [answer, [base64.b64encode(buffer).decode() for buffer in buffers]]
 
-    with open_tab() as tab:
+    with open_tab(browser) as tab:
         tab.expose_function("python", python)
         tab.set_content("<!doctype html><body>")
         tab.evaluate(HOSTED, read_script())

@@ -1,12 +1,14 @@
 """Pictures of the page show their values as colours, and are painted at once, not cell by cell."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.browser.watched import launch_chromium
 from tests.page.browser import open_tab
 from tests.page.built import WEB, environment_with_node
 
@@ -15,6 +17,13 @@ SCALES = [
     for kind, least, largest in (("sequential", 0.0, 1.0), ("symmetric", -3.7, 3.7))
     for dark in (False, True)
 ]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser, because starting it takes as long as a test."""
+    with launch_chromium() as chromium_browser:
+        yield chromium_browser
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +42,9 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script
 
 
-def test_values_are_read_back_from_pixels_within_a_255th_of_the_range(harness: Path):
+def test_values_are_read_back_from_pixels_within_a_255th_of_the_range(harness: Path, browser: Any):
     rng = np.random.default_rng(17)
-    with open_tab() as tab:
+    with open_tab(browser) as tab:
         tab.add_script_tag(path=str(harness))
         for scale in SCALES:
             span = scale["largest"] - scale["least"]
@@ -50,9 +59,9 @@ def test_values_are_read_back_from_pixels_within_a_255th_of_the_range(harness: P
             assert np.abs(np.array(transposed, dtype=float).reshape(11, 13) - values).max() > span / 10  # axes matter
 
 
-def test_a_larger_map_takes_no_more_calls_of_the_canvas_than_a_small_one(harness: Path):
+def test_a_larger_map_takes_no_more_calls_of_the_canvas_than_a_small_one(harness: Path, browser: Any):
     # A call for each cell made the page wait where many heads are shown at once.
-    with open_tab() as tab:
+    with open_tab(browser) as tab:
         tab.add_script_tag(path=str(harness))
         small, large = (call_harness(tab, "countPaintingCalls", side) for side in (4, 40))
         assert 0 < large == small
