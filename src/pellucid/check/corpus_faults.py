@@ -37,7 +37,6 @@ class PairHashes(NamedTuple):
 
     @classmethod
     def join(cls, blocks: Sequence["PairHashes"]) -> "PairHashes":
-        """Return the hashes of all blocks as one."""
         return cls(*(np.concatenate(parts, axis=1) for parts in zip(*(blocks or [hash_pairs([], [])]), strict=True)))
 
 

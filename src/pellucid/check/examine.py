@@ -372,9 +372,13 @@ def glance_at_corpus(sources: Sequence[str], targets: Sequence[str], lines: Sequ
         if FAULTS[name].removed:
             wrong[name] = np.array([check(s, t) > 0 for s, t in zip(some_sources, some_targets, strict=True)])
     blocks: list[Shift] = []
-    if pairs >= FEWEST_PAIRS:
-        blocks, wrong["not_translation"] = _judge_windows(some_sources, some_targets)
-        wrong["shifted"] = np.zeros(len(chosen), bool)
+    words, places = WordStems(), np.arange(len(chosen))
+    a, b = words.encode(some_sources), words.encode(some_targets)
+    judge = Judge(a, b, places, places + guess_offsets(a.lengths, b.lengths)) if pairs >= FEWEST_PAIRS else None
+    if judge and judge.separation >= LEAST_SEPARATION:
+        logits = judge.weigh(places, places)
+        blocks = find_blocks(judge, logits)
+        wrong["not_translation"], wrong["shifted"] = logits <= judge.threshold, np.zeros(len(chosen), bool)
         for block in blocks:
             wrong["shifted"][block.first : block.last + 1] = bool(block.offset)
             wrong["not_translation"][block.first : block.last + 1] = not block.offset
@@ -391,15 +395,3 @@ def glance_at_corpus(sources: Sequence[str], targets: Sequence[str], lines: Sequ
     about = f"about {round(bad.mean() * pairs):,} of {pairs:,} pairs look wrong"
     details = f" ({'; '.join(reasons)})" if reasons else ""
     return f"check: {about}{details}; `pellucid check` names them"
-
-
-def _judge_windows(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[Shift], np.ndarray]:
-    """Return the blocks among the lines of all windows, and which pairs are no translations."""
-    words = WordStems()
-    a, b = words.encode(sources), words.encode(targets)
-    pairs = np.arange(len(sources))
-    judge = Judge(a, b, pairs, pairs + guess_offsets(a.lengths, b.lengths))
-    if judge.separation < LEAST_SEPARATION:
-        return [], np.zeros(len(pairs), bool)
-    logits = judge.weigh(pairs, pairs)
-    return find_blocks(judge, logits), logits <= judge.threshold

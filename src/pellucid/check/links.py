@@ -54,7 +54,6 @@ class WordIds:
 
     @classmethod
     def join(cls, blocks: Sequence["WordIds"]) -> "WordIds":
-        """Return the sentences of all blocks as one."""
         lengths = np.concatenate([block.lengths for block in blocks]) if blocks else np.zeros(0, np.int64)
         ids = np.concatenate([block.ids for block in blocks]) if blocks else np.zeros(0, np.int32)
         return cls(ids, lengths, np.cumsum(lengths) - lengths)
@@ -87,7 +86,6 @@ class WordStems(dict[str, int]):
         return number
 
     def encode(self, texts: Sequence[str]) -> WordIds:
-        """Return the word ids of texts."""
         sentences = list(map(list_words, texts))
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = map(self.__getitem__, chain.from_iterable(sentences))

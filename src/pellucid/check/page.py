@@ -7,7 +7,7 @@ import numpy as np
 
 from pellucid.check.evidence import Judge
 from pellucid.check.examine import CorpusReport, Example, FaultFinding, describe_block, removing_option
-from pellucid.check.links import Floats, WordStems, list_words
+from pellucid.check.links import WordStems, list_words
 from pellucid.check.pair_faults import FAULTS
 from pellucid.evaluate.page import report_page, text_or_empty
 
@@ -39,7 +39,6 @@ def report_as_html(report: CorpusReport, files: Sequence[str]) -> str:
 
 
 def _overview_html(report: CorpusReport) -> str:
-    """Return the table of all faults that were found."""
     if not report.findings:
         return "<p>No fault was found.</p>"
     most = max(finding.pairs for finding in report.findings.values())
@@ -142,7 +141,14 @@ def _links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
         widths = np.array([8 * len(word) + 14 for word in row])
         places.append(np.cumsum(widths) - widths / 2)
     width = max(float(place[-1]) for place in places) + 60
-    ratios = _link_strengths_of(judge, words, source, target)[: len(rows[0]), : len(rows[1])]
+    sources, targets = words.encode([source]), words.encode([target])
+    [(_, links)] = judge.model.link_chunks(sources, targets, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    used, strengths = judge.model.link_ratios(links, np.ones(1, bool))
+    ratios = np.zeros(
+        (int(sources.lengths[0]), int(targets.lengths[0]))
+    )  # p(target word | source word) / p(target word)
+    ratios[links.source_position[used], links.target_position[used]] = strengths
+    ratios = ratios[: len(rows[0]), : len(rows[1])]
     lines = "".join(
         f'<line x1="{places[0][i]:.0f}" y1="22" x2="{places[1][j]:.0f}" y2="68" '
         f'stroke-width="{min(3.0, 0.7 + np.log10(ratios[i, j])):.1f}"/>'
@@ -158,14 +164,3 @@ def _links_svg(judge: Judge, words: WordStems, source: str, target: str) -> str:
         f'<svg class="plot links" viewBox="0 0 {width:.0f} 90" width="{width:.0f}" height="90" role="img" '
         f'aria-label="links between the words">{lines}{texts}</svg>'
     )
-
-
-def _link_strengths_of(judge: Judge, words: WordStems, source: str, target: str) -> Floats:
-    """Return p(target word | source word) / p(target word) for each two words of a pair: source x target."""
-    sources, targets = words.encode([source]), words.encode([target])
-    first = np.zeros(1, np.int64)
-    [(_, links)] = judge.model.link_chunks(sources, targets, first, first)
-    used, ratios = judge.model.link_ratios(links, np.ones(1, bool))
-    strengths = np.zeros((int(sources.lengths[0]), int(targets.lengths[0])))
-    strengths[links.source_position[used], links.target_position[used]] = ratios
-    return strengths

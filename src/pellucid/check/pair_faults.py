@@ -58,7 +58,6 @@ _CONTROLS = re.compile("[\0-\x1f\x7f\u00ad\u200b\u2028-\u202e\u2060-\u2064\u2066
 
 
 def _find_empty(source: str, target: str) -> float:
-    """Return 1 where a side has no text."""
     return float(not source or not target or source.isspace() or target.isspace())
 
 
@@ -71,13 +70,11 @@ def _find_copy(source: str, target: str) -> float:
 
 
 def _find_mojibake(source: str, target: str) -> float:
-    """Return the number of places where text was decoded with the wrong encoding."""
     suspects = [text for text in (source, target) if not text.isascii() and _SUSPECT.search(text)]
     return float(sum(len(_MOJIBAKE.findall(text)) for text in suspects))
 
 
 def _find_controls(source: str, target: str) -> float:
-    """Return the number of control characters and invisible characters."""
     return float(sum(len(_CONTROLS.findall(text)) for text in (source, target) if not text.isprintable()))
 
 
@@ -150,7 +147,6 @@ def _find_capitals(source: str, target: str) -> float:
 
 
 def _find_normal_form(source: str, target: str) -> float:
-    """Return the number of sides that are not in normal form C of Unicode."""
     sides = (source, target)
     return float(sum(not (text.isascii() or unicodedata.is_normalized("NFC", text)) for text in sides))
 
@@ -171,138 +167,75 @@ def _find_long(source: str, target: str) -> float:
 
 
 FAULTS = {  # all faults by name, the worst first
-    "shifted": _Fault(
-        "shifted lines",
-        "from some line on, the translation stands on another line than its source",
-        "every pair of the block is wrong; trained on many of them, a model writes fluent text about something else",
-    ),
-    "not_translation": _Fault(
-        "not translations of each other",
-        "the words of the two sides have no more to do with each other than those of shuffled pairs",
-        "the commonest fault of collected text; the model learns to make things up",
-    ),
-    "empty": _Fault(
-        "empty sides",
-        "one side has no text, or a unit of a translation memory holds no pair",
-        "nothing, if the pair is left out, as `pellucid train` does",
-        check=_find_empty,
-    ),
-    "copy": _Fault(
-        "copies",
-        "the target is the source again, untranslated",
-        "a few in a hundred teach the model to copy its input instead of translating (Khayrallah and Koehn 2018)",
-        check=_find_copy,
-    ),
-    "language": _Fault(
-        "wrong language",
-        "a side is not written in the language of the other lines of its side",
-        "the model answers in the wrong language",
-    ),
-    "leaked": _Fault(
-        "sentences of the test set",
-        "a sentence of the files named with --against is in this text, too",
-        "scores measured on those files are too good, because the model has seen the answers",
-    ),
-    "duplicate": _Fault(
-        "duplicates",
-        "a pair that stood in an earlier line already",
-        "repeated pairs weigh more than others, and take time",
-    ),
-    "near_duplicate": _Fault(
-        "near-duplicates",
-        "a pair that differs from an earlier one in case, digits, punctuation or spaces only",
-        "they weigh more than others, and a random split puts some into training and some into the test set",
-        removed=False,
-    ),
-    "boilerplate": _Fault(
-        "boilerplate",
-        "a sentence that stands in very many pairs, such as the menu of a web page",
-        "the model writes these sentences where it is unsure",
-    ),
-    "many_targets": _Fault(
-        "one source with several targets",
-        "a source that has other translations on other lines",
-        "none for training, where it is variety; but a random split puts one into training and one into the test set",
-        removed=False,
-    ),
-    "mojibake": _Fault(
-        "wrong encoding",
-        "text that was decoded with the wrong encoding somewhere, such as Ã© for é",
-        "the model learns to write it",
-        check=_find_mojibake,
-    ),
-    "placeholder": _Fault(
-        "placeholders",
-        "a placeholder such as {name} or %s that only one side has",
-        "the model drops placeholders or makes them up",
-        check=partial(_find_protected, addresses=False),
-    ),
-    "address": _Fault(
-        "addresses",
-        "a web or e-mail address that only one side has, or that differs",
-        "the model drops addresses or makes them up",
-        removed=False,
-        check=partial(_find_protected, addresses=True),
-    ),
-    "markup": _Fault(
-        "markup",
-        "tags that only one side has, or HTML entities such as &amp;",
-        "the model drops tags or makes them up",
-        check=_find_markup,
-    ),
-    "ratio": _Fault(
-        "odd ratio of lengths",
-        "one side is much longer than is usual for this text",
-        "a part of the sentence is missing on one side; the model learns to leave out or to add",
-    ),
-    "long": _Fault(
-        "odd lengths",
-        "a side with more than 1,000 characters, or a word with more than 60",
-        "mostly lines that are no sentences; what is too long for the model is left out of training anyway",
-        check=_find_long,
-    ),
-    "number": _Fault(
-        "numbers that differ",
-        "a number that the other side does not have",
-        "the model writes wrong numbers, which readers notice last and mind most",
-        removed=False,
-        check=find_numbers,
-    ),
-    "sentences": _Fault(
-        "several sentences against one",
-        "one side has one sentence and the other several",
-        "often harmless; where a sentence is missing, the model learns to leave sentences out",
-        removed=False,
-        check=_find_sentences,
-    ),
-    "punctuation": _Fault(
-        "final punctuation",
-        "the sides end with different marks, or only one ends with one",
-        "the model drops or adds full stops",
-        removed=False,
-        check=_find_punctuation,
-    ),
-    "capitals": _Fault(
-        "capitals",
-        "one side is all capitals and the other is not",
-        "the model shouts without a reason",
-        removed=False,
-        check=_find_capitals,
-    ),
-    "control": _Fault(
-        "control characters",
-        "invisible characters, such as a tab, a soft hyphen or a space without width",
-        "one word gets several spellings, each of them rare",
-        removed=False,
-        check=_find_controls,
-    ),
-    "normal_form": _Fault(
-        "normal form",
-        "letters with accents written as two characters (not in Unicode's normal form C)",
-        "little: the tokenizer normalises; other programs may not find the words",
-        removed=False,
-        check=_find_normal_form,
-    ),
-}
+    "shifted": _Fault("shifted lines",
+        means="from some line on, the translation stands on another line than its source",
+        costs="every pair of the block is wrong; trained on many of them, a model writes fluent text about something "
+              "else"),
+    "not_translation": _Fault("not translations of each other",
+        means="the words of the two sides have no more to do with each other than those of shuffled pairs",
+        costs="the commonest fault of collected text; the model learns to make things up"),
+    "empty": _Fault("empty sides", check=_find_empty,
+        means="one side has no text, or a unit of a translation memory holds no pair",
+        costs="nothing, if the pair is left out, as `pellucid train` does"),
+    "copy": _Fault("copies", check=_find_copy,
+        means="the target is the source again, untranslated",
+        costs="a few in a hundred teach the model to copy its input instead of translating (Khayrallah and Koehn "
+              "2018)"),
+    "language": _Fault("wrong language",
+        means="a side is not written in the language of the other lines of its side",
+        costs="the model answers in the wrong language"),
+    "leaked": _Fault("sentences of the test set",
+        means="a sentence of the files named with --against is in this text, too",
+        costs="scores measured on those files are too good, because the model has seen the answers"),
+    "duplicate": _Fault("duplicates",
+        means="a pair that stood in an earlier line already",
+        costs="repeated pairs weigh more than others, and take time"),
+    "near_duplicate": _Fault("near-duplicates", removed=False,
+        means="a pair that differs from an earlier one in case, digits, punctuation or spaces only",
+        costs="they weigh more than others, and a random split puts some into training and some into the test set"),
+    "boilerplate": _Fault("boilerplate",
+        means="a sentence that stands in very many pairs, such as the menu of a web page",
+        costs="the model writes these sentences where it is unsure"),
+    "many_targets": _Fault("one source with several targets", removed=False,
+        means="a source that has other translations on other lines",
+        costs="none for training, where it is variety; but a random split puts one into training and one into the "
+              "test set"),
+    "mojibake": _Fault("wrong encoding", check=_find_mojibake,
+        means="text that was decoded with the wrong encoding somewhere, such as Ã© for é",
+        costs="the model learns to write it"),
+    "placeholder": _Fault("placeholders", check=partial(_find_protected, addresses=False),
+        means="a placeholder such as {name} or %s that only one side has",
+        costs="the model drops placeholders or makes them up"),
+    "address": _Fault("addresses", removed=False, check=partial(_find_protected, addresses=True),
+        means="a web or e-mail address that only one side has, or that differs",
+        costs="the model drops addresses or makes them up"),
+    "markup": _Fault("markup", check=_find_markup,
+        means="tags that only one side has, or HTML entities such as &amp;",
+        costs="the model drops tags or makes them up"),
+    "ratio": _Fault("odd ratio of lengths",
+        means="one side is much longer than is usual for this text",
+        costs="a part of the sentence is missing on one side; the model learns to leave out or to add"),
+    "long": _Fault("odd lengths", check=_find_long,
+        means="a side with more than 1,000 characters, or a word with more than 60",
+        costs="mostly lines that are no sentences; what is too long for the model is left out of training anyway"),
+    "number": _Fault("numbers that differ", removed=False, check=find_numbers,
+        means="a number that the other side does not have",
+        costs="the model writes wrong numbers, which readers notice last and mind most"),
+    "sentences": _Fault("several sentences against one", removed=False, check=_find_sentences,
+        means="one side has one sentence and the other several",
+        costs="often harmless; where a sentence is missing, the model learns to leave sentences out"),
+    "punctuation": _Fault("final punctuation", removed=False, check=_find_punctuation,
+        means="the sides end with different marks, or only one ends with one",
+        costs="the model drops or adds full stops"),
+    "capitals": _Fault("capitals", removed=False, check=_find_capitals,
+        means="one side is all capitals and the other is not",
+        costs="the model shouts without a reason"),
+    "control": _Fault("control characters", removed=False, check=_find_controls,
+        means="invisible characters, such as a tab, a soft hyphen or a space without width",
+        costs="one word gets several spellings, each of them rare"),
+    "normal_form": _Fault("normal form", removed=False, check=_find_normal_form,
+        means="letters with accents written as two characters (not in Unicode's normal form C)",
+        costs="little: the tokenizer normalises; other programs may not find the words"),
+}  # fmt: skip
 
 PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}  # the checks of single pairs

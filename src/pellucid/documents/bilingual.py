@@ -117,7 +117,6 @@ def _has_text(xml: XmlText, target: XmlElement | None, state: str | None) -> boo
 def _write_target(
     xml: XmlText, unit: XmlElement, source: XmlElement, target: XmlElement | None, state: str | None
 ) -> Parts:
-    """Return a target with a slot for the translation of `source`."""
     name = f"{xml.prefix(source)}target"
     opening = xml.opening(target) if target else f"<{name}>"
     opening = re.sub(r"\s*/>$", ">", opening)

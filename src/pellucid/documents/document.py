@@ -208,13 +208,10 @@ class _DocumentFormat:
 
 DOCUMENT_FORMATS = {  # formats of documents by the endings of their names
     ".txt": _DocumentFormat(_read_text, "text/plain"),
-    ".html": _DocumentFormat(_read_html, "text/html"),
-    ".htm": _DocumentFormat(_read_html, "text/html"),
+    **dict.fromkeys((".html", ".htm"), _DocumentFormat(_read_html, "text/html")),
     ".srt": _DocumentFormat(_read_text, "application/x-subrip"),
-    ".po": _DocumentFormat(_read_po, "text/x-gettext-translation"),
-    ".pot": _DocumentFormat(_read_po, "text/x-gettext-translation"),
-    ".xliff": _DocumentFormat(_read_pairs, "application/xliff+xml"),
-    ".xlf": _DocumentFormat(_read_pairs, "application/xliff+xml"),
+    **dict.fromkeys((".po", ".pot"), _DocumentFormat(_read_po, "text/x-gettext-translation")),
+    **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat(_read_pairs, "application/xliff+xml")),
     ".tmx": _DocumentFormat(_read_pairs, "application/x-tmx+xml"),
     ".docx": _DocumentFormat(
         _read_docx, "application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 
 from pellucid.documents.slots import Inline, Parts, TextSlot, make_slot
@@ -53,7 +54,9 @@ def split_html(html: str) -> list[str | TextSlot]:
 
 def _join_run(run: Sequence[re.Match[str] | str]) -> Parts:
     """Join a run of texts and inline tags to one text; a run without words stays as it is."""
-    return make_slot([item if isinstance(item, str) else _describe_tag(item) for item in run], _escape_text)
+    return make_slot(
+        [item if isinstance(item, str) else _describe_tag(item) for item in run], partial(escape, quote=False)
+    )
 
 
 def _describe_tag(match: re.Match[str]) -> Inline:
@@ -61,7 +64,3 @@ def _describe_tag(match: re.Match[str]) -> Inline:
     closing, name = match[3], (match[4] or "").lower()
     single = not name or name in _VOID_ELEMENTS or match[0].endswith("/>")
     return Inline("closing" if closing else "single" if single else "opening", name, [match[0]])
-
-
-def _escape_text(text: str) -> str:
-    return escape(text, quote=False)

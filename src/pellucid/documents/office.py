@@ -151,7 +151,6 @@ class _DocxReader:
             self.xml.cut_children(element, self.cut, out)
 
     def describe(self, element: XmlElement) -> Parts:
-        """Return the parts of an element."""
         out: list[str | TextSlot] = []
         self.cut(element, out)
         return join_markup(out)

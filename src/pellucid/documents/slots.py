@@ -151,25 +151,20 @@ def number_tags(items: Sequence[str | Inline]) -> tuple[str, dict[str, Parts], d
         if isinstance(item, str):
             out.append(item)
             continue
-        tag = _number_tag(item, open_tags, numbers)
+        if item.kind == "closing":
+            # HTML in the wild closes tags out of order, so it need not be the one opened last.
+            opened = open_tags.get(item.key)
+            tag = f"</{opened.pop() if opened else next(numbers)}>"
+        else:
+            number = next(numbers)
+            tag = f"<{number}/>" if item.kind == "single" else f"<{number}>"
+            if item.kind == "opening":
+                open_tags.setdefault(item.key, []).append(number)
         tags[tag] = item.parts
         if item.wrap is not None:
             wraps[tag] = item.wrap
         out.append(tag)
     return "".join(out), tags, wraps
-
-
-def _number_tag(item: Inline, open_tags: dict[Hashable, list[int]], numbers: Iterator[int]) -> str:
-    """Return the numbered tag of inline markup; a closing tag gets the number of the tag that it closes."""
-    if item.kind == "closing":
-        # HTML in the wild closes tags out of order, so it need not be the one opened last.
-        opened = open_tags.get(item.key)
-        return f"</{opened.pop() if opened else next(numbers)}>"
-    number = next(numbers)
-    if item.kind == "single":
-        return f"<{number}/>"
-    open_tags.setdefault(item.key, []).append(number)
-    return f"<{number}>"
 
 
 def list_slots(parts: Parts) -> Iterator[TextSlot]:

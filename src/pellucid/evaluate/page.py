@@ -97,7 +97,6 @@ def _interval_cell(interval: Interval, sign: str) -> str:
 
 
 def _grouping_html(grouping: Grouping) -> str:
-    """Return the table of one way to group the sentences."""
     edge = _axis_reach(bucket.chrf[1] - bucket.chrf[0] for bucket in grouping.buckets)
     rows = "".join(_bucket_row_html(bucket, edge) for bucket in grouping.buckets)
     heading, sides = f"By {grouping.title}", "".join(f'<th scope="col">{side}</th>' for side in ("A", "B", "B − A"))

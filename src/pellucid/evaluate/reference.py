@@ -28,7 +28,6 @@ class ReferenceLine:
     language: str | None = None  # of a multilingual model: the language that it was to write
 
     def row(self) -> dict[str, str | float]:
-        """Return the line as it is written."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -56,7 +55,6 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether every line came out the same."""
         return not self.changed
 
 

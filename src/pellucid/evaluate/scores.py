@@ -90,13 +90,11 @@ class _WordErrorRate:
         self.case, self.references = ("lc" if lowercase else "mixed"), 1
 
     def corpus_score(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> SimpleNamespace:
-        """Return the score of all translations together."""
         self.references = len(references)
         counts = self._extract_corpus_statistics(hypotheses, references)
         return self._compute_score_from_stats([sum(column) for column in zip(*counts, strict=True)])
 
     def get_signature(self) -> str:
-        """Return how the score is computed."""
         return f"nrefs:{self.references}|case:{self.case}|tok:whitespace|edits:levenshtein"
 
     def _extract_corpus_statistics(
@@ -180,7 +178,6 @@ class GateVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether there is no reason to refuse the smaller form."""
         return not self.reasons
 
 

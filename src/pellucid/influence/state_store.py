@@ -95,7 +95,6 @@ class StateStore:
         return same, other
 
     def pair_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of the pair that each position belongs to."""
         return np.searchsorted(self.pairs.targets.starts, positions, side="right") - 1
 
     def place_of(self, pair: int) -> tuple[tuple[str, str], int]:
@@ -200,7 +199,6 @@ def _is_of_recipe(folder: Path, name: str, recipe: dict[str, Any]) -> bool:
 
 
 def _read_blocks(run: RunConfig, dev: SentencePairs | None) -> Iterator[tuple[int, SentencePairs]]:
-    """Yield the training pairs of a run in blocks, each with the number of its corpus."""
     for number, corpus in enumerate(run.data.corpora):
         for block in pair_blocks(corpus, run.data, dev, PAIRS_PER_BLOCK):
             yield number, block
@@ -276,7 +274,6 @@ def _is_finished(work: Path, recipe: dict[str, Any]) -> bool:
 
 
 def _write_store_manifest(work: Path, recipe: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """List the finished files."""
     corpora = read_json(work / _PROGRESS)["corpora"]
     if not sum(corpus["pairs"] for corpus in corpora):
         raise ValueError("no training pair is short enough for the model; there is nothing to store")
@@ -287,7 +284,6 @@ def _write_store_manifest(work: Path, recipe: dict[str, Any], tokenizer: Tokeniz
 
 
 def _id_bytes(tokenizer: Tokenizer, side: str) -> int:
-    """Return the bytes that an id of a side takes."""
     vocabulary = tokenizer.source_vocabulary if side == "source" else tokenizer.target_vocabulary
     return np.dtype(id_type(vocabulary)).itemsize
 

@@ -50,7 +50,6 @@ class PieceChoice:
 
     @property
     def token(self) -> int:
-        """Id of the piece that was chosen."""
         return self.target[self.index]
 
 

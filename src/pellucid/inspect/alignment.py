@@ -255,7 +255,6 @@ def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Te
 
 
 def _require_room(model: Transformer, pairs: Sequence[EncodedPair]) -> None:
-    """Raise ValueError, naming the first, for pairs that are longer than the model takes."""
     limit = model.config.max_positions
     for number, pair in enumerate(pairs, start=1):
         if (length := max(len(pair.source), len(pair.target))) > limit:

@@ -126,7 +126,6 @@ def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...]
 
 
 def _attention_box(attention: Attention, name: str, masked: bool) -> ArchitectureBox:
-    """Return the box of an attention: the number of heads and their width."""
     title = {"self": "self-attention", "cross": "cross-attention"}[name]
     return ArchitectureBox(
         f"masked {title}" if masked else title,
@@ -137,7 +136,6 @@ def _attention_box(attention: Attention, name: str, masked: bool) -> Architectur
 
 
 def _ffn_box(ffn: nn.Module) -> ArchitectureBox:
-    """Return the box of a feed-forward sublayer: the widths it goes through."""
     assert isinstance(ffn, FeedForward)
     # a gated activation halves this width: `inner` then has two rows for each column of `outer`
     inner_width, d_model = ffn.inner.weight.shape
@@ -170,7 +168,6 @@ def _embedding_box(model: Transformer, side: str) -> ArchitectureBox:
 
 
 def _output_box(model: Transformer) -> ArchitectureBox:
-    """Return the box of the layer that turns states into logits."""
     table = model.output_embedding
     pieces, width = table.weight.shape
     shared = table is model.target_embedding
@@ -192,5 +189,4 @@ def _positions_box(module: Positions) -> list[ArchitectureBox]:
 
 
 def _count_own_parameters(module: nn.Module) -> int:
-    """Count the trained numbers inside a module."""
     return sum(parameter.numel() for parameter in module.parameters())

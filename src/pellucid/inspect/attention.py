@@ -41,7 +41,6 @@ class AttentionTable:
 
     @property
     def sums(self) -> Float[np.ndarray, " Q"]:
-        """Sum of each row; 1 for weights."""
         return np.nansum(self.values, axis=1)
 
 

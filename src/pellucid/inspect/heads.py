@@ -147,7 +147,6 @@ def study_patterns(
 
 
 def _attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide]:
-    """Return the side that reads in an attention, and the side that is read."""
     if name.startswith("encoder."):
         return batch.source, batch.source
     return batch.target_in, batch.source if name.endswith(".cross") else batch.target_in

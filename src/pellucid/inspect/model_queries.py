@@ -77,7 +77,6 @@ class _SentenceArguments:
 
 
 def _answer_neighbours(trace: Trace, arguments: _NeighboursArguments) -> dict[str, Any]:
-    """Return the nearest pieces to one piece."""
     table, piece = _table_of(trace, arguments), arguments.piece
     if not 0 <= piece < len(table.pieces):
         raise ValueError(f"piece is {piece}, expected a whole number from 0 to {len(table.pieces) - 1:,}")
@@ -85,7 +84,6 @@ def _answer_neighbours(trace: Trace, arguments: _NeighboursArguments) -> dict[st
 
 
 def _table_of(trace: Trace, arguments: _TableArguments) -> Embeddings:
-    """Return the table that is asked about."""
     return distinct_table(trace.origin.bundle, arguments.side)
 
 
@@ -262,7 +260,6 @@ def _word_with_pieces(word: SpelledWord) -> str:
 
 
 def _neighbours_as_json(neighbours: Sequence[Neighbour]) -> list[dict[str, Any]]:
-    """Return pieces with their ids and cosines."""
     return [
         {"piece": neighbour.piece, "id": neighbour.id, "cosine": _round_significant(neighbour.cosine)}
         for neighbour in neighbours
@@ -270,12 +267,10 @@ def _neighbours_as_json(neighbours: Sequence[Neighbour]) -> list[dict[str, Any]]
 
 
 def _round_numbers(values: Float[np.ndarray, " N"]) -> list[float]:
-    """Return numbers with as many digits as are shown."""
     return [_round_significant(value) for value in values.tolist()]
 
 
 def _round_significant(value: float) -> float:
-    """Round to `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")
 
 
@@ -316,7 +311,6 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
 
 
 def _largest_difference_by_row(logits: Float[Tensor, "T V"], other_logits: Float[Tensor, "T V"]) -> list[float]:
-    """Return the largest difference in each row."""
     return (logits - other_logits).abs().amax(dim=-1).double().tolist()
 
 

@@ -78,7 +78,6 @@ class BatchSide:
 
     @property
     def not_padding(self) -> Bool[Tensor, "B Q"]:
-        """Mask that is true everywhere but at padding."""
         return self.ids != PAD
 
     @property
@@ -166,7 +165,6 @@ def count_batches(pairs: StudyPairs, config: ModelConfig) -> int:
 
 
 def _pair_lengths(pairs: StudyPairs) -> dict[int, int]:
-    """Return the length of the longer side of each pair."""
     sides = zip(pairs.sources, pairs.targets, strict=True)
     return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(sides)}
 
@@ -339,7 +337,6 @@ def _look_up(targets: Bool[Tensor, "B Q K"], keys: Int[Tensor, "B H Q"]) -> Bool
 
 
 def _piece_word_matrix(words: Int[Tensor, "B Q"]) -> Bool[Tensor, "B Q W"]:
-    """Return a matrix that is true where a piece belongs to a word."""
     # at least one column, for a batch of special tokens only
     numbers = torch.arange(max(1, int(words.max()) + 1), device=words.device)
     return words[:, :, None] == numbers

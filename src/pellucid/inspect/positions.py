@@ -29,7 +29,6 @@ class PositionTable:
 
     @property
     def similarity(self) -> Float[np.ndarray, "P P"]:
-        """Cosines of the vectors of positions."""
         directions = to_unit_length(self.values)
         return directions @ directions.T
 
@@ -143,5 +142,4 @@ def interleave_sine_cosine(angles: Float[np.ndarray, "P half"]) -> Float[np.ndar
 
 
 def _as_numpy(tensor) -> np.ndarray:
-    """Return a tensor as a NumPy array in float64."""
     return tensor.detach().cpu().double().numpy()

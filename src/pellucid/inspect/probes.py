@@ -53,12 +53,10 @@ class Probe:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The words that read."""
         return self.differ or (self.word,)
 
     @property
     def wish(self) -> str:
-        """The wish in a sentence."""
         if self.differ:
             return f"each of {', '.join(self.differ)} should read most another word"
         ranks = [" and ".join(rank) for rank in self.order]
@@ -90,16 +88,13 @@ class JudgedHeads:
 
     @property
     def count(self) -> int:
-        """Number of heads that do as wished."""
         return sum(head.wished for head in self.heads)
 
     @property
     def best_head(self) -> ProbedHead:
-        """The head that does as wished by the largest margin."""
         return max(self.heads, key=lambda head: (head.wished, head.margin))
 
     def by_attention(self) -> dict[str, list[ProbedHead]]:
-        """Return the heads of each attention."""
         heads_of: dict[str, list[ProbedHead]] = {}
         for head in self.heads:
             heads_of.setdefault(head.attention, []).append(head)
@@ -137,7 +132,6 @@ class ProbeResult:
 
     @property
     def verdict(self) -> str:
-        """The result in a sentence: what this model does."""
         weights, norms = self.judged
         total = len(weights.heads)
         does = "this model does" if weights.mean.wished else "this model does not"
@@ -240,7 +234,6 @@ def judge_heads(
 def _judge_head(
     attention: str, number: int, shares: Float[np.ndarray, "R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> ProbedHead:
-    """Judge one head."""
     wished = bool(does_as_wished(shares[None], ranks, words)[0])
     if ranks:
         [row] = shares

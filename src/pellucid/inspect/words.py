@@ -29,7 +29,6 @@ class SpelledWord:
 
     @property
     def spelled(self) -> str:
-        """The pieces with blanks between them."""
         return " ".join(self.pieces)
 
 
@@ -66,7 +65,6 @@ class Embeddings:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The id of each piece."""
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def word(self, text: str) -> SpelledWord:
@@ -81,19 +79,15 @@ class Embeddings:
         return SpelledWord(text, tuple(ids), tuple(self.pieces[i] for i in ids))
 
     def words(self, texts: Iterable[str]) -> list[SpelledWord]:
-        """Look up several words."""
         return [self.word(text) for text in texts]
 
     def vector(self, word: SpelledWord) -> Float[np.ndarray, " D"]:
-        """Return the vector of a word: the mean of the vectors of its pieces."""
         return self.vectors[list(word.ids)].mean(axis=0)
 
     def matrix(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N D"]:
-        """Return the vector of each word, row by row."""
         return np.stack([self.vector(word) for word in words])
 
     def cosines(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N N"]:
-        """Return the cosine of each word with each other word."""
         directions = to_unit_length(self.matrix(words))
         return directions @ directions.T
 
@@ -252,13 +246,11 @@ class Analogy:
 
     @property
     def question(self) -> str:
-        """The question as it is written: king - man + woman."""
         words = [f"{'+' if term.sign > 0 else '-'} {term.word.text}" for term in self.terms]
         return " ".join(words).removeprefix("+ ")
 
     @property
     def verdict(self) -> str:
-        """The result in a sentence."""
         if self.expected is None or self.by_chance is None:
             first = self.answers_with_inputs[0]
             is_input = any(first.id in term.word.ids for term in self.terms)

@@ -80,13 +80,11 @@ def tensor_html(name: str, values: np.ndarray, dims: Sequence[str], labels: Mapp
 
 
 def _position_names(dim: str, size: int, labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the labels of an axis if it has them, else its numbers."""
     named = labels.get(dim, ())
     return list(named) if len(named) == size else [str(position) for position in range(size)]
 
 
 def _picture(matrix: np.ndarray, largest: float) -> str:
-    """Return a matrix as a drawing of coloured squares."""
     shown = matrix[:MOST_SHOWN, :MOST_SHOWN]
     height, width = shown.shape
     squares = "".join(

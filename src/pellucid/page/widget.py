@@ -147,5 +147,4 @@ def frame_html(page: str) -> str:
 
 
 def _array_bytes(values: np.ndarray) -> bytes:
-    """Return the numbers in float32, little-endian, the last axis fastest."""
     return values.astype("<f4", order="C").tobytes()

@@ -77,10 +77,14 @@ class PatternFrame:
     def __init__(self, pattern: str):
         self.english, self.spanish = ([_slot_or_mark(token) for token in side.split()] for side in pattern.split("|"))
 
-    def __call__(self, **slots: Chunk) -> Chunk:
+    def __call__(self, *chunks: Chunk, **slots: Chunk) -> Chunk:
+        """Fill the slots by their names, or in their order in English."""
+        slots |= zip([item for item in self.english if isinstance(item, str)], chunks, strict=False)
         return weave(
-            [slots[item] if isinstance(item, str) else item for item in self.english],
-            [slots[item] if isinstance(item, str) else item for item in self.spanish],
+            *(
+                [slots[item] if isinstance(item, str) else item for item in side]
+                for side in (self.english, self.spanish)
+            )
         )
 
 

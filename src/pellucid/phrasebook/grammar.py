@@ -53,7 +53,6 @@ class Subject(NamedTuple):
 
     @property
     def sides(self) -> tuple[list[Element], list[Element]]:
-        """The subject in each language."""
         if self.chunk.spanish:
             return [self.chunk], [self.chunk]
         # The English word of a pronoun is linked to the Spanish verb, which shows the person.
@@ -206,11 +205,9 @@ class Grammar:
         self.random = generator.random
 
     def pick(self, options: Sequence[T]) -> T:
-        """Draw one of the options."""
         return options[int(self.random() * len(options))]
 
     def chance(self, probability: float) -> bool:
-        """Return True with this probability."""
         return self.random() < probability
 
     # ------------------------------------------------------------ noun phrases
@@ -247,8 +244,11 @@ class Grammar:
         pronoun = "they" if many else ("she" if noun.feminine else "he") if living else "it"
         return Subject(chunk, person, THEM if form > 1 else THIRD, noun.feminine, pronoun, noun, attribute)
 
+    def noun(self, *groups: str) -> Noun:
+        """Draw a noun of a group, or of one of several, each as likely as it is often named."""
+        return self.pick(nouns_of[groups[0] if len(groups) == 1 else self.pick(groups)])
+
     def name(self) -> Subject:
-        """Draw a first name."""
         chunk, feminine = _NAMES[self.pick(_EVERYBODY)]
         return Subject(chunk, THIRD, THIRD, feminine, "she" if feminine else "he")
 
@@ -257,7 +257,7 @@ class Grammar:
         first, second = self.name(), self.name()
         while second.chunk is first.chunk:
             second = self.name()
-        pair = AND(a=first.chunk, b=second.chunk)
+        pair = AND(first.chunk, second.chunk)
         return Subject(pair, THEM, THEM, first.feminine and second.feminine, "they")
 
     def person(self, plural: float = 0.3) -> Subject:
@@ -276,7 +276,7 @@ class Grammar:
         if chance < 0.7:
             return self.person()
         if chance < 0.74:
-            return Subject(_AND_I(a=_NAMES[self.pick(MEN)][0]), US, US, False, "we")
+            return Subject(_AND_I(_NAMES[self.pick(MEN)][0]), US, US, False, "we")
         return self.pick(ANY_PRONOUN)
 
     def object(self, verb: Verb, subject: Subject, plain: bool = False, only: Sequence[Noun] = ()) -> Subject:
@@ -290,30 +290,26 @@ class Grammar:
         if noun.group in ("people", "animals", "songs"):
             chance = chance * 0.8 + 0.2
         if chance < 0.15:
-            return (
-                self.noun_phrase(noun, ("",), adjective=0.15, plural=1.0)
-                if noun.group in _BARE
-                else self.noun_phrase(noun)
-            )
+            bare = noun.group in _BARE
+            return self.noun_phrase(noun, ("",), adjective=0.15, plural=1.0) if bare else self.noun_phrase(noun)
         if chance < 0.4 and not plain:
             return self.noun_phrase(noun, _COUNTING, plural=1.0)
         if chance < 0.65:
             return self.noun_phrase(noun, ("a",), plural=0.0)
         return self.noun_phrase(noun)
 
-    def place(
-        self, groups: Sequence[str] = ("places", "places", "sites", "outdoors", "rooms"), adjective: float = 0.12
-    ) -> Subject:
-        """Draw a place to be at or to go to."""
-        return self.noun_phrase(self.pick(nouns_of[self.pick(groups)]), WHERE, adjective, plural=0.0)
+    def place(self, *groups: str, adjective: float = 0.12) -> Subject:
+        """Draw a place to be at or to go to, or whatever these groups have."""
+        groups = groups or ("places", "places", "sites", "outdoors", "rooms")
+        return self.noun_phrase(self.noun(*groups), WHERE, adjective, plural=0.0)
 
     def location(self) -> Chunk:
         """Draw the place where a person or an animal does something, with a preposition."""
         place = self.place()
         if self.chance(0.2):
-            return self.pick(BESIDE)(place=place.chunk)
+            return self.pick(BESIDE)(place.chunk)
         uses_at = place.group == "sites" or (place.group == "places" and self.chance(0.3))
-        return (_AT if uses_at else IN)(place=place.chunk)
+        return (_AT if uses_at else IN)(place.chunk)
 
     # ------------------------------------------------------------ clauses
 
@@ -436,7 +432,7 @@ class Grammar:
         if chance < 0.4 and joined:
             second = self.pick(choices)
             if second.copula == first.copula != "tener" and second.group != first.group:
-                return AND(a=chunk, b=ADJECTIVE[second][subject.form]), first.copula
+                return AND(chunk, ADJECTIVE[second][subject.form]), first.copula
         return chunk, first.copula
 
     def action(
@@ -467,14 +463,13 @@ class Grammar:
     def destination(self, verb: Verb) -> Chunk:
         """Draw the place that goes with a verb of moving: where to, or where."""
         if verb in journeys:
-            return TO(place=self.place(GOALS).chunk)
+            return TO(self.place(*GOALS).chunk)
         if verb.base == "swim":
-            return IN(place=self.place(("waters",)).chunk)
+            return IN(self.place("waters", "waters").chunk)
         return self.location()
 
     def accusative(self, target: Subject) -> Chunk:
-        """Return an object, in Spanish with the personal a before people."""
-        return PERSONAL_A(who=target.chunk) if target.group in ("people", "kin") else target.chunk
+        return PERSONAL_A(target.chunk) if target.group in ("people", "kin") else target.chunk
 
     def add_time(self, clause: Chunk, tense: str, chance: float = 0.35, front: bool = True) -> Chunk:
         """Add a time to a clause with this chance, at the front or at the end."""
@@ -491,16 +486,14 @@ class Grammar:
         return self.action(subject, tense, negative=self.chance(negative), often=often)
 
     def agent(self) -> Subject:
-        """Draw a person or an animal, but no pronoun, as the subject of a clause that follows another."""
-        return self.person() if self.chance(0.65) else self.noun_phrase(self.pick(nouns_of["animals"]))
+        return self.person() if self.chance(0.65) else self.noun_phrase(self.noun("animals"))
 
     def described_phrase(self) -> Subject:
         """Draw a thing, an animal, a place or a person that an adjective can describe."""
         chance = self.random()
         if chance < 0.25:
             return self.person()
-        noun = self.pick(nouns_of[self.pick(DESCRIBED)])
-        return self.noun_phrase(noun, adjective=0.1)
+        return self.noun_phrase(self.noun(*DESCRIBED), adjective=0.1)
 
     def description(self, tense: str | None = None, subject: Subject | None = None) -> Chunk:
         """Draw a clause like: The ball is blue."""

@@ -35,7 +35,6 @@ from pellucid.phrasebook.grammar import (
     THIRD,
     TO,
     US,
-    WHERE,
     Grammar,
     Subject,
     parse_glosses,
@@ -201,53 +200,49 @@ class Patterns(Grammar):
 
     def plain_description(self) -> Chunk:
         """Draw a line like: The ball is blue."""
-        noun = self.pick(nouns_of[self.pick(DESCRIBED)])
-        subject = self.noun_phrase(noun, ("the",), adjective=0.0, plural=0.3)
+        subject = self.noun_phrase(self.noun(*DESCRIBED), ("the",), adjective=0.0, plural=0.3)
         quality, copula = self.quality(subject, plain=True)
-        return _STOP(a=self.copula_clause(subject, copula, quality, self.pick(("present", "present", "past"))))
+        return _STOP(self.copula_clause(subject, copula, quality, self.pick(("present", "present", "past"))))
 
     def rich_description(self) -> Chunk:
         """Draw a line like: Our old house was very big and comfortable yesterday."""
         subject, tense = self.person(), self.pick(BEING)
         if self.chance(0.75):
-            return _STOP(a=self.description(tense))
+            return _STOP(self.description(tense))
         mood = self.quality_clause(subject, tense, _FEELINGS)
-        return _STOP(a=self.add_time(mood, tense, 0.0 if tense == "present" else 0.6))
+        return _STOP(self.add_time(mood, tense, 0.0 if tense == "present" else 0.6))
 
     def plain_action(self) -> Chunk:
         """Draw a line like: The black cat drank the milk."""
         if self.chance(0.5):
-            subject = self.noun_phrase(self.pick(nouns_of["animals"]), adjective=0.6, plural=0.2)
+            subject = self.noun_phrase(self.noun("animals"), adjective=0.6, plural=0.2)
             verb = self.pick(ANIMAL_VERBS)
         else:
             subject, verb = self.actor(), self.pick(actions)
         target = self.object(verb, subject)
-        return _STOP(a=self.clause(subject, verb, "past", self.accusative(target)))
+        return _STOP(self.clause(subject, verb, "past", self.accusative(target)))
 
     def rich_action(self) -> Chunk:
         """Draw a line like: Next week my brother is not going to sell his car."""
         tense = self.pick(_MIX)
         often = tense == "present" and self.chance(0.5)
-        return _STOP(a=self.add_time(self.statement(tense, often=often), tense, 0.0 if often else 0.4))
+        return _STOP(self.add_time(self.statement(tense, often=often), tense, 0.0 if often else 0.4))
 
     def two_actions(self) -> Chunk:
         """Draw a line like: Mary cooked the fish, but John did not wash the plates."""
         tense = self.pick(("past", "past", "future", "present"))
-        second = (
-            self.description(tense, self.described_phrase())
-            if self.chance(0.3)
-            else self.statement(tense, self.agent())
-        )
+        described = self.chance(0.3)
+        second = self.description(tense, self.described_phrase()) if described else self.statement(tense, self.agent())
         first = self.description(tense) if self.chance(0.15) else self.statement(tense)
-        return _STOP(a=self.pick(_JOINTS)(a=first, b=second))
+        return _STOP(self.pick(_JOINTS)(first, second))
 
     def while_waiting(self) -> Chunk:
         """Draw a line like: The man was reading a newspaper when the doctor arrived."""
         first = self.statement("was -ing", negative=0.0)
         if self.chance(0.5):
             arrival = self.clause(self.person(), self.pick(comings), "past", verb_first=True)
-            return _STOP(a=_WHEN(a=first, b=arrival))
-        return _STOP(a=_WHILE(a=first, b=self.statement("was -ing", self.agent(), negative=0.0)))
+            return _STOP(_WHEN(first, arrival))
+        return _STOP(_WHILE(first, self.statement("was -ing", self.agent(), negative=0.0)))
 
     def because_of_it(self) -> Chunk:
         """Draw a line like: John bought the apple because it was red."""
@@ -255,12 +250,12 @@ class Patterns(Grammar):
         target = self.object(verb, subject, only=verb.objects)
         reason = self.quality_clause(target, "past", _REASONS[target.group], pronoun=_pronoun_for(target))
         act = self.clause(subject, verb, "past", target.chunk, negative=self.chance(0.06))
-        return _STOP(a=_BECAUSE(a=act, b=reason))
+        return _STOP(_BECAUSE(act, reason))
 
     def when_in_a_mood(self) -> Chunk:
         """Draw a line like: John and Paul wrote several songs when they were inspired."""
         if self.chance(0.15):
-            subject = self.noun_phrase(self.pick(nouns_of["animals"]))
+            subject = self.noun_phrase(self.noun("animals"))
         else:
             subject = self.names() if self.chance(0.3) else self.actor()
         animal = subject.group == "animals"
@@ -270,10 +265,9 @@ class Patterns(Grammar):
             mood = self.quality_clause(subject, "past", _INSPIRED, 0.1, _pronoun_for(subject))
         else:
             act = self.action(subject, "past", negative=self.chance(0.1))
-            mood = self.quality_clause(
-                subject, "past", _ANIMAL_FEELINGS if animal else _FEELINGS, 0.0, _pronoun_for(subject)
-            )
-        return _STOP(a=self.pick((_WHEN, _WHEN, _BECAUSE))(a=act, b=mood))
+            feelings = _ANIMAL_FEELINGS if animal else _FEELINGS
+            mood = self.quality_clause(subject, "past", feelings, 0.0, _pronoun_for(subject))
+        return _STOP(self.pick((_WHEN, _WHEN, _BECAUSE))(act, mood))
 
     def helping(self) -> Chunk:
         """Draw a line like: The girl helped the old man because he was tired: whoever the pronoun fits."""
@@ -281,26 +275,25 @@ class Patterns(Grammar):
         # "they" can only be the target; another pronoun may be either, in both languages alike.
         described = target if target.pronoun == "they" or self.chance(0.5) else subject
         verb = self.pick(_KIND_VERBS)
-        act = self.clause(subject, verb, "past", PERSONAL_A(who=target.chunk))
-        return _STOP(
-            a=_BECAUSE(a=act, b=self.quality_clause(described, "past", fitting["kin"], 0.0, _pronoun_for(described)))
-        )
+        act = self.clause(subject, verb, "past", PERSONAL_A(target.chunk))
+        reason = self.quality_clause(described, "past", fitting["kin"], 0.0, _pronoun_for(described))
+        return _STOP(_BECAUSE(act, reason))
 
     def errand(self) -> Chunk:
         """Draw a line like: I went to the store and bought fruits and furniture. They tasted amazing."""
         subject = self.pick(ANY_PRONOUN) if self.chance(0.5) else self.actor()
-        trip = self.clause(subject, self.pick(journeys), "past", TO(place=self.place(GOALS, 0.08).chunk))
+        trip = self.clause(subject, self.pick(journeys), "past", TO(self.place(*GOALS, adjective=0.08).chunk))
         verb = self.pick(ERRANDS)
         goods = self.goods()
         bought = self.clause(_without_words(subject), verb, "past", goods.chunk)
-        return _NEXT(a=AND(a=trip, b=bought), b=self.verdict(goods))
+        return _NEXT(AND(trip, bought), self.verdict(goods))
 
     def purchase(self) -> Chunk:
         """Draw a line like: My sister bought bread and two red apples. They were expensive."""
         subject, verb = self.actor(), self.pick(ERRANDS)
         goods = self.goods()
         bought = self.clause(subject, verb, "past", goods.chunk)
-        return _NEXT(a=self.add_time(bought, "past", 0.2), b=self.verdict(goods))
+        return _NEXT(self.add_time(bought, "past", 0.2), self.verdict(goods))
 
     def goods(self) -> Subject:
         """Draw one thing to buy, or two joined by 'and', which together are feminine only if both are."""
@@ -315,7 +308,7 @@ class Patterns(Grammar):
         if self.chance(0.5):
             first, second = second, first
         noun = first.noun if first.group in EDIBLE else second.noun
-        return Subject(AND(a=first.chunk, b=second.chunk), THEM, THEM, first.feminine and second.feminine, "they", noun)
+        return Subject(AND(first.chunk, second.chunk), THEM, THEM, first.feminine and second.feminine, "they", noun)
 
     def ware(self, noun: Noun, bare: bool) -> Subject:
         """Draw a thing to buy, without a determiner if `bare`."""
@@ -332,9 +325,8 @@ class Patterns(Grammar):
             return self.savour(pronoun, "past")
         if chance < 0.85:
             is_plural_pair = goods.pronoun == "they" and "and" in goods.chunk.english
-            return self.quality_clause(
-                goods, "past", _PRICED if is_plural_pair else _REASONS[goods.group], pronoun=pronoun
-            )
+            choices = _PRICED if is_plural_pair else _REASONS[goods.group]
+            return self.quality_clause(goods, "past", choices, pronoun=pronoun)
         quality, _ = self.quality(goods, _PRICED, plain=True)
         verb = (STATE["parecer"]["past"][goods.spanish], "1")
         return weave(((pronoun.pronoun, "1"), ("seemed", "1"), quality), (verb, quality))
@@ -350,7 +342,7 @@ class Patterns(Grammar):
 
     def tasting(self) -> Chunk:
         """Draw a line like: The fresh strawberries tasted amazing."""
-        return _STOP(a=self.savour(self.noun_phrase(self.pick(_FOODS)), self.pick(("past", "past", "present"))))
+        return _STOP(self.savour(self.noun_phrase(self.pick(_FOODS)), self.pick(("past", "past", "present"))))
 
     def and_it(self) -> Chunk:
         """Draw a line like: Mary found the keys and gave them to John; the boy opened the box and closed it."""
@@ -360,12 +352,12 @@ class Patterns(Grammar):
         clitic = ("them" if target.english == THEM else "it", _LO[target.form])
         # se lo, se la: le before another pronoun becomes se, which has no English word.
         if self.chance(0.35) and target.group in _GIVEABLE:
-            recipient = TO(place=self.person().chunk)
+            recipient = TO(self.person().chunk)
             then = self.clause(_without_words(subject), _GIVE, "past", recipient, clitic=(clitic[0], "se " + clitic[1]))
         else:
             verb = self.pick([verb for verb in _THEN[target.group] if verb is not first])
             then = self.clause(_without_words(subject), verb, "past", clitic=clitic)
-        return _STOP(a=self.add_time(AND(a=act, b=then), "past", 0.2))
+        return _STOP(self.add_time(AND(act, then), "past", 0.2))
 
     def two_sentences(self) -> tuple[Chunk, Chunk]:
         """Draw two lines like: Mary found the key. Paul sold it. Or: The door was red. It is small."""
@@ -375,11 +367,8 @@ class Patterns(Grammar):
         thing = self.noun_phrase(self.pick(nouns), ("the", "the", "this", "that", "a", "my", "her"), adjective=0.15)
         pronoun = "they" if thing.english == THEM else "it"
         gendered = [a for a in fitting[thing.group] if a.forms[0] != a.forms[1]]
-        first = (
-            self.clause(self.name(), _FOUND, "past", thing.chunk)
-            if self.chance(0.5)
-            else self.quality_clause(thing, "past")
-        )
+        found = self.chance(0.5)
+        first = self.clause(self.name(), _FOUND, "past", thing.chunk) if found else self.quality_clause(thing, "past")
         if self.chance(0.5):
             stand_in = thing._replace(chunk=Chunk([pronoun], [], []))
             quality, copula = self.quality(thing, gendered, plain=True)
@@ -388,7 +377,7 @@ class Patterns(Grammar):
             clitic = "them" if pronoun == "they" else "it", _LO[thing.form]
             verb = self.pick(_FOLLOWING_VERBS)
             second = self.clause(self.name(), verb, "past", clitic=clitic, negative=self.chance(0.3))
-        return _STOP(a=first), _STOP(a=second)
+        return _STOP(first), _STOP(second)
 
     def and_them(self) -> Chunk:
         """Draw a line like: The boy saw Mary and called her."""
@@ -397,16 +386,15 @@ class Patterns(Grammar):
         while second is first:
             second = self.pick(_PEOPLE_VERBS)
         english = "them" if target.english == THEM else "her" if target.feminine else "him"
-        act = self.clause(subject, first, "past", PERSONAL_A(who=target.chunk))
+        act = self.clause(subject, first, "past", PERSONAL_A(target.chunk))
         then = self.clause(_without_words(subject), second, "past", clitic=(english, _LO[target.form]))
-        return _STOP(a=AND(a=act, b=then))
+        return _STOP(AND(act, then))
 
     def giving(self) -> Chunk:
         """Draw a line like: The woman gave the boy a red apple."""
         subject, verb = self.actor(), self.pick(giving)
-        gift = self.noun_phrase(
-            self.pick(verb.objects), ("a", "the", "his", "her", "this", "some", "several", "two", "three")
-        )
+        determiners = ("a", "the", "his", "her", "this", "some", "several", "two", "three")
+        gift = self.noun_phrase(self.pick(verb.objects), determiners)
         tense = self.pick(("past", "past", "future", "going", "want"))
         negative = self.chance(0.1)
         if self.chance(0.3):
@@ -414,15 +402,14 @@ class Patterns(Grammar):
             while english in _OURSELVES.get(subject.pronoun, ()):
                 english, spanish = self.pick(_ME)
             clause = self.clause(subject, verb, tense, gift.chunk, negative=negative, clitic=(english, spanish))
-            return _STOP(a=self.add_time(clause, tense, 0.25))
+            return _STOP(self.add_time(clause, tense, 0.25))
         receiver = self.person()
         frame = _GIVE_TO if self.chance(0.5) else _GIVE_HIM
         complement = frame(receiver=receiver.chunk, gift=gift.chunk)
         # Spanish names the receiver twice: le dio ... al niño. The pronoun is not linked.
         clitic = ("", "les" if receiver.form > 1 else "le")
-        return _STOP(
-            a=self.add_time(self.clause(subject, verb, tense, complement, negative=negative, clitic=clitic), tense, 0.2)
-        )
+        clause = self.clause(subject, verb, tense, complement, negative=negative, clitic=clitic)
+        return _STOP(self.add_time(clause, tense, 0.2))
 
     def liking(self) -> Chunk:
         """Draw a line like: Mary likes the red apples: what is liked becomes the Spanish subject."""
@@ -438,7 +425,7 @@ class Patterns(Grammar):
             liked = weave((("to", "5"), (verb.base, "5"), *particle, complement), ((verb.infinitive, "5"), complement))
             many = False
         else:
-            noun = self.pick(nouns_of[self.pick(_LIKED)])
+            noun = self.noun(*_LIKED)
             thing = self.noun_phrase(noun)
             many, liked = thing.spanish == THEM, thing.chunk
             if self.chance(0.3) and (noun.group in EDIBLE or noun.group == "animals"):
@@ -455,56 +442,52 @@ class Patterns(Grammar):
         no = [("no", "3")] if negative else []
         if pronoun:
             me = (_PLEASED[pronoun.pronoun], "2")
-            return _STOP(a=weave(((pronoun.pronoun, "2"), *front, (text, "1"), liked), (*no, me, pleases, liked)))
+            return _STOP(weave(((pronoun.pronoun, "2"), *front, (text, "1"), liked), (*no, me, pleases, liked)))
         dative = "les" if subject.form > 1 else "le"
-        return _STOP(
-            a=weave(
-                (subject.chunk, *front, (text, "1"), liked),
-                (("a", ""), subject.chunk, *no, (dative, ""), pleases, liked),
-            )
-        )
+        spanish = (("a", ""), subject.chunk, *no, (dative, ""), pleases, liked)
+        return _STOP(weave((subject.chunk, *front, (text, "1"), liked), spanish))
 
     def locating(self) -> Chunk:
         """Draw a line like: The keys are not on the table; there is a cat under the bed."""
         tense = self.pick(("present", "present", "past"))
-        small = self.pick(nouns_of[self.pick(("small", "small", "ball", "animals", "clothes", "dishes", "fruit"))])
+        small = self.noun("small", "small", "ball", "animals", "clothes", "dishes", "fruit")
         spot = self.spot()
         if self.chance(0.4):
             many = self.chance(0.4)
             thing = self.noun_phrase(small, _COUNTED if many else ("a",), plural=float(many))
             frame = _THERE[tense, many]
-            return _STOP(a=frame(thing=thing.chunk, spot=spot))
+            return _STOP(frame(thing=thing.chunk, spot=spot))
         if self.chance(0.3):
             subject, spot = self.actor(), self.location()
         else:
             subject = self.noun_phrase(small)
         if self.chance(0.25):
-            return _ASK(a=self.copula_clause(subject, "estar", spot, tense, question=True, subject_last=False))
-        return _STOP(a=self.copula_clause(subject, "estar", spot, tense, negative=self.chance(0.15)))
+            return _ASK(self.copula_clause(subject, "estar", spot, tense, question=True, subject_last=False))
+        return _STOP(self.copula_clause(subject, "estar", spot, tense, negative=self.chance(0.15)))
 
     def spot(self) -> Chunk:
         """Draw the place where a small thing is, with a preposition."""
         chance = self.random()
         if chance < 0.3:
-            return ON(place=self.noun_phrase(self.pick(nouns_of["furniture"]), WHERE, 0.2, 0.0).chunk)
+            return ON(self.place("furniture", adjective=0.2).chunk)
         if chance < 0.45:
-            return IN(place=self.noun_phrase(self.pick(nouns_of["containers"]), WHERE, 0.2, 0.0).chunk)
+            return IN(self.place("containers", adjective=0.2).chunk)
         if chance < 0.65:
             return self.location()
         group = self.pick(("furniture", "furniture", "vehicles"))
-        return self.pick(BESIDE)(place=self.noun_phrase(self.pick(nouns_of[group]), WHERE, 0.2, 0.0).chunk)
+        return self.pick(BESIDE)(self.place(group, adjective=0.2).chunk)
 
     def question_of_quality(self) -> Chunk:
         """Draw a line like: Is the ball blue?"""
         subject = self.described_phrase() if self.chance(0.85) else self.pick(ANY_PRONOUN[1:])
         quality, copula = self.quality(subject)
         tense = self.pick(("present", "present", "past"))
-        return _ASK(a=self.copula_clause(subject, copula, quality, tense, question=True))
+        return _ASK(self.copula_clause(subject, copula, quality, tense, question=True))
 
     def question_of_action(self) -> Chunk:
         """Draw a line like: Did the boy open the window yesterday?"""
         subject, tense = self.actor(), self.pick(_MIX)
-        return _ASK(a=self.add_time(self.action(subject, tense, question=True), tense, 0.25, front=False))
+        return _ASK(self.add_time(self.action(subject, tense, question=True), tense, 0.25, front=False))
 
     def question_word(self) -> Chunk:
         """Draw a line like: Who drank the milk? What did Mary buy? Where did the boy play? Why did you sell the car?"""
@@ -513,34 +496,33 @@ class Patterns(Grammar):
             verb = self.pick(actions)
             target = self.object(verb, _WHO, plain=True)
             question = self.clause(_WHO, verb, "past", self.accusative(target))
-            return _ASK(a=self.add_time(question, "past", 0.2, front=False))
+            return _ASK(self.add_time(question, "past", 0.2, front=False))
         subject = self.actor()
         if chance < 0.4:
             verb = self.pick(_WHATS)
             tense = self.pick(("past", "past", "future", "going", "was -ing"))
             question = self.clause(subject, verb, tense, self.location() if self.chance(0.3) else None, question=True)
-            return _ASK(a=join_chunks(_WHAT, self.add_time(question, tense, 0.3, front=False)))
+            return _ASK(join_chunks(_WHAT, self.add_time(question, tense, 0.3, front=False)))
         if chance < 0.55:
             verb = self.pick(_WHATS)
             noun = self.pick(verb.objects)
             many = noun.english[1] is not None
-            amount = word_chunk(
-                "how many" if many else "how much", _HOW_MUCH[noun.feminine + 2 * (many or noun.plural_only)]
-            )
+            form = noun.feminine + 2 * (many or noun.plural_only)
+            amount = word_chunk("how many" if many else "how much", _HOW_MUCH[form])
             question = self.clause(subject, verb, "past", question=True)
-            return _ASK(a=join_chunks(amount, NOUN[noun][many], self.add_time(question, "past", 0.25, front=False)))
+            return _ASK(join_chunks(amount, NOUN[noun][many], self.add_time(question, "past", 0.25, front=False)))
         if chance < 0.65:
-            thing = self.noun_phrase(self.pick(nouns_of[self.pick(_COLOURED)]), adjective=0.15)
+            thing = self.noun_phrase(self.noun(*_COLOURED), adjective=0.15)
             tense = self.pick(("present", "present", "past"))
-            return _ASK(a=_COLOUR(be=self.invert_copula(thing, "ser", tense)))
+            return _ASK(_COLOUR(self.invert_copula(thing, "ser", tense)))
         if chance < 0.8:
-            thing = self.noun_phrase(self.pick(nouns_of["small"])) if self.chance(0.5) else self.person()
-            return _ASK(a=join_chunks(_WHERE_IS, self.invert_copula(thing, "estar", self.pick(("present", "past")))))
+            thing = self.noun_phrase(self.noun("small")) if self.chance(0.5) else self.person()
+            return _ASK(join_chunks(_WHERE_IS, self.invert_copula(thing, "estar", self.pick(("present", "past")))))
         asking = self.pick(_QUESTION_WORDS)
         tense = self.pick(("past", "past", "future", "want"))
         verb = self.pick(actions)
         target = self.object(verb, subject, plain=True)
-        return _ASK(a=join_chunks(asking, self.clause(subject, verb, tense, self.accusative(target), question=True)))
+        return _ASK(join_chunks(asking, self.clause(subject, verb, tense, self.accusative(target), question=True)))
 
     def invert_copula(self, subject: Subject, copula: str, tense: str) -> Chunk:
         """Build the end of a question: is the ball; es la bola."""
@@ -553,7 +535,7 @@ class Patterns(Grammar):
         target = self.object(verb, PRONOUNS["you"], plain=True, only=verb.objects)
         yes = self.chance(0.6)
         asked_subject, replying_subject = self.pick(_EXCHANGES)
-        question = _ASK(a=self.clause(asked_subject, verb, "past", target.chunk, question=True))
+        question = _ASK(self.clause(asked_subject, verb, "past", target.chunk, question=True))
         clitic = ("them" if target.english == THEM else "it", _LO[target.form])
         reply = self.clause(replying_subject, verb, "past", clitic=clitic, negative=not yes)
         return (_YES if yes else _NO)(question=question, reply=self.add_time(reply, "past", 0.4, front=False))
@@ -566,20 +548,17 @@ class Patterns(Grammar):
                 second = self.noun_phrase(self.pick(LIVING), KIN, 0.2, 0.2)
         else:
             group = self.pick(("animals", "fruit", "small", "vehicles", "clothes", "furniture", "texts", "places"))
-            first, second = (self.noun_phrase(self.pick(nouns_of[group]), adjective=0.15) for _ in range(2))
+            first, second = (self.noun_phrase(self.noun(group), adjective=0.15) for _ in range(2))
             while second.noun is first.noun:
-                second = self.noun_phrase(self.pick(nouns_of[group]), adjective=0.15)
+                second = self.noun_phrase(self.noun(group), adjective=0.15)
         adjective = self.pick(_GRADED[group])
         more = self.comparative(adjective, first.form)
         if self.chance(0.25):
             more = _AS(quality=ADJECTIVE[adjective][first.form], other=second.chunk)
         else:
             more = _THAN(quality=more, other=second.chunk)
-        return _STOP(
-            a=self.copula_clause(
-                first, "ser", more, self.pick(("present", "present", "past")), negative=self.chance(0.12)
-            )
-        )
+        tense = self.pick(("present", "present", "past"))
+        return _STOP(self.copula_clause(first, "ser", more, tense, negative=self.chance(0.12)))
 
     def comparative(self, adjective: Adjective, form: int) -> Chunk:
         """Build the comparative of an adjective: taller, or more expensive."""
@@ -590,71 +569,64 @@ class Patterns(Grammar):
     def superlative(self) -> Chunk:
         """Draw a line like: Emma is the tallest girl in the school."""
         if self.chance(0.6):
-            noun = self.pick(nouns_of["people"])
+            noun = self.noun("people")
             subject = self.name()
             while subject.feminine != noun.feminine:
                 subject = self.name()
         else:
-            noun = self.pick(nouns_of[self.pick(("animals", "vehicles", "texts", "places", "clothes"))])
+            noun = self.noun("animals", "vehicles", "texts", "places", "clothes")
             subject = self.noun_phrase(noun, ("this", "that", "my", "your", "our"), adjective=0.0, plural=0.0)
         adjective = self.pick(_GRADED[noun.group])
         form = int(noun.feminine)
         kind = NOUN[noun][0]
-        best = adjective.comparative[:-1] + "st" if adjective.comparative else None
-        superlative = (
-            word_chunk(best, f"más {adjective.forms[form]}") if best else join_chunks(_MOST, ADJECTIVE[adjective][form])
-        )
+        if adjective.comparative:  # from "taller" to "tallest"
+            superlative = word_chunk(adjective.comparative[:-1] + "st", f"más {adjective.forms[form]}")
+        else:
+            superlative = join_chunks(_MOST, ADJECTIVE[adjective][form])
         # the tallest girl, la niña más alta: the noun comes between article and adjective.
         the = DETERMINER["the", False][form]
         whole = weave((the, superlative, kind), (the, kind, superlative))
-        complement = _OF(whole=whole, place=self.noun_phrase(self.pick(nouns_of["places"]), WHERE, 0.1, 0.0).chunk)
-        return _STOP(a=self.copula_clause(subject, "ser", complement, self.pick(("present", "past"))))
+        complement = _OF(whole=whole, place=self.place("places", adjective=0.1).chunk)
+        return _STOP(self.copula_clause(subject, "ser", complement, self.pick(("present", "past"))))
 
     def relative(self) -> Chunk:
         """Draw a line like: The boy who broke the window was nervous; the book that Mary read is interesting."""
         tense = self.pick(("present", "past", "past"))
         if self.chance(0.5):
-            person = self.noun_phrase(self.pick(nouns_of["people"]), ("the",), adjective=0.15)
+            person = self.noun_phrase(self.noun("people"), ("the",), adjective=0.15)
             does = self.action(_without_words(person), "past", negative=self.chance(0.1))
-            subject = person._replace(chunk=_WHO_DID(who=person.chunk, does=does))
+            subject = person._replace(chunk=_WHO_DID(person.chunk, does))
         else:
             verb = self.pick(_THING_VERBS)
             thing = self.noun_phrase(self.pick(verb.objects), ("the",), adjective=0.15)
             does = self.clause(self.actor(), verb, "past", verb_first=True)
-            subject = thing._replace(chunk=_THAT_DID(who=thing.chunk, does=does))
+            subject = thing._replace(chunk=_THAT_DID(thing.chunk, does))
         if subject.group == "people" and self.chance(0.4):
-            return _STOP(a=self.statement(self.pick(("past", "future")), subject))
-        return _STOP(a=self.quality_clause(subject, tense))
+            return _STOP(self.statement(self.pick(("past", "future")), subject))
+        return _STOP(self.quality_clause(subject, tense))
 
     def presenting(self) -> Chunk:
         """Draw a line like: These are my shoes; this is a beautiful flower: the pronoun agrees with what follows."""
         group = self.pick(("small", "clothes", "vehicles", "kin", "texts", "rooms", "fruit", "instruments"))
-        thing = self.noun_phrase(self.pick(nouns_of[group]), ("a", "the", *POSSESSIVES, *POSSESSIVES))
+        thing = self.noun_phrase(self.noun(group), ("a", "the", *POSSESSIVES, *POSSESSIVES))
         name = self.pick(("this", "this", "that"))
-        many = thing.english == THEM
-        english = DETERMINERS[name][many]
-        demonstrative = Subject(
-            word_chunk(english, DETERMINERS[name][2].split()[thing.form]), thing.english, thing.spanish, False, "it"
-        )
-        return _STOP(a=self.copula_clause(demonstrative, "ser", thing.chunk, "present", negative=self.chance(0.2)))
+        words = word_chunk(DETERMINERS[name][thing.english == THEM], DETERMINERS[name][2].split()[thing.form])
+        demonstrative = Subject(words, thing.english, thing.spanish, False, "it")
+        return _STOP(self.copula_clause(demonstrative, "ser", thing.chunk, "present", negative=self.chance(0.2)))
 
     def professing(self) -> Chunk:
         """Draw a line like: Mary is a doctor; my brother wants to be an engineer; Anna is ten years old."""
         if self.chance(0.3):
             young = self.name() if self.chance(0.5) else self.noun_phrase(self.pick(_YOUNG), KIN, 0.15, 0.0)
             years = _YEARS(number=NUMBERS[self.pick(tuple(NUMBERS))][0])
-            return _STOP(a=self.copula_clause(young, "tener", years, self.pick(("present", "past"))))
-        person = self.name() if self.chance(0.4) else self.noun_phrase(self.pick(nouns_of["kin"]), KIN, 0.15, 0.0)
+            return _STOP(self.copula_clause(young, "tener", years, self.pick(("present", "past"))))
+        person = self.name() if self.chance(0.4) else self.noun_phrase(self.noun("kin"), KIN, 0.15, 0.0)
         english, *spanish = self.pick(_PROFESSIONS)
         trade = word_chunk(english, spanish[person.feminine])
         if self.chance(0.35):
-            return _STOP(a=_WANTS_TO_BE(who=person.chunk, trade=trade))
-        complement = _A_TRADE(trade=trade)
-        return _STOP(
-            a=self.copula_clause(
-                person, "ser", complement, self.pick(("present", "past", "future")), negative=self.chance(0.12)
-            )
-        )
+            return _STOP(_WANTS_TO_BE(person.chunk, trade=trade))
+        tense = self.pick(("present", "past", "future"))
+        return _STOP(self.copula_clause(person, "ser", _A_TRADE(trade), tense, negative=self.chance(0.12)))
 
     def ordering(self) -> Chunk:
         """Draw a line like: Close the green door, please."""
@@ -669,43 +641,42 @@ class Patterns(Grammar):
 
     def exclaiming(self) -> Chunk:
         """Draw a line like: What a beautiful flower!"""
-        group = self.pick(
-            ("animals", "fruit", "small", "vehicles", "clothes", "outdoors", "places", "texts", "nature", "songs")
-        )
-        noun = self.pick(nouns_of[group])
+        groups = "animals", "fruit", "small", "vehicles", "clothes", "outdoors", "places", "texts", "nature", "songs"
+        group = self.pick(groups)
+        noun = self.noun(group)
         adjective = self.pick(_GRADED[group] or _GRADED["small"])
         quality = ADJECTIVE[adjective][int(noun.feminine)]
-        return _EXCLAIM(a=_WHAT_A(quality=quality, thing=NOUN[noun][0]))
+        return _EXCLAIM(_WHAT_A(quality=quality, thing=NOUN[noun][0]))
 
     def courtesy(self) -> Chunk:
         """Draw a line like: Good morning, John. Thank you for the red apples, Anna."""
         greeting, name = self.pick(_GREETINGS), self.name().chunk
         if self.chance(0.3):
-            thanks = _THANKS(gift=self.noun_phrase(self.pick(_GIFTS), _THANKED).chunk)
-            return _STOP(a=_VOCATIVE(a=thanks, name=name))
-        first = _VOCATIVE(a=greeting, name=name)
-        return _NEXT(a=first, b=self.description() if self.chance(0.5) else self.statement("past"))
+            thanks = _THANKS(self.noun_phrase(self.pick(_GIFTS), _THANKED).chunk)
+            return _STOP(_VOCATIVE(thanks, name))
+        first = _VOCATIVE(greeting, name)
+        return _NEXT(first, self.description() if self.chance(0.5) else self.statement("past"))
 
     def welcome(self) -> Chunk:
         """Draw a line like: "You are welcome," said the old man: the idiom, always inside something longer."""
         chance, name = self.random(), self.name().chunk
         if chance < 0.25:
-            return self.add_speaker(_QUOTED(a=_WELCOME) if self.chance(0.7) else _QUOTED_TO(a=_WELCOME, name=name))
+            return self.add_speaker(_QUOTED(_WELCOME) if self.chance(0.7) else _QUOTED_TO(_WELCOME, name))
         if chance < 0.35:
             speaker = self.person(plural=0.25)
-            return _SAID_COLON[speaker.form > 1](who=speaker.chunk, a=_WELCOME)
-        thanks = _THANKS(gift=self.noun_phrase(self.pick(_GIFTS), _THANKED).chunk)
+            return _SAID_COLON[speaker.form > 1](speaker.chunk, _WELCOME)
+        thanks = _THANKS(self.noun_phrase(self.pick(_GIFTS), _THANKED).chunk)
         if chance < 0.6:
-            return _NEXT(a=thanks if self.chance(0.6) else _VOCATIVE(a=thanks, name=name), b=_WELCOME)
-        reply = _VOCATIVE(a=_WELCOME, name=name if self.chance(0.7) else self.pick(_ADDRESSES))
+            return _NEXT(thanks if self.chance(0.6) else _VOCATIVE(thanks, name), _WELCOME)
+        reply = _VOCATIVE(_WELCOME, name=name if self.chance(0.7) else self.pick(_ADDRESSES))
         if chance < 0.7:
-            return _NEXT(a=thanks, b=reply)
+            return _NEXT(thanks, reply)
         if chance < 0.72:
-            return _NEXT(a=_WELCOME, b=_VOCATIVE(a=self.pick(_GREETINGS), name=name))
-        follows = (
-            self.description("past") if self.chance(0.5) else self.statement(self.pick(("past", "future", "present")))
-        )
-        return _NEXT(a=reply if chance < 0.82 else _WELCOME, b=follows)
+            return _NEXT(_WELCOME, _VOCATIVE(self.pick(_GREETINGS), name))
+        first = reply if chance < 0.82 else _WELCOME
+        if self.chance(0.5):
+            return _NEXT(first, self.description("past"))
+        return _NEXT(first, self.statement(self.pick(("past", "future", "present"))))
 
     def quoting(self) -> Chunk:
         """Draw a line like: "I am tired," said Mary: the adjective agrees with whoever speaks."""
@@ -718,10 +689,9 @@ class Patterns(Grammar):
         else:
             tense = self.pick(("past", "future", "want", "can", "must", "going"))
             clause = self.action(inner, tense, negative=self.chance(0.2))
-        return self.add_speaker(_QUOTED(a=clause), speaker)
+        return self.add_speaker(_QUOTED(clause), speaker)
 
     def speaker(self) -> Subject:
-        """Draw the speaker of a quotation."""
         return self.person(plural=0.25) if self.chance(0.8) else self.pick((PRONOUNS["he"], PRONOUNS["she"]))
 
     def add_speaker(self, quoted: Chunk, speaker: Subject | None = None) -> Chunk:
@@ -731,8 +701,8 @@ class Patterns(Grammar):
         verb = (english, "1"), (plural if speaker.form > 1 else singular, "1")
         if not speaker.chunk.spanish:
             pronoun = word_chunk(speaker.pronoun, "ella" if speaker.feminine else "él")
-            return _STOP(a=weave((quoted, pronoun, verb[0]), (quoted, verb[1], pronoun)))
-        return _STOP(a=weave((quoted, verb[0], speaker.chunk), (quoted, verb[1], speaker.chunk)))
+            return _STOP(weave((quoted, pronoun, verb[0]), (quoted, verb[1], pronoun)))
+        return _STOP(weave((quoted, verb[0], speaker.chunk), (quoted, verb[1], speaker.chunk)))
 
 
 PATTERNS = {  # how often each is drawn

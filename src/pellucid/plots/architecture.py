@@ -55,7 +55,6 @@ def _column_height(parts: Sequence[Any]) -> float:
 
 
 def _is_frame(part: Any) -> bool:
-    """Whether a part of a stack is a group of layers rather than one box."""
     return hasattr(part, "parts")
 
 
@@ -156,5 +155,4 @@ LINE = {"linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
 
 
 def _draw_arrow(axes: Any, across: float, start: float, end: float, head: bool = True) -> None:
-    """Draw a line upwards, with an arrowhead or without."""
     axes.annotate("", (across, end), (across, start), arrowprops=LINE | {"arrowstyle": "->" if head else "-"})

@@ -219,14 +219,8 @@ def _sentence_goes_on(text: str, match: re.Match[str]) -> bool:
     return mark == "." and short
 
 
-def _clause_ends(text: str, start: int, end: int) -> list[int]:
-    """Return the ends of clauses: after semicolons, colons, commas and dashes."""
-    return [*(match.end() for match in CLAUSE_END.finditer(text, start, end) if match.end() < end), end]
-
-
-def _word_ends(text: str, start: int, end: int) -> list[int]:
-    """Return the ends of words: after white space."""
-    return [*(match.end() for match in SPACE.finditer(text, start, end) if match.end() < end), end]
+def _ends_after(pattern: re.Pattern[str]) -> FindEnds:
+    return lambda text, start, end: [*(m.end() for m in pattern.finditer(text, start, end) if m.end() < end), end]
 
 
 def character_ends(text: str, start: int, end: int) -> list[int]:
@@ -246,13 +240,14 @@ def character_ends(text: str, start: int, end: int) -> list[int]:
     return [*ends, end]
 
 
-def _code_point_ends(text: str, start: int, end: int) -> list[int]:
-    """Return the ends of all code points."""
-    return list(range(start + 1, end + 1))
-
-
 # From coarse to fine. Code points come last for a character whose accents alone are too many for the model.
-SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, _clause_ends, _word_ends, character_ends, _code_point_ends)
+SPLIT_LEVELS: tuple[FindEnds, ...] = (
+    sentence_ends,
+    _ends_after(CLAUSE_END),
+    _ends_after(SPACE),
+    character_ends,
+    lambda text, start, end: list(range(start + 1, end + 1)),
+)
 
 
 def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
