@@ -341,8 +341,8 @@ def draw_curves(tracks: list[Track], path: Path) -> None:
         axes.set_title(track.race.title)
         axes.set_xlabel("processor seconds")
         axes.set_ylabel(METRICS[track.race.metric])
-        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
         tidy_axes(axes)
+        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     write_figure(figure, path)
 
 

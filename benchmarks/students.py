@@ -426,8 +426,8 @@ def draw_page_figure(path: Path) -> None:
         axes.set_title(task.title)
         axes.set_xlabel("sentences a second")
         axes.set_ylabel("chrF")
-        axes.legend(frameon=False, fontsize=7, handlelength=1, loc="center left", bbox_to_anchor=(1.0, 0.5))
         tidy_axes(axes)
+        axes.legend(frameon=False, fontsize=7, handlelength=1, loc="center left", bbox_to_anchor=(1.0, 0.5))
     write_figure(figure, path)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pellucid.evaluate.compare import ChangedSentence, Comparison, Interval, ScoredBucket
+from pellucid.evaluate.compare import Comparison, Interval
 
 
 def comparison_as_text(comparison: Comparison) -> Iterator[str]:
@@ -15,13 +15,19 @@ def comparison_as_text(comparison: Comparison) -> Iterator[str]:
     for grouping in comparison.groupings.values():
         yield ""
         yield f"By {grouping.title}:"
-        yield from _bucket_lines(grouping.buckets)
+        # Aligned with the rows below: 9 characters for the name, 11 for the sentences, 8 for each number.
+        yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
+        for bucket in grouping.buckets:
+            cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (bucket.bleu, bucket.chrf))
+            yield f"{bucket.name:>9}{bucket.sentences:11,}{''.join(cells)}"
     for title, changes in (("gained", comparison.gained), ("lost", comparison.lost)):
         if changes:
             yield ""
             yield f"Where B {title} most (chrF of the sentence):"
         for change in changes:
-            yield from _changed_sentence_lines(change)
+            yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
+            texts = {"source": change.source, "reference": change.reference, "A": change.a, "B": change.b}
+            yield from (f"    {name:<11}{text}" for name, text in texts.items() if text is not None)
 
 
 def headline(comparison: Comparison) -> str:
@@ -60,16 +66,9 @@ def describe_method(comparison: Comparison) -> str:
 def _score_lines(comparison: Comparison) -> Iterator[str]:
     """Yield a line for each metric, then how it was computed."""
     rows = [("", "A", "B", "B - A", "")]
-    rows += [
-        (
-            score.title,
-            _format_interval(score.a),
-            _format_interval(score.b),
-            _format_interval(score.difference, "+"),
-            score.verdict + " (lower is better)" * score.lower_is_better,
-        )
-        for score in comparison.scores.values()
-    ]
+    for score in comparison.scores.values():
+        numbers = _format_interval(score.a), _format_interval(score.b), _format_interval(score.difference, "+")
+        rows.append((score.title, *numbers, score.verdict + " (lower is better)" * score.lower_is_better))
     # Names of metrics and lengths of intervals vary, so columns are as wide as their widest cell.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -81,10 +80,8 @@ def _score_lines(comparison: Comparison) -> Iterator[str]:
 
 def _format_interval(interval: Interval, sign: str = "") -> str:
     """Return, for example, 35.20 [33.91, 36.60], or with signs +0.51 [-0.12, +1.10]."""
-    return (
-        f"{format_signed(interval.score, sign)} [{format_signed(interval.low, sign)}, "
-        f"{format_signed(interval.high, sign)}]"
-    )
+    score, low, high = (format_signed(value, sign) for value in (interval.score, interval.low, interval.high))
+    return f"{score} [{low}, {high}]"
 
 
 def format_signed(value: float, sign: str = "+") -> str:
@@ -95,20 +92,3 @@ def format_signed(value: float, sign: str = "+") -> str:
     """
     # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(value, 2) + 0.0:{sign}.2f}"
-
-
-def _bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
-    # Aligned with the rows below: 9 characters for the name, 11 for the sentences, 8 for each number.
-    yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
-    for bucket in buckets:
-        cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (bucket.bleu, bucket.chrf))
-        yield f"{bucket.name:>9}{bucket.sentences:11,}{''.join(cells)}"
-
-
-def _changed_sentence_lines(change: ChangedSentence) -> Iterator[str]:
-    yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
-    if change.source is not None:
-        yield f"    source     {change.source}"
-    yield f"    reference  {change.reference}"
-    yield f"    A          {change.a}"
-    yield f"    B          {change.b}"

@@ -12,8 +12,6 @@ PAIRS_SHOWN = 8  # pairs of each kind that a page lists
 
 @dataclass(frozen=True)
 class _WordArguments:
-    """A word of the translation, punctuation aside."""
-
     word: str
 
 

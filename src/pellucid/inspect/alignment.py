@@ -135,7 +135,10 @@ def measure_readings(
     `on_progress` is called with the number of pairs of each batch. Raises ValueError, naming its line, for a pair that
     is longer than the model takes.
     """
-    _require_room(model, pairs)
+    limit = model.config.max_positions
+    for number, pair in enumerate(pairs, start=1):
+        if (length := max(len(pair.source), len(pair.target))) > limit:
+            raise ValueError(f"line {number} has {length} pieces on a side, this model takes {limit}; leave it out")
     layers, heads = model.config.decoder_layers, model.config.heads
     readings = every_reading(model.config)
     one_each, best, agreed = (torch.zeros(len(readings), n, dtype=torch.long) for n in (3, 3, 2))
@@ -252,13 +255,6 @@ def _link_matrix(links: Iterable[tuple[int, int]], pair: EncodedPair) -> Bool[Te
         # links name the source word first; the matrix has a row for each target word
         linked[j, i] = True
     return linked
-
-
-def _require_room(model: Transformer, pairs: Sequence[EncodedPair]) -> None:
-    limit = model.config.max_positions
-    for number, pair in enumerate(pairs, start=1):
-        if (length := max(len(pair.source), len(pair.target))) > limit:
-            raise ValueError(f"line {number} has {length} pieces on a side, this model takes {limit}; leave it out")
 
 
 def choose_readings(results: Sequence[ReadingResult]) -> tuple[ReadingResult, ReadingResult]:

@@ -19,8 +19,6 @@ from pellucid.trace.session import Trace
 
 @dataclass(frozen=True)
 class _LensPiece:
-    """Piece and its probability."""
-
     piece: str
     id: int
     prob: float

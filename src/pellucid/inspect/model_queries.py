@@ -41,37 +41,27 @@ UNMASKED = "decoder.*.self.allowed"
 
 @dataclass(frozen=True)
 class _TableArguments:
-    """A table of embeddings, by its side."""
-
     side: str
 
 
 @dataclass(frozen=True)
 class _NeighboursArguments(_TableArguments):
-    """A piece of a table, whose neighbours are asked for."""
-
     piece: int
 
 
 @dataclass(frozen=True)
 class _SimilarArguments(_TableArguments):
-    """Words to be compared in a table."""
-
     words: Annotated[list[str], Field(max_length=MOST_WORDS)]
 
 
 @dataclass(frozen=True)
 class _AnalogyArguments(_TableArguments):
-    """A sum of words in a table, and the word that should answer it."""
-
     question: str
     expected: str | None = None
 
 
 @dataclass(frozen=True)
 class _SentenceArguments:
-    """A sentence, and its translation if that is not to be searched for."""
-
     sentence: str
     target: str | None = None
 
@@ -297,8 +287,8 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
     products = record["decoder.0.self.products"][0, 0]
     return {
         "size": float(masked.abs().max()),
-        "kept": _largest_difference_by_row(cached, masked),
-        "unmasked": _largest_difference_by_row(unmasked, masked),
+        "kept": (cached - masked).abs().amax(dim=-1).double().tolist(),
+        "unmasked": (unmasked - masked).abs().amax(dim=-1).double().tolist(),
         "parted": int((unmasked.argmax(dim=-1) != masked.argmax(dim=-1)).sum()),
         "products": {
             "section": "decoder.0.self",
@@ -308,10 +298,6 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
             "rows": [[float(f"{product:.7g}") for product in row] for row in products.double().tolist()],
         },
     }
-
-
-def _largest_difference_by_row(logits: Float[Tensor, "T V"], other_logits: Float[Tensor, "T V"]) -> list[float]:
-    return (logits - other_logits).abs().amax(dim=-1).double().tolist()
 
 
 def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:

@@ -88,16 +88,8 @@ def _draw_layers(axes: Any, layers: Any, left: float, up: float, crosses: list[f
             _draw_residual(axes, left, begin + GAP * 0.35, up - HIGH / 2, left)
         _draw_arrow(axes, middle, up, up + GAP, head=False)
         up += GAP
-    frame = FancyBboxPatch(
-        (left - 0.42, start),
-        WIDE + 0.6,
-        up + GAP * 0.5 - start,
-        boxstyle="round,pad=0,rounding_size=0.12",
-        fill=False,
-        edgecolor=GREY,
-        linewidth=1.0,
-    )
-    axes.add_patch(frame)
+    style = {"boxstyle": "round,pad=0,rounding_size=0.12", "fill": False, "edgecolor": GREY, "linewidth": 1.0}
+    axes.add_patch(FancyBboxPatch((left - 0.42, start), WIDE + 0.6, up + GAP * 0.5 - start, **style))
     # At the top, because the line with the memory comes in somewhere below.
     axes.text(left - 0.52, up - GAP, f"{layers.times} ×", ha="right", va="center", fontsize=12)
     _draw_arrow(axes, middle, up, up + GAP, head=False)
@@ -113,16 +105,8 @@ def _draw_box(axes: Any, box: Any, left: float, up: float) -> float:
 
     middle, bottom = left + WIDE / 2, up + GAP
     _draw_arrow(axes, middle, up, bottom)
-    rounded = FancyBboxPatch(
-        (left, bottom),
-        WIDE,
-        HIGH,
-        boxstyle="round,pad=0,rounding_size=0.06",
-        facecolor=FILL_COLOURS[box.kind],
-        edgecolor=BLACK,
-        linewidth=0.8,
-    )
-    axes.add_patch(rounded)
+    style = {"boxstyle": "round,pad=0,rounding_size=0.06", "edgecolor": BLACK, "linewidth": 0.8}
+    axes.add_patch(FancyBboxPatch((left, bottom), WIDE, HIGH, facecolor=FILL_COLOURS[box.kind], **style))
     count = f"; {box.parameters:,} parameters" if box.parameters else ""
     axes.text(middle, bottom + HIGH * 0.68, escape_dollars(box.title), ha="center", va="center", fontsize=9.5)
     axes.text(middle, bottom + HIGH * 0.27, escape_dollars(box.detail + count), ha="center", va="center", fontsize=7.5)

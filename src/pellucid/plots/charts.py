@@ -33,9 +33,8 @@ def draw_step_strengths(blocks: Sequence[Any], path: str | Path, *, title: str =
         for name, strengths, colour in (("gradient", block.gradient, BLUE), ("step", block.step, VERMILION)):
             shares = np.array(strengths) / (strengths[0] or 1.0)
             axes.semilogy(shares, color=colour, linewidth=1.0, label=name if number == 0 else None)
+    axes.set(title=title, xlabel="direction, strongest first", ylabel="strength, as a share of the largest")
     axes.set_ylim(1e-4, 2.0)
-    _label_axes(axes, title, "direction, strongest first", "strength, as a share of the largest")
-    axes.legend(frameon=False)
     tidy_axes(axes)
     write_figure(figure, path)
 
@@ -56,14 +55,9 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
     _draw_curve(scores, log, "bleu", "BLEU", color=GREEN, linewidth=1.5, marker="o", markersize=4)
     _draw_curve(scores, log, "chrf", "chrF", color=BLACK, linewidth=1.5, linestyle="--", marker="s", markersize=4)
     losses.set_ylabel("loss, nats a piece")
-    scores.set_ylabel("dev score, per cent")
-    scores.set_xlabel("minutes of training")
-    scores.set_ylim(0, 100)
+    scores.set(xlabel="minutes of training", ylabel="dev score, per cent", ylim=(0, 100))
     for axes in (losses, scores):
         tidy_axes(axes)
-        # A short run may have no dev scores yet, and matplotlib warns of a legend without entries.
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False)
     write_figure(figure, path)
 
 
@@ -95,13 +89,10 @@ def draw_by_length(
     above.plot(lengths, loss, color=BLUE, marker="o")
     above.set_ylabel("loss, nats a piece")
     below.plot(lengths, chrf, color=VERMILION, marker="s")
-    below.set_ylabel("chrF")
-    below.set_ylim(0, 100)
-    below.set_xlabel("pieces of the source")
+    below.set(xlabel="pieces of the source", ylabel="chrF", ylim=(0, 100))
     for axes in (above, below):
         if longest_seen is not None:
             axes.axvline(longest_seen, color=BLACK, linestyle=":", label="longest seen in training")
-            axes.legend(frameon=False)
         tidy_axes(axes)
     write_figure(figure, path)
 
@@ -144,11 +135,10 @@ def draw_alignment_figure(
     for (name, numbers), style in zip(lines.items(), READING_STYLES, strict=True):
         curves.plot(range(len(numbers)), numbers, label=name, linewidth=1.4, markersize=4, **style)
     curves.set_xticks(range(max((len(numbers) for numbers in lines.values()), default=0)))
-    curves.set_xlabel("decoder layer")
-    curves.set_ylabel(measure)
+    curves.set(xlabel="decoder layer", ylabel=measure)
     curves.set_ylim(bottom=0)
-    curves.legend(frameon=False, fontsize=8)
     tidy_axes(curves)
+    curves.legend(frameon=False, fontsize=8)
     write_figure(figure, path)
 
 
@@ -164,15 +154,16 @@ def draw_positions(
     figure = empty_figure(12.0, 9.0)
     [[table, similarities], [wavelength_axes, curve_axes]] = figure.subplots(2, 2)
     draw_matrix(table, values, signed=True)
-    _label_axes(table, "what each position is given", "dimension", "position")
+    table.set(title="what each position is given", xlabel="dimension", ylabel="position")
     draw_matrix(similarities, similarity, signed=True, high=1.0)
-    _label_axes(similarities, "similarity of positions (cosine)", "position", "position")
+    similarities.set(title="similarity of positions (cosine)", xlabel="position", ylabel="position")
     if wavelengths is None:
         wavelength_axes.set_axis_off()
     else:
         # Each pair of dimensions, a sine and a cosine, has one wavelength; they grow geometrically, hence the log axis.
         wavelength_axes.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
-        _label_axes(wavelength_axes, "wavelength of each pair of dimensions", "dimension", "positions")
+        title = "wavelength of each pair of dimensions"
+        wavelength_axes.set(title=title, xlabel="dimension", ylabel="positions")
         tidy_axes(wavelength_axes)
     if curves is None:
         curve_axes.set_axis_off()
@@ -184,16 +175,10 @@ def draw_positions(
             # Sines only: the cosines of the same dimensions would double every line.
             sines = vector[0::2]
             curve_axes.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
-        _label_axes(curve_axes, "sines of position 3: the paper, and a doubled exponent", "dimension i", "value")
-        curve_axes.legend(frameon=False)
+        title = "sines of position 3: the paper, and a doubled exponent"
+        curve_axes.set(title=title, xlabel="dimension i", ylabel="value")
         tidy_axes(curve_axes)
     write_figure(figure, path)
-
-
-def _label_axes(axes: Any, title: str, across: str, up: str) -> None:
-    axes.set_title(title)
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
 
 
 PANELS_ACROSS = 3  # most panels in a row
@@ -282,9 +267,7 @@ def draw_head_study(
         grey = {"color": "0.6", "linestyle": "--", "linewidth": 1.0}
         curve_axes.plot(heads_kept, values, **{"label": name, "markersize": 4, **ORDER_STYLES.get(name, grey)})
     curve_axes.invert_xaxis()
-    curve_axes.set_xlabel("heads kept")
-    curve_axes.set_ylabel(escape_dollars(curve_name))
-    curve_axes.legend(frameon=False)
-    curve_axes.set_title("heads taken away in these orders")
+    title = "heads taken away in these orders"
+    curve_axes.set(title=title, xlabel="heads kept", ylabel=escape_dollars(curve_name))
     tidy_axes(curve_axes)
     write_figure(figure, path)

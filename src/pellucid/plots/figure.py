@@ -10,14 +10,8 @@ import numpy as np
 from pellucid.store.atomic import atomic_file
 
 # Okabe and Ito 2008: colours that people with any kind of colour vision can tell apart.
-BLUE, VERMILION, GREEN, ORANGE, PURPLE, BLACK = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#E69F00",
-    "#CC79A7",
-    "#000000",
-)
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+ORANGE, PURPLE, BLACK = "#E69F00", "#CC79A7", "#000000"
 
 
 def empty_figure(width: float, height: float) -> Any:
@@ -45,9 +39,11 @@ def write_figure(figure: Any, path: str | Path) -> None:
 
 
 def tidy_axes(axes: Any) -> None:
-    """Draw a light grid, and no frame above and on the right."""
+    """Draw a light grid, no frame above and on the right, and a legend where something has a label."""
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:  # matplotlib warns of a legend without entries
+        axes.legend(frameon=False)
 
 
 def escape_dollars(text: str) -> str:
@@ -96,15 +92,8 @@ def draw_heat_map(
             shade = np.clip((values[row, column] - low) / (above - low), 0.0, 1.0)  # its place on the scale
             # The signed scale is dark at both ends, the other one at the lower end.
             dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
-            axes.text(
-                column,
-                row,
-                escape_dollars(word),
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="white" if dark else "black",
-            )
+            style = {"ha": "center", "va": "center", "fontsize": 7, "color": "white" if dark else "black"}
+            axes.text(column, row, escape_dollars(word), **style)
     write_figure(figure, path)
 
 
