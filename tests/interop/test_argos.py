@@ -103,9 +103,9 @@ def test_the_command_writes_it_and_refuses_in_one_sentence(call: Any, model: Pat
     save_bundle(tmp_path / "lower", bundle.model, lower)
     for arguments, message in {
         "a.argosmodel": "does not say its languages; name them: --languages en:es",
-        "a.argosmodel --languages en": "--languages is 'en'; only --to argos takes it, as two codes",
+        "a.argosmodel --languages en": "--languages is 'en', it must be two codes",
         "a.argosmodel --languages en:x!": "'x!' is not a language code",
-        "a.argosmodel --languages en:de --shortlist-source a.en --shortlist-target a.de": "uses no shortlist",
+        "a.argosmodel --languages en:de --shortlist-source a.en --shortlist-target a.de": "--to argos does not take --shortlist",
         "a.argosmodel --languages en:de --precision int8": "so it is measured first: give --dev-source",
         "a.zip --languages en:de": "a.zip must end in .argosmodel",
         "nowhere/a.argosmodel --languages en:de": "nowhere is not a folder",
@@ -117,7 +117,7 @@ def test_the_command_writes_it_and_refuses_in_one_sentence(call: Any, model: Pat
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "the model reads lower case only" in result.stderr
     assert (
-        "--languages is 'en:de'; only --to argos"
+        "--to marian does not take --languages"
         in call("export", model, "out", "--to", "marian", "--languages", "en:de").stderr
     )
     assert (tmp_path / "a.argosmodel").read_bytes() == before

@@ -33,6 +33,16 @@ _PRECISIONS = {
 }
 """Precisions of each format, the default first; Marian's is that of the model."""
 
+_MEASURED = ("--precision", "--dev-source", "--dev-target", "--no-gate")
+_SHORTLIST = ("--shortlist-source", "--shortlist-target")
+_OPTIONS = {
+    "ctranslate2": (*_MEASURED, *_SHORTLIST),
+    "argos": (*_MEASURED, "--languages"),
+    "page": (*_MEASURED, "--sentence"),
+    "marian": (),
+}
+"""Options that each format takes."""
+
 _MOST_SHORTLIST_PAIRS = 400_000
 """Sentence pairs read for a shortlist, spread evenly over the files."""
 
@@ -93,8 +103,9 @@ def run_export(
         "--shortlist-source": shortlist_source,
         "--shortlist-target": shortlist_target,
     }
+    others = {"--precision": precision, "--no-gate": no_gate, "--sentence": sentence, "--languages": languages}
     # Options and OUT are checked before torch is imported and the model is loaded.
-    _check_options(to, precision, no_gate, files, bool(sentence), languages)
+    _check_options(to, {name: path for name, path in files.items() if path is not None}, others)
     if to == "page":
         dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
         write_lines(export_page(model, Path(out), precision or "float16", sentence or [], dev))
@@ -173,61 +184,40 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
     return judge_smaller_model(full, small, dev[1], model.lowercase)
 
 
-def _check_options(
-    to: str,
-    precision: str | None,
-    no_gate: bool,
-    files: dict[str, str | None],
-    has_sentences: bool,
-    languages: str | None,
-) -> None:
+def _check_options(to: str, files: Mapping[str, str], others: Mapping[str, Any]) -> None:
     """Raise ValueError, before anything is read, naming everything that is wrong with the options."""
-    file_options = [name for name, path in files.items() if path is not None]
+    precision, languages, no_gate = others["--precision"], others["--languages"], others["--no-gate"]
+    given = [*(name for name, value in others.items() if value), *files]
     problems = []
-    if to not in _PRECISIONS:
+    if to not in _OPTIONS:
         problems.append(f"--to is {to!r}, it must be marian, ctranslate2, argos or page")
-    elif precision is not None and _PRECISIONS[to] and precision not in _PRECISIONS[to]:
+    elif not_taken := [name for name in given if name not in _OPTIONS[to]]:
+        problems.append(f"--to {to} does not take {', '.join(not_taken)}")
+    elif precision is not None and precision not in _PRECISIONS[to]:
         problems.append(f"--precision is {precision!r}, for --to {to} it must be one of {', '.join(_PRECISIONS[to])}")
-    if has_sentences and to != "page":
-        problems.append("--sentence: only --to page takes that")
-    if languages is not None and (to != "argos" or languages.count(":") != 1):
-        problems.append(f"--languages is {languages!r}; only --to argos takes it, as two codes: --languages en:es")
-    if to == "argos" and "--shortlist-source" in file_options:
-        problems.append("--shortlist-source: Argos Translate uses no shortlist")
-    for source_option, target_option in (
-        ("--dev-source", "--dev-target"),
-        ("--shortlist-source", "--shortlist-target"),
-    ):
-        if (source_option in file_options) != (target_option in file_options):
-            problems.append(
-                f"{source_option} and {target_option} belong together: line n of one is the translation of line n of "
-                "the other"
-            )
-    if [files[name] for name in file_options].count("-") > 1:
+    if languages is not None and languages.count(":") != 1:
+        problems.append(f"--languages is {languages!r}, it must be two codes: --languages en:es")
+    problems += [
+        f"{source} and {target} belong together: line n of one is the translation of line n of the other"
+        for source, target in (("--dev-source", "--dev-target"), _SHORTLIST)
+        if (source in files) != (target in files)
+    ]
+    if [*files.values()].count("-") > 1:
         problems.append("only one file can be standard input")
-    ctranslate2_only = [*(["--precision"] if precision else []), *(["--no-gate"] if no_gate else []), *file_options]
-    measured = {"--no-gate", "--dev-source", "--dev-target"} if precision == "int8" else set[str]()
-    not_of_page = [option for option in ctranslate2_only if option != "--precision" and option not in measured]
-    changes_output = precision in ("bfloat16", "int8") or "--shortlist-source" in file_options
-    if to == "marian" and ctranslate2_only:
-        problems.append(
-            f"{', '.join(ctranslate2_only)}: only --to ctranslate2 takes that; marian is written in float32, unchanged"
-        )
-    elif to == "page" and not_of_page:
-        problems.append(f"{', '.join(not_of_page)}: a page is measured in int8 only, and has no shortlist")
-    elif no_gate and "--dev-source" in file_options:
+    changes_output = precision in ("bfloat16", "int8") or "--shortlist-source" in files
+    if not problems and no_gate and "--dev-source" in files:
         problems.append("--no-gate skips the measurement that --dev-source is for; give only one of them")
-    elif (no_gate or "--dev-source" in file_options) and not changes_output:
-        problems.append("float32 without a shortlist translates as the model does: there is nothing to measure")
-    elif precision == "int8" and not no_gate and "--dev-source" not in file_options:
+    elif not problems and (no_gate or "--dev-source" in files) and not changes_output:
+        problems.append("only bfloat16, int8 and a shortlist change translations: there is nothing to measure")
+    elif not problems and precision == "int8" and not (no_gate or "--dev-source" in files):
         problems.append(
             "int8 changes a model's translations, so it is measured first: give --dev-source and --dev-target, some "
             "hundred sentences and their translations that it was not trained on; or --no-gate to skip this"
         )
     if problems:
         raise ValueError("; ".join(problems))
-    for name in file_options:  # last, for each of these reports a missing file by an error of its own
-        require_file(str(files[name]))
+    for path in files.values():  # last, for each of these reports a missing file by an error of its own
+        require_file(path)
 
 
 def _refuse_other_than_export(out: Path, to: str) -> None:
