@@ -105,7 +105,7 @@ def test_the_command_writes_it_and_refuses_in_one_sentence(call: Any, model: Pat
         "a.argosmodel": "does not say its languages; name them: --languages en:es",
         "a.argosmodel --languages en": "--languages is 'en', it must be two codes",
         "a.argosmodel --languages en:x!": "'x!' is not a language code",
-        "a.argosmodel --languages en:de --shortlist-source a.en --shortlist-target a.de": "--to argos does not take --shortlist",
+        "a.argosmodel --languages en:de --shortlist-source a.en --shortlist-target a.de": "does not take --shortlist",
         "a.argosmodel --languages en:de --precision int8": "so it is measured first: give --dev-source",
         "a.zip --languages en:de": "a.zip must end in .argosmodel",
         "nowhere/a.argosmodel --languages en:de": "nowhere is not a folder",
