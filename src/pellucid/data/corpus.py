@@ -184,10 +184,10 @@ def read_valid_units(
     files, count, document = side_files(source, target), 0, DocumentReader(context)
     for unit in _read_units(source, target, sides):
         if (reason := unit.problem) is None:
-            # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
-            if "\n" in unit.source or "\n" in unit.target or unit.source.endswith("\r") or unit.target.endswith("\r"):
+            left, right = _one_line(unit.source), _one_line(unit.target)
+            if left is not unit.source or right is not unit.target:
                 skipped.joined += 1
-                unit = unit._replace(source=_join_sentence_lines(unit.source), target=_join_sentence_lines(unit.target))
+                unit = unit._replace(source=left, target=right)
             reason = _find_fault(unit, max_characters)
         before = document.take(unit.source)
         if reason is None:
@@ -211,13 +211,16 @@ def _find_fault(unit: Unit, max_characters: int) -> str | None:
     return None
 
 
-def _join_sentence_lines(text: str) -> str:
-    """Join the lines of a sentence by single spaces.
+def _one_line(text: str) -> str:
+    """Return a sentence itself, or its lines joined by single spaces if it has several.
 
-    >>> _join_sentence_lines("one \\n  two\\n")
+    >>> _one_line("one \\n  two\\n")
     'one two'
     """
-    return " ".join(line.strip() for line in text.split("\n") if line.strip())
+    # A sentence is one line of text everywhere else; a carriage return at its end would be part of a line end.
+    if "\n" in text or text.endswith("\r"):
+        return " ".join(line.strip() for line in text.split("\n") if line.strip())
+    return text
 
 
 def describe_place(file: str, number: int, line: int | None = None) -> str:
@@ -243,10 +246,6 @@ def read_rows(
 def _read_units(source: str | Path, target: str | Path | None, sides: Sides | None) -> Iterator[Unit]:
     """Return the units of one file of pairs, or of two files of sentences."""
     return _read_one_file(source, sides or Sides()) if target is None else _read_two_files(source, target)
-
-
-def _one_line(text: str) -> str:
-    return _join_sentence_lines(text) if "\n" in text or text.endswith("\r") else text
 
 
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:

@@ -94,15 +94,15 @@ class Stream(Iterator[Batch]):
         self.encoded, self.batch_tokens, self.seed, self.epoch, self.batch = encoded, batch_tokens, seed, epoch, batch
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
-        # The order of an epoch is a function of (seed, epoch): it is computed again, not saved in a checkpoint.
-        self._order = self._start_epoch()
-        if not 0 <= batch < len(self._order):
+        # Batches of the epoch as indices, a function of (seed, epoch): computed again, not saved in a checkpoint.
+        self.order = self._start_epoch()
+        if not 0 <= batch < len(self.order):
             raise ValueError(
-                f"batch {batch} of epoch {epoch} does not exist: an epoch of this data has {len(self._order)} batches; "
+                f"batch {batch} of epoch {epoch} does not exist: an epoch of this data has {len(self.order)} batches; "
                 "resume with the same corpus, tokenizer and batch_tokens"
             )
         self._seen_this_epoch = sum(
-            (count_by_corpus(self.corpora, pairs) for pairs in self._order[:batch]),
+            (count_by_corpus(self.corpora, pairs) for pairs in self.order[:batch]),
             np.zeros(len(self.corpora), dtype=np.int64),
         )
 
@@ -114,12 +114,12 @@ class Stream(Iterator[Batch]):
     @property
     def batches_per_epoch(self) -> int:
         """The number of batches of this epoch; where corpora have weights, epochs may differ."""
-        return len(self._order)
+        return len(self.order)
 
     @property
     def epochs(self) -> float:
         """The number of epochs completed, with the current one as a fraction."""
-        return self.epoch + self.batch / len(self._order)
+        return self.epoch + self.batch / len(self.order)
 
     @property
     def ledger(self) -> dict[str, int]:
@@ -142,7 +142,7 @@ class Stream(Iterator[Batch]):
 
     def upcoming(self, batches: int) -> list[BatchSpec]:
         """Return the specs of the next batches without advancing, or an empty list if this epoch has fewer."""
-        coming = self._order[self.batch : self.batch + batches]
+        coming = self.order[self.batch : self.batch + batches]
         if len(coming) < batches:
             return []
         # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
@@ -157,10 +157,10 @@ class Stream(Iterator[Batch]):
         [spec] = self.upcoming(1)
         self.batch += 1
         self._seen_this_epoch += count_by_corpus(self.corpora, spec.pairs)
-        if self.batch == len(self._order):
+        if self.batch == len(self.order):
             self.epoch, self.batch = self.epoch + 1, 0
-            self._order = []  # at millions of pairs, two orders at a time are too many
-            self._order = self._start_epoch()
+            self.order = []  # at millions of pairs, two orders at a time are too many
+            self.order = self._start_epoch()
             self._seen_this_epoch[:] = 0
         return spec
 

@@ -281,11 +281,11 @@ class Tokenizer:
 
     def decode_source(self, ids: Iterable[int]) -> str:
         """Return the text of one source sentence, without padding, BOS and EOS."""
-        return _decode_ids(self.source, ids, self.config)
+        return _unescape(self.source.decode(_without_special_tokens(ids)), self.config)
 
     def decode_target(self, ids: Iterable[int]) -> str:
         """Return the text of one target sentence, without padding, BOS and EOS."""
-        return _decode_ids(self.target, ids, self.config)
+        return _unescape(self.target.decode(_without_special_tokens(ids)), self.config)
 
     def decode_targets(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of several target sentences, in a fraction of the time of single calls of `decode_target`."""
@@ -465,10 +465,6 @@ def _encode_lines(side: PieceModel, lines: Iterable[str], config: TokenizerConfi
             if bad := re.search("[\ud800-\udfff]", line):
                 raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
         raise
-
-
-def _decode_ids(side: PieceModel, ids: Iterable[int], config: TokenizerConfig) -> str:
-    return _unescape(side.decode(_without_special_tokens(ids)), config)
 
 
 def _without_special_tokens(ids: Iterable[int]) -> list[int]:

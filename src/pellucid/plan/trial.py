@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pellucid.data.batching import CorpusShare, EncodedPairs, collate, epoch_batches, epoch_pairs
+from pellucid.data.batching import EncodedPairs, collate
+from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
 from pellucid.processor import ProcessorShare
 from pellucid.train.config import RunConfig
@@ -37,9 +38,7 @@ class EpochBatches:
     def first_of_run(cls, encoded: EncodedPairs, batch_tokens: int, seed: int) -> "EpochBatches":
         """Return the batches of the first epoch of a run, just as its stream makes them."""
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
-        # Pairs that are not divided into corpora count once an epoch, as in `Stream`.
-        pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), seed, epoch=0)
-        order = epoch_batches(sources, targets, batch_tokens, seed, 0, pairs)
+        order = Stream(encoded, batch_tokens, seed).order
         shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]
         # A pair counts as often as the epoch shows it, which the weights of corpora decide.
         indices = np.concatenate(order)

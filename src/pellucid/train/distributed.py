@@ -91,13 +91,10 @@ class Workers:
         """Raise TrainingFailed, naming them, if some workers have another fingerprint than the first."""
         if self.world_size == 1:
             return
-        digest = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:7], "big")
-        # A row for each worker; all but its own are zero, so that the sum holds the digests of all. A float64 holds 28
-        # bits exactly.
-        digests = torch.zeros(self.world_size, 2, dtype=torch.float64, device=self.device)
-        digests[self.rank, 0], digests[self.rank, 1] = digest >> 28, digest & (2**28 - 1)
-        distributed.all_reduce(digests)
-        differing = [str(i) for i in range(self.world_size) if not torch.equal(digests[i], digests[0])]
+        digest = torch.frombuffer(bytearray(hashlib.sha256(fingerprint.encode()).digest()), dtype=torch.uint8)
+        digests = [torch.empty_like(digest, device=self.device) for _ in range(self.world_size)]
+        distributed.all_gather(digests, digest.to(self.device))
+        differing = [str(i) for i, other in enumerate(digests) if not torch.equal(other, digests[0])]
         if differing:
             raise TrainingFailed(
                 f"worker{'s' * (len(differing) > 1)} {', '.join(differing)} of {self.world_size} (counted from 0) "
@@ -216,17 +213,17 @@ def _find_missing_workers(store: Any, workers: Workers) -> list[int]:
 def worker_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     """Return this worker's share of an update: whole batches, or, where they do not divide evenly, rows of each.
 
-    Whole batches are what one worker would compute, to the bit.
+    Whole batches are what one worker would compute, to the bit. A worker for which there is no row has no batch.
     """
-    if len(specs) % workers.world_size == 0:
-        return [collate(spec.corpus, spec.pairs, spec.seed) for spec in specs[workers.rank :: workers.world_size]]
-    shares = [replace(spec, pairs=spec.pairs[workers.rank :: workers.world_size]) for spec in specs]
-    # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`update.thread_rows`).
-    seeds = [share.seed + (workers.rank << 16) for share in shares]
-    # There may be fewer rows than workers.
-    return [
-        collate(share.corpus, share.pairs, seed) for share, seed in zip(shares, seeds, strict=True) if len(share.pairs)
-    ]
+    rank, world_size = workers.rank, workers.world_size
+    if len(specs) % world_size == 0:
+        shares = specs[rank::world_size]
+    else:
+        # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`update.thread_rows`).
+        shares = [replace(spec, pairs=spec.pairs[rank::world_size], seed=spec.seed + (rank << 16)) for spec in specs]
+    batches = [collate(share.corpus, share.pairs, share.seed) for share in shares if len(share.pairs)]
+    # A GPU can copy from pinned memory while it computes.
+    return [batch.pin_memory() for batch in batches] if workers.device.type == "cuda" else batches
 
 
 class Prefetcher:
@@ -241,14 +238,7 @@ class Prefetcher:
         """Return the batches of `specs`, and start making those of `following`."""
         # By seed: a stream that was set back asks for other batches than were prefetched, and gets its own.
         prefetched = self._prefetched if self._seeds == [spec.seed for spec in specs] else None
-        batches = prefetched.result() if prefetched else make_batches(specs, workers)
+        batches = prefetched.result() if prefetched else worker_batches(specs, workers)
         self._seeds = [spec.seed for spec in following]
-        self._prefetched = self._thread.submit(make_batches, following, workers) if following else None
+        self._prefetched = self._thread.submit(worker_batches, following, workers) if following else None
         return batches
-
-
-def make_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
-    """Return this worker's batches, in pinned memory if it computes on a GPU."""
-    batches = worker_batches(specs, workers)
-    # A GPU can copy from pinned memory while it computes.
-    return [batch.pin_memory() for batch in batches] if workers.device.type == "cuda" else batches

@@ -115,13 +115,12 @@ def initial_model_tables(start: str, began: Path | None = None) -> dict[str, dic
     # A run that is resumed in `began` recorded these tables, and no longer needs the model.
     if began and (recorded := _tables_of_run(began, start)):
         return recorded
-    return _read_initial_model(lambda directory: read_unreplaced(directory, _tables_of_directory), start)
 
+    def read_tables(directory: Path) -> dict[str, dict[str, Any]]:
+        read_manifest(directory)  # refuses what is no model; whether it is sound shows when it is opened
+        return _tables_of_config(*read_config(directory / CONFIG))
 
-def _tables_of_directory(directory: Path) -> dict[str, dict[str, Any]]:
-    """Describe a model directory as the tables of a run; whether it is sound shows when the model is opened."""
-    read_manifest(directory)
-    return _tables_of_config(*read_config(directory / CONFIG))
+    return _read_initial_model(lambda directory: read_unreplaced(directory, read_tables), start)
 
 
 def _tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:

@@ -406,13 +406,13 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         "step": state.counts.step,
     }
     manifest |= ancestry_notes(setup.initial_model, longest)
-    # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
-    if languages := data.languages or (setup.initial_model or {}).get("languages"):
-        manifest["languages"] = dict(languages)
-    if setup.run.data.context:
-        manifest["context"] = setup.run.data.context
-    if setup.run.data.directions:
-        manifest["directions"] = setup.run.data.directions
+    facts = {
+        # A fine-tuned model keeps the languages of the model that it started from, if its text does not say any.
+        "languages": data.languages or (setup.initial_model or {}).get("languages"),
+        "context": setup.run.data.context,
+        "directions": setup.run.data.directions,
+    }
+    manifest |= {name: value for name, value in facts.items() if value}
     reference, limit = [], manifest["longest_source"]
     if setup.run.train.keep_reference:
         # Whatever the language to write, a source has as many pieces.

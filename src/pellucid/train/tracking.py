@@ -23,16 +23,8 @@ TENSORBOARD_FOLDER, MLFLOW_FILE = "tensorboard", "mlflow.txt"
 
 _EXPERIMENT = "pellucid"
 
-_NAMES = {
-    "loss": "train/loss",
-    "tokens_per_second": "train/tokens_per_second",
-    "learning_rate": "train/learning_rate",
-    "gradient_norm": "train/gradient_norm",
-    "dev_loss": "dev/loss",
-    "bleu": "dev/bleu",
-    "chrf": "dev/chrf",
-}
-"""Names that these programs show for the numbers of a report."""
+_OF_TRAINING = ("loss", "tokens_per_second", "learning_rate", "gradient_norm")
+"""Numbers of a report on training itself; the others are scores of a model."""
 
 # Takes a number's name, its value and the step.
 Send = Callable[[str, float, int], object]
@@ -47,9 +39,9 @@ def name_scalars(row: Mapping[str, Any]) -> dict[str, float]:
     {'average/bleu': 31.0}
     """
     model = row.get("model", "dev")
-    return {
-        name.replace("dev/", f"{model}/"): float(row[key]) for key, name in _NAMES.items() if row.get(key) is not None
-    }
+    names = {key: f"train/{key}" for key in _OF_TRAINING}
+    names |= {"dev_loss": f"{model}/loss", "bleu": f"{model}/bleu", "chrf": f"{model}/chrf"}
+    return {name: float(row[key]) for key, name in names.items() if row.get(key) is not None}
 
 
 class Tracker:
