@@ -25,8 +25,6 @@ from pellucid.train.log import read_log
 TASK = TASKS["multi30k"]
 FILES = {"source": "train.en", "target": "train.de", "dev-source": "val.en", "dev-target": "val.de"}
 PAIRS = 29_000
-MORE = ("--set", "train.precision=bfloat16")
-"""Options beside those of the plain command."""
 
 
 def main() -> None:
@@ -51,7 +49,7 @@ def train_for(minutes: float, run: Path) -> None:
     """Train for some minutes, and write the seconds of wall time beside the run."""
     folder = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
     files = [word for side, name in FILES.items() for word in (f"--{side}", folder / f"{name}.gz")]
-    command = [sys.executable, "-m", "pellucid", "train", *files, "--minutes", f"{minutes:g}", "--out", run, *MORE]
+    command = [sys.executable, "-m", "pellucid", "train", *files, "--minutes", f"{minutes:g}", "--out", run]
     # Around the whole command: vocabulary, evaluations and start are counted too.
     began = time.monotonic()
     code = subprocess.run(command, check=False, stdout=sys.stderr).returncode
@@ -73,7 +71,7 @@ def report_lines(lengths: list[float], folder: Path) -> Iterator[str]:
     yield f"Made by `python -m benchmarks.minutes{length_option}` on {machine()},"
     yield f"where a large matrix product does {rates}. Each row is a run of its own, from two files and no run file:\n"
     file_options = " ".join(f"--{side} {name}.gz" for side, name in FILES.items())
-    yield f"    pellucid train {file_options} --minutes MINUTES --out RUN {' '.join(MORE)}\n"
+    yield f"    pellucid train {file_options} --minutes MINUTES --out RUN\n"
     yield "*Wall*: the whole command, with learning the vocabulary and all evaluations. Test BLEU (13a, cased)"
     yield f"and chrF of `best/` on {TASK.source}, {len(sources):,} sentences, beam {BEAM}, length penalty"
     yield f"{TASK.length_penalty}.\n"

@@ -188,7 +188,7 @@ class Track:
         ]
         command = [sys.executable, "-m", "pellucid", "train", *files, "--steps", str(updates), "--out", str(run)]
         # One evaluation, at the end: twelve, as it has else, take longer than a short training.
-        for setting in (f"seed={seed}", f"train.evaluate_every={updates}", "train.precision=bfloat16"):
+        for setting in (f"seed={seed}", f"train.evaluate_every={updates}"):
             command += ["--set", setting]
         process = subprocess.Popen(command, env=one_thread(), stdout=sys.stderr)
         _, status, used = os.wait4(process.pid, 0)
@@ -282,7 +282,7 @@ def page_lines(tracks: list[Track]) -> Iterator[str]:
 
 METHOD = """\
 Seconds are processor seconds of one thread. Of Pellucid they are those of the whole command `pellucid train` on two
-files with `--steps`, `--set train.precision=bfloat16` and one evaluation at the end: imports, learning the vocabulary,
+files with `--steps` and one evaluation at the end: imports, learning the vocabulary,
 that evaluation, checkpoints, drawing. A peer is given the text as the pieces of Pellucid's vocabulary, evaluates
 nothing and writes nothing: its seconds are imports and updates. Peers have the same size, batches of as many target
 pieces, bfloat16, label smoothing 0.1, tied embeddings; their learning rate rises as long as Pellucid's and then falls
