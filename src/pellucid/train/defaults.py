@@ -113,8 +113,8 @@ def choose_settings(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
         f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
     )
-    # Measured at this size only (benchmarks/results/trials.md).
-    if size == "tiny":
+    # Measured at these sizes (benchmarks/results/trials.md).
+    if size in ("tiny", "small"):
         chosen.choose(
             {"optim.kind": "muon"},
             "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
