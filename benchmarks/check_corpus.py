@@ -13,9 +13,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from pellucid.check.evidence import Shift
+from pellucid.check.evidence import ScorePairs, Shift
 from pellucid.check.examine import CorpusReport, describe_block, examine_corpus
-from pellucid.check.model_scores import ScorePairs
 from pellucid.check.pair_faults import FAULTS
 from pellucid.cli.check import make_pair_scores
 

@@ -20,15 +20,18 @@ from pellucid.check.corpus_faults import (
 )
 from pellucid.check.evidence import (
     FEWEST_PAIRS,
+    LEAST_MODEL_SEPARATION,
     LEAST_SEPARATION,
     MOST_PAIRS,
     Judge,
+    OtherSources,
+    ScorePairs,
     Shift,
     find_blocks,
     guess_offsets,
+    weigh_by_model,
 )
 from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
-from pellucid.check.model_scores import LEAST_MODEL_SEPARATION, OtherSources, ScorePairs, weigh_by_model
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
 

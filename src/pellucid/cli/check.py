@@ -11,9 +11,9 @@ from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
+    from pellucid.check.evidence import ScorePairs
     from pellucid.check.examine import CorpusReport, Example
     from pellucid.check.links import Floats
-    from pellucid.check.model_scores import ScorePairs
 
 CHECK_EXAMPLES = """\
   pellucid check my.en my.es --html report.html

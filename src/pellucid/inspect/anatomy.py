@@ -116,36 +116,24 @@ def _describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...]
             continue
         residual = layer.get_submodule(f"{name}_residual")
         assert isinstance(residual, Residual)
-        # only a decoder layer has cross-attention, and its self-attention is the masked one
-        masked = name == "self" and hasattr(layer, "cross")
-        boxes = [_attention_box(sublayer, name, masked)] if isinstance(sublayer, Attention) else [_ffn_box(sublayer)]
+        if isinstance(sublayer, Attention):
+            # only a decoder layer has cross-attention, and its self-attention is the masked one
+            masked = "masked " if name == "self" and hasattr(layer, "cross") else ""
+            title, detail = f"{masked}{name}-attention", f"{sublayer.heads} heads of {sublayer.width}"
+        else:
+            assert isinstance(sublayer, FeedForward)
+            # a gated activation halves this width: `inner` then has two rows for each column of `outer`
+            inner_width, d_model = sublayer.inner.weight.shape
+            activation = getattr(sublayer.activation, "__name__", type(sublayer.activation).__name__)
+            title, detail = (
+                "feed-forward",
+                f"{d_model} → {inner_width} → {sublayer.outer.weight.shape[0]}, {activation}",
+            )
+        boxes = [ArchitectureBox(title, detail, name, _count_own_parameters(sublayer))]
         norm_first = residual.norm_first
         norm = _norm_box(residual.norm, "norm" if norm_first else "add, norm")
         parts.append(tuple(norm + boxes if norm_first else boxes + norm))
     return tuple(parts), norm_first
-
-
-def _attention_box(attention: Attention, name: str, masked: bool) -> ArchitectureBox:
-    title = {"self": "self-attention", "cross": "cross-attention"}[name]
-    return ArchitectureBox(
-        f"masked {title}" if masked else title,
-        f"{attention.heads} heads of {attention.width}",
-        name,
-        _count_own_parameters(attention),
-    )
-
-
-def _ffn_box(ffn: nn.Module) -> ArchitectureBox:
-    assert isinstance(ffn, FeedForward)
-    # a gated activation halves this width: `inner` then has two rows for each column of `outer`
-    inner_width, d_model = ffn.inner.weight.shape
-    activation = getattr(ffn.activation, "__name__", type(ffn.activation).__name__)
-    return ArchitectureBox(
-        "feed-forward",
-        f"{d_model} → {inner_width} → {ffn.outer.weight.shape[0]}, {activation}",
-        "ffn",
-        _count_own_parameters(ffn),
-    )
 
 
 def _norm_box(norm: nn.Module, title: str) -> list[ArchitectureBox]:
@@ -161,10 +149,8 @@ def _embedding_box(model: Transformer, side: str) -> ArchitectureBox:
     pieces, width = table.weight.shape
     # a shared table is counted once, in the box of the source
     shared = side == "target" and table is model.source_embedding
-    parameters = 0 if shared else _count_own_parameters(table)
-    return ArchitectureBox(
-        f"{side} embedding", f"{pieces:,} × {width}{', shared' if shared else ''}", "embedding", parameters
-    )
+    detail = f"{pieces:,} × {width}{', shared' if shared else ''}"
+    return ArchitectureBox(f"{side} embedding", detail, "embedding", 0 if shared else _count_own_parameters(table))
 
 
 def _output_box(model: Transformer) -> ArchitectureBox:

@@ -257,9 +257,8 @@ def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
         measured = [distance for distance in heads if distance is not None]
         # causal queries have few keys near the start, so even weights are the yardstick and not a constant
         even = mean_distance(allowed.astype(np.float64), steps)
-        distances.append(
-            ReadingDistances(name, heads, sum(measured) / len(measured) if measured else None, even or 0.0)
-        )
+        mean = sum(measured) / len(measured) if measured else None
+        distances.append(ReadingDistances(name, heads, mean, even or 0.0))
     return distances
 
 
@@ -306,16 +305,14 @@ class QueryKeyPair:
         return [(d, value) for d, value in order[:count] if sign * value > 0.0]
 
 
-def take_product_apart(
-    trace: Trace, attention: str, head: int, query: str, key: str, *, side: str = "output"
-) -> QueryKeyPair:
+def take_product_apart(trace: Trace, attention: str, head: int, query: str, key: str) -> QueryKeyPair:
     """Take apart the product of one word's query and another's key; of a word of several pieces the first is taken.
 
     A note says so. A word is also found by one of its pieces as it stands in the vocabulary. Raises ValueError for an
     unknown word, head or attention, and for a key that the query may not read.
     """
     require_head(trace.config, attention, head)
-    queries, keys = attention_axes(trace, attention, side)
+    queries, keys = attention_axes(trace, attention)
     row, row_note = _position_of_word(queries, query)
     column, column_note = _position_of_word(keys, key)
     readable = attention_mask(trace, attention)[row]
@@ -359,7 +356,5 @@ def _position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     group = axis.groups[axis.find(name)]
     if len(group.positions) == 1:
         return group.positions[0], ""
-    note = (
-        f"{group.label} has {len(group.positions)} pieces, {' '.join(group.pieces)}: its first is taken, name another"
-    )
-    return group.positions[0], note
+    pieces = f"{len(group.positions)} pieces, {' '.join(group.pieces)}"
+    return group.positions[0], f"{group.label} has {pieces}: its first is taken, name another"

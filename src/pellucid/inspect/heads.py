@@ -167,9 +167,7 @@ def _patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Hea
     return [
         HeadPatterns(
             Head(name, h),
-            confidence=means["confidence"][h],
-            entropy=means["entropy"][h],
-            sink=means["sink"][h],
+            *(means[measure][h] for measure in ("confidence", "entropy", "sink")),
             pieces={d: shares[h] for d, shares in offset_shares["pieces"].items()},
             words={d: shares[h] for d, shares in offset_shares["words"].items()},
             rarest=rarest[h],
@@ -238,16 +236,12 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
     gradient = np.abs(importance.head_gradients(model, pairs, on_progress)).mean(axis=0)  # E |dL/dxi|
     normalised = importance.normalise_by_attention(gradient, model.config.heads)
     ablation_values = [change.value for change in ablation]
-    return HeadImportance(
-        float(losses[0].sum()) / pairs.pieces,
-        ablation,
-        gradient.tolist(),
-        normalised.tolist(),
-        {
-            "gradient": importance.spearman_correlation(ablation_values, gradient),
-            "normalised": importance.spearman_correlation(ablation_values, normalised),
-        },
-    )
+    correlation = {
+        name: importance.spearman_correlation(ablation_values, values)
+        for name, values in (("gradient", gradient), ("normalised", normalised))
+    }
+    loss = float(losses[0].sum()) / pairs.pieces
+    return HeadImportance(loss, ablation, gradient.tolist(), normalised.tolist(), correlation)
 
 
 def study_heads_of(
@@ -265,17 +259,13 @@ def badges_object(
 ) -> dict[str, Any]:
     """Return roles and importance of every head as the page reads them, with the hash of the weights that were used."""
     facts = model_facts(bundle)
-    heads = [
-        roles.BadgedHead(
-            *head, [*badges[head]], change.value, change.error if isfinite(change.error) else None, gradient
-        )
-        for head, change, gradient in zip(
-            importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True
-        )
-    ]
-    return asdict(
-        roles.HeadBadges(roles.FORMAT, facts.sha256, pairs, measured.loss, dict(roles.RULES), heads, facts.name)
-    )
+    rows = zip(importance.list_heads(bundle.model.config), measured.ablation, measured.gradient, strict=True)
+    heads = []
+    for head, change, gradient in rows:
+        error = change.error if isfinite(change.error) else None
+        heads.append(roles.BadgedHead(*head, [*badges[head]], change.value, error, gradient))
+    made = roles.HeadBadges(roles.FORMAT, facts.sha256, pairs, measured.loss, dict(roles.RULES), heads, facts.name)
+    return asdict(made)
 
 
 def loss_curves(

@@ -223,20 +223,15 @@ class QueryView:
     k_positions: Int[Tensor, " K"]
 
     @classmethod
-    def of_pieces(cls, queries: BatchSide, keys: BatchSide, causal: bool) -> "QueryView":
-        """Return the view piece by piece: a query may choose every piece it may read, without special tokens."""
-        return cls._of_keys(queries.not_special, keys.not_special, queries.positions, keys.positions, causal)
-
-    @classmethod
     def of_words(cls, queries: BatchSide, keys: BatchSide, causal: bool) -> "QueryView":
         """Return the view word by word, for a pattern that `merge_to_words` made."""
         # a word whose pieces all begin in another word has no column of its own and does not count
         q, k = (_piece_word_matrix(side.words).any(dim=1) for side in (queries, keys))
         q_positions, k_positions = (torch.arange(words.shape[1], device=words.device) for words in (q, k))
-        return cls._of_keys(q, k, q_positions, k_positions, causal)
+        return cls.of_keys(q, k, q_positions, k_positions, causal)
 
     @classmethod
-    def _of_keys(
+    def of_keys(
         cls,
         queries: Bool[Tensor, "B Q"],
         keys: Bool[Tensor, "B K"],
@@ -278,7 +273,8 @@ class MeasureSums:
         self, pattern: Float[Tensor, "B H Q K"], queries: BatchSide, keys: BatchSide, causal: bool = False
     ) -> None:
         """Add everything that is measured in one attention of one batch."""
-        view = QueryView.of_pieces(queries, keys, causal)
+        masks = queries.not_special, keys.not_special  # a query may choose every piece it may read
+        view = QueryView.of_keys(*masks, queries.positions, keys.positions, causal)
         # confidence is the largest weight, entropy in nats over all keys, sink the share of the special tokens
         marks = keys.not_padding & ~keys.not_special
         self.add("confidence", pattern.masked_fill(~view.choices[:, None], 0.0).amax(dim=-1), view.queries)
