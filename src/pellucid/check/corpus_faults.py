@@ -8,8 +8,7 @@ import numpy as np
 
 from pellucid.check.links import Bools, Floats, Ints
 
-# Pairs with one sentence from which it is boilerplate; in Tatoeba a sentence has 17 translations at most.
-BOILERPLATE = 20
+BOILERPLATE = 20  # pairs with one sentence that make it boilerplate; in Tatoeba a sentence has 17 translations at most
 SHORTEST_LEAK = 12  # letters and digits from which a sentence of the test set counts: "Yes." may be in any text
 ODD_RATIO = 5.0  # spread of the log ratios of lengths, times this, that a pair may differ from the median
 LEAST_RATIO = 2.2  # times the usual ratio that no pair is called odd under, however even the text is
@@ -123,8 +122,7 @@ FEWEST_LETTERS = 12  # letters of a line whose language can be told; of fewer, n
 STRANGE, SHORT_LINE = 3.3, 12.0
 # Median distances up to about the strangest of 33 clean lines, and rounds of learning without strange lines.
 _SCALE, _ROUNDS = 3.3, 2
-# Least measures for the two parts of strangeness, so that in a very even text a few loan words are not strange.
-_LEAST_SCALES = (0.25, 0.5)
+_LEAST_SCALES = (0.25, 0.5)  # for the two parts of strangeness: in a very even text a few loan words are not strange
 SAME_LANGUAGE = 0.5  # nats by which the letters of the two sides must differ, a trigram, to be two languages
 
 

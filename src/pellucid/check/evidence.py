@@ -14,8 +14,7 @@ PRECISION = 0.87  # share of the pairs called wrong that are meant to be: a doct
 LONGEST_SHIFT = 10  # lines by which a side may have shifted
 SHORTEST_BLOCK = 6  # lines of a shifted block: in fewer, neighbours that happen to be alike could pass for one
 _WINDOW = 16  # lines over which evidence is averaged to find where a shift may be
-# Lines around a suspect window that are looked at, too: between two of them the lines may happen to be alike.
-_AROUND = 250
+_AROUND = 250  # lines around a suspect window that are looked at, too: between two of them lines may be alike by chance
 _CERTAIN = 3.0  # bound of the logit of one pair in a sum, so that no single line decides
 _CHANGE = 9.0  # logits that a change of the shift must gain: three lines that are certain
 

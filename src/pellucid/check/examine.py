@@ -354,8 +354,7 @@ def removing_option(fault: str) -> str:
     return "--fix PREFIX" if FAULTS[fault].removed else f"--fix PREFIX --remove {fault}"
 
 
-# Number of windows that are looked at, evenly spaced, and of lines in each: shifts show among neighbours only.
-_WINDOWS, _LINES = 125, 40
+_WINDOWS, _LINES = 125, 40  # windows, evenly spaced, and lines in each: shifts show among neighbours only
 _LEAST_SHARE = 0.01  # share of pairs with a fault from which it is worth a line
 _MOST_BLOCKS = 3  # blocks that are named in the line
 

@@ -19,8 +19,7 @@ Bools = NDArray[np.bool_]
 _SPACED_WORD = re.compile(r"\w++|[^\w\s]")
 # A word, a punctuation mark, or a character of a script without spaces; the first is for texts without these.
 _ANY_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)++|[^\w\s]")
-# Letters of a word that count: the ends of inflected words differ, and a small text shows each form too rarely.
-STEM = 6
+STEM = 6  # letters of a word that count: the ends of inflected words differ, and a small text has each form too rarely
 MOST_WORDS = 40  # words of a sentence that are linked: the links of a pair are the product of both lengths
 MOST_LINKS = 2**23  # links to learn from, which take about 150 MB
 SLOTS = 23  # binary digits of the number of entries in the table of links: 32 MB of float32

@@ -28,8 +28,7 @@ figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgrou
 noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
 video
 """
-# Elements that separate texts; any other is inline, and stands inside a text.
-_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())
+_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())  # they separate texts; any other is inline, and stands inside a text
 
 
 def split_html(html: str) -> list[str | TextSlot]:

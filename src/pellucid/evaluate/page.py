@@ -9,8 +9,7 @@ from pellucid.evaluate.compare import ChangedSentence, Comparison, Grouping, Int
 from pellucid.evaluate.report import count_identical, describe_method, format_signed, headline
 
 MOST_WORDS = 500  # words of the longest translations whose differences are marked: the search takes their square
-# Content security policy: the browser loads nothing, even if something slipped through the escapes.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser loads nothing, even if something slipped through
 # Head of a column of pictures.
 _AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class="b">B better</span></th>'
 

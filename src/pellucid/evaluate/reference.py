@@ -12,8 +12,7 @@ Line = TypeVar("Line")
 
 REFERENCE_FILE = "reference.jsonl"  # file of a model directory that holds its reference, a line of JSON each
 REFERENCE_LINES = 200  # most lines of a reference
-# Largest difference of two scores that counts as the same, in nats: far above rounding, far below notice.
-TOLERANCE = 1e-3
+TOLERANCE = 1e-3  # largest difference of two equal scores, in nats: far above rounding, far below notice
 
 _LARGEST_FILE = 2**22
 

@@ -49,8 +49,7 @@ class Reading:
         return f"{self.side} side, {self.kind}, {layers}" + (f", head {self.head}" if self.head is not None else "")
 
 
-# Reading by which translations are aligned, together with the links that are mutually best.
-DEFAULT_READING = Reading("output", "norms")
+DEFAULT_READING = Reading("output", "norms")  # by which translations are aligned, with the links that are mutually best
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-# Function that scores translations against references, such as chrF.
-Scorer = Callable[[Sequence[str], Sequence[str]], float]
+Scorer = Callable[[Sequence[str], Sequence[str]], float]  # scores translations against references, such as chrF
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ MOST_PIECES_IN_FILE = 6000
 NEIGHBOURS_SHOWN = 8  # nearest pieces that a page lists
 MOST_WORDS = 16  # most words whose cosines are shown beside each other
 DIGITS = 5  # significant digits of coordinates and cosines: more than a map or a column shows
-# Tensor that an edit makes true everywhere, so that each position reads later ones too.
-UNMASKED = "decoder.*.self.allowed"
+UNMASKED = "decoder.*.self.allowed"  # an edit makes this true everywhere, so that each position reads later ones too
 
 
 @dataclass(frozen=True)

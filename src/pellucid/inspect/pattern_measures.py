@@ -18,10 +18,8 @@ from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import make_side
 
 NUMBERS_PER_BATCH = 2**25  # most numbers in all the patterns of a batch, or in its logits: 128 MB of either
-# Number of pieces that count as common; a sentence with any other piece has a rare one (Voita et al. 2019, 4.3).
-COMMONEST = 500
-# Ids of one side of a pair, and for each the number of its word, -1 for special tokens.
-IdsAndWords = tuple[list[int], list[int]]
+COMMONEST = 500  # pieces that count as common; a sentence with any other has a rare one (Voita et al. 2019, 4.3)
+IdsAndWords = tuple[list[int], list[int]]  # ids of one side of a pair, and the number of the word of each, or -1
 
 
 @dataclass(frozen=True)

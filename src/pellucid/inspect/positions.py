@@ -15,8 +15,7 @@ from pellucid.model import Transformer
 from pellucid.model.positions import Learned, Rotary, Sinusoidal
 
 NEARLY_ZERO = 1e-3  # a sine below this tells a position from the next no more than noise does
-# A dimension whose values lie closer together than this, over the positions looked at, tells them apart badly.
-CONSTANT = 0.01
+CONSTANT = 0.01  # a dimension whose values differ by less, over the positions looked at, tells them apart badly
 
 
 @dataclass(frozen=True)

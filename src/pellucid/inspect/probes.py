@@ -19,8 +19,7 @@ from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.session import Trace
 
-# Attention weights, or how far they move the row: weight times |v W_O| (Kobayashi et al. 2020), as shares.
-KINDS = ("weights", "norms")
+KINDS = ("weights", "norms")  # attention weights; or weight times |v W_O| (Kobayashi et al. 2020), as shares
 
 PLACES = {
     "encoder": "self-attention of the encoder",
@@ -29,8 +28,7 @@ PLACES = {
 }
 
 DRAWS = 20_000  # random rows from which a chance is estimated where words have several pieces
-# Function that traces a sentence, with a translation as `target` and names of tensors to `keep`, as `Model.trace`.
-TraceFor = Callable[..., Trace]
+TraceFor = Callable[..., Trace]  # traces a sentence, with a `target` and tensors to `keep`, as `Model.trace` does
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from pellucid.inspect.importance import list_heads
 from pellucid.store.directory import WEIGHTS, Bundle
 from pellucid.trace.untrusted import read_strictly
 
-# Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1).
-POSITIONAL = 0.90
+POSITIONAL = 0.90  # share of largest weights at one offset that makes a head positional (Voita et al. 2019, 4.1)
 FEWEST = 30  # fewest queries, or instances of a relation, from which a head gets a badge
 ABOVE = 0.10  # absolute lead over the best fixed offset from which a head is said to align
 # Share of queries on one of the two rarest pieces, and lead over chance, from which a head reads rare words.

@@ -16,8 +16,7 @@ import numpy as np
 
 from pellucid.store.atomic import atomic_file, require_writable
 
-# Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights.
-KEEP_CHOICES = ("maps", "float16", "float32", "weights")
+KEEP_CHOICES = ("maps", "float16", "float32", "weights")  # maps, all tensors rounded, all whole, all and weights
 # Operations whose results are maps: attention patterns, and which positions are allowed.
 _MAP_OPERATIONS = ("softmax", "present", "causal")
 # Bytes up to which a file keeps all numbers without being asked to: it can still be sent by mail.
@@ -302,8 +301,7 @@ def script_text(module: str) -> str:
     return re.sub(r"<(?=/script|!--)", r"\\x3c", module, flags=re.IGNORECASE)
 
 
-# Path of the script of the page, which web/build.py makes.
-SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
+SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"  # of the page; web/build.py makes it
 
 
 def read_script(path: Path | None = None) -> str:

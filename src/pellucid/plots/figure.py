@@ -9,8 +9,7 @@ import numpy as np
 
 from pellucid.store.atomic import atomic_file
 
-# Okabe and Ito 2008: colours that people with any kind of colour vision can tell apart.
-BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito 2008: for any colour vision
 ORANGE, PURPLE, BLACK = "#E69F00", "#CC79A7", "#000000"
 
 

@@ -10,8 +10,7 @@ from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected
 
 # A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
-# Characters that separate cells or lines, and are never inside a segment.
-BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # they separate cells or lines, and are never inside a segment
 # White space, control characters and invisible characters, except joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-# Characters that Unicode counts as punctuation but that stand for a word.
-SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")
+SPOKEN_PUNCTUATION = frozenset("%‰&@#§*")  # characters that Unicode counts as punctuation but that stand for a word
 
 
 @dataclass(frozen=True)
