@@ -36,7 +36,7 @@ def test_a_recipe_loads_and_can_be_planned_without_its_data(name: str):
     assert read_recipe(name).data.source is not None
     run = stand_in_run(FOLDER / f"{name}.toml", TINY)
     assert run.optim == read_recipe(name).optim
-    plan = plan_run(run, stand_in_data(200, run), seconds=0.0, updates=1)
+    plan = plan_run(run, stand_in_data(200, run), seconds=0.0)
     assert plan.trial is not None
     assert plan.trial.loss < 8  # log 700 is 6.6
 

@@ -36,7 +36,7 @@ from tests.train.corpora import small_run
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> RunPlan:
     """The plan of a small run on 211 pairs."""
-    return plan_run(small_run(tmp_path_factory.mktemp("plan")), seconds=0.0, updates=2)
+    return plan_run(small_run(tmp_path_factory.mktemp("plan")), seconds=0.0)
 
 
 def make_config(activation: str = "relu", **changes: int) -> ModelConfig:
@@ -118,10 +118,10 @@ def test_the_counts_of_an_epoch_are_those_of_the_stream(plan, corpora):
 def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
     run = small_run(tmp_path, train={"accumulate": 3, "steps": 50})
     before = sorted(tmp_path.rglob("*"))
-    plan = plan_run(run, seconds=0.0, updates=5)
+    plan = plan_run(run, seconds=0.0)
     assert sorted(tmp_path.rglob("*")) == before
     assert plan.trial is not None
-    assert (plan.trial.updates, plan.trial.batches) == (5, 1)
+    assert (plan.trial.updates, plan.trial.batches) == (1, 1)
     assert 3 < plan.trial.loss < 7  # nats: about log 290 with random weights
     assert plan.seconds == pytest.approx(50 * plan.trial.seconds)
     assert plan.updates_per_epoch == len(plan.epoch.order) / 3
@@ -288,7 +288,7 @@ def test_missing_training_files_are_all_named(tmp_path: Path):
 
 def test_missing_dev_files_are_named_in_the_plan(tmp_path: Path):
     run = small_run(tmp_path)
-    plan = plan_run(replace(run, data=replace(run.data, dev_target="gone.es")), seconds=0.0, updates=1)
+    plan = plan_run(replace(run, data=replace(run.data, dev_target="gone.es")), seconds=0.0)
     assert plan.missing_dev == ("gone.es",)
     assert plan.dev_pairs == 21  # a tenth of the training pairs
 
@@ -311,7 +311,7 @@ def test_a_stand_in_needs_no_files_and_leaves_the_model_its_size(tmp_path: Path)
     )
     run = stand_in_run(path, ["train.batch_tokens=300"])
     assert (run.data.max_pieces, run.train.batch_tokens) == (77, 300)
-    plan = plan_run(run, stand_in_data(60, run), seconds=0.0, updates=1)
+    plan = plan_run(run, stand_in_data(60, run), seconds=0.0)
     assert plan.model.target_vocabulary == 3000
     assert len(plan.epoch.encoded) + sum("pairs skipped" in note for note in plan.notes) >= 40
     with pytest.raises(ValueError, match="a stand-in of 0 pairs is none"):

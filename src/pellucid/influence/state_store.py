@@ -159,8 +159,7 @@ def remember_states(path: Path, say: Callable[[str], None]) -> Path:
     run = read_run(folder / "run.toml", began=folder)
     dev = draw_dev_pairs(run.data, run.seed)
     facts = [CorpusFacts() for _ in run.data.corpora]
-    for corpus, corpus_facts in zip(run.data.corpora, facts, strict=True):
-        deque(count_rows(corpus, run.data, dev, corpus_facts), maxlen=0)
+    deque(count_rows(run.data, dev, facts), maxlen=0)
     rows, fingerprint = sum(one.pairs for one in facts), combine_fingerprints([one.digest.hexdigest() for one in facts])
     if fingerprint != bundle.manifest.get("data"):
         raise ValueError(

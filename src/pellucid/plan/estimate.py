@@ -154,13 +154,11 @@ class RunPlan:
         return (self.checkpoints + 1) * self.checkpoint_bytes + _MODELS_KEPT * self.model_bytes
 
 
-def plan_run(
-    run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS, updates: int | None = None
-) -> RunPlan:
+def plan_run(run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS) -> RunPlan:
     """Read the data of a run, learn its vocabulary, count, and try a few updates; nothing is written.
 
-    `stand_in` takes the place of the run's own data. The trial takes about `seconds`, or makes exactly so many
-    `updates`. Raises ValueError for data that is missing or cannot be trained on.
+    `stand_in` takes the place of the run's own data. The trial takes about `seconds`, and makes one update at least.
+    Raises ValueError for data that is missing or cannot be trained on.
     """
     dev_files = () if stand_in else (run.data.dev_source, run.data.dev_target, run.data.dev)
     missing_dev = _find_missing_files(dev_files)
@@ -190,7 +188,7 @@ def plan_run(
     # Trying what cannot fit would swap, or end the process, before any MemoryError.
     if free is None or memory.total < free:
         with suppress(MemoryError):
-            trial = try_updates(run, model, epoch, seconds, updates)
+            trial = try_updates(run, model, epoch, seconds)
     sizes = data.tokenizer.source_vocabulary, data.tokenizer.target_vocabulary
     return RunPlan(
         run=run,

@@ -108,10 +108,8 @@ class TrialResult:
     """Share of the time in which its threads could run that they did run (other programs had the rest), if known."""
 
 
-def try_updates(
-    run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float, updates: int | None = None
-) -> TrialResult:
-    """Train for about `seconds` on the batches of an epoch, or for exactly so many `updates`; nothing is kept of it."""
+def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float) -> TrialResult:
+    """Train for about `seconds`, one update at least, on the batches of an epoch; nothing is kept of it."""
     tune_memory()
     _reset_peak_memory(ALONE.device)
     torch.manual_seed(run.seed)
@@ -137,18 +135,14 @@ def try_updates(
     # Target positions of each batch, padding included.
     positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
     seconds_per_position, spent, processor = [], 0.0, ProcessorShare()
-
-    def is_enough(made: int) -> bool:
-        if updates is not None:
-            return made >= updates
-        # A few slow updates must do if the usual number would take far too long.
-        return made >= 1 and spent >= (seconds if made >= FEWEST_UPDATES else LONGEST_FACTOR * seconds)
-
-    while not is_enough(len(seconds_per_position)):
+    enough = 0.0
+    while not seconds_per_position or spent < enough:
         batches = [next(upcoming) for _ in range(batches_per_update)]
         spent += (update_seconds := time_update(batches))
         # By position, for batches differ: the median is scaled to the average batch below.
         seconds_per_position.append(update_seconds / positions[batches].sum())
+        # A few slow updates must do if the usual number would take far too long.
+        enough = seconds * (1 if len(seconds_per_position) >= FEWEST_UPDATES else LONGEST_FACTOR)
     low, median, high = np.percentile(seconds_per_position, [25, 50, 75])
     return TrialResult(
         updates=len(seconds_per_position),

@@ -33,7 +33,7 @@ from pellucid.store.atomic import (
     write_text_whole,
 )
 from pellucid.train import data
-from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
+from pellucid.train.config import DataConfig, RunConfig
 from pellucid.train.data import (
     DEV_FILE,
     FORMAT,
@@ -80,10 +80,7 @@ def _learn_from_text(
     say("reading the text")
     dev = draw_dev_pairs(run.data, run.seed)
     facts = [CorpusFacts() for _ in run.data.corpora]
-    corpora_and_facts = zip(run.data.corpora, facts, strict=True)
-    rows = (
-        row for corpus, corpus_facts in corpora_and_facts for row in count_rows(corpus, run.data, dev, corpus_facts)
-    )
+    rows = count_rows(run.data, dev, facts)
     if initial is None:
         sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
         say(f"learning the vocabulary from {len(sample):,} of {sum(counts.pairs for counts in facts):,} pairs")
@@ -120,14 +117,13 @@ def _learn_from_text(
     return tokenizer, read_json(folder / "facts.json")
 
 
-def count_rows(
-    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, corpus_facts: CorpusFacts
-) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a corpus to train on without their lines; number and checksum go into `corpus_facts`."""
-    for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):
-        corpus_facts.pairs += 1
-        corpus_facts.digest.update(f"{source}\n{target}\n".encode())
-        yield source, target
+def count_rows(data: DataConfig, dev: SentencePairs | None, facts: list[CorpusFacts]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of all corpora to train on, without their lines; `facts` gets those of each corpus."""
+    for corpus, corpus_facts in zip(data.corpora, facts, strict=True):
+        for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):
+            corpus_facts.pairs += 1
+            corpus_facts.digest.update(f"{source}\n{target}\n".encode())
+            yield source, target
 
 
 def count_training_pairs(data: DataConfig, seed: int) -> int:
