@@ -164,9 +164,9 @@ def test_a_missing_package_is_one_clear_sentence(call, model: Path, monkeypatch)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--set", "characters=0"], "'characters' is 0: input should be greater than or equal to 1"),
-        (["--set", "seconds=-1"], "'seconds' is -1: input should be greater than 0"),
-        (["--set", "seconds=inf"], "'seconds' is inf: input should be a finite number"),
+        (["--set", "characters=0"], "'characters' is 0: it must be greater than or equal to 1"),
+        (["--set", "seconds=-1"], "'seconds' is -1: it must be greater than 0"),
+        (["--set", "seconds=inf"], "'seconds' is inf: it must be a finite number"),
         (["--set", "character=5"], "unknown key 'character'; did you mean 'characters'?"),
         (["--engine", "magic"], "magic"),
         (["--api-key-file", "no-such-file"], "no-such-file: no such file or directory"),
