@@ -9,28 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pellucid.check.corpus_faults import (
-    LanguageModel,
-    PairHashes,
-    find_leaks,
-    find_odd_ratios,
-    find_repeated_pairs,
-    hash_held_out,
-    hash_pairs,
-)
-from pellucid.check.evidence import (
-    FEWEST_PAIRS,
-    LEAST_MODEL_SEPARATION,
-    LEAST_SEPARATION,
-    MOST_PAIRS,
-    Judge,
-    OtherSources,
-    ScorePairs,
-    Shift,
-    find_blocks,
-    guess_offsets,
-    weigh_by_model,
-)
+from pellucid.check import corpus_faults, evidence
+from pellucid.check.evidence import Shift
 from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
@@ -74,7 +54,7 @@ class CorpusReport:
     lengths: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64), repr=False)
     # Evidence of each pair for being translations, none where it could not be judged.
     logits: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
-    judge: Judge | None = field(default=None, repr=False)
+    judge: evidence.Judge | None = field(default=None, repr=False)
     words: WordStems | None = field(default=None, repr=False)
 
     def removed_pairs(self, faults: Collection[str]) -> Bools:
@@ -109,7 +89,7 @@ def examine_corpus(
     read: Callable[[], Rows],
     against: Iterable[str] | None = None,
     examples: int = EXAMPLES,
-    score: ScorePairs | None = None,
+    score: evidence.ScorePairs | None = None,
 ) -> CorpusReport:
     """Return what is wrong with a corpus, which is read three times; `against` are sentences of test sets.
 
@@ -120,14 +100,14 @@ def examine_corpus(
     first = _read_first(read(), report)
     if not report.pairs:
         raise ValueError("there is no pair in it")
-    degrees = find_repeated_pairs(first.hashes) | {"ratio": find_odd_ratios(first.hashes)}
+    degrees = corpus_faults.find_repeated_pairs(first.hashes) | {"ratio": corpus_faults.find_odd_ratios(first.hashes)}
     if against is not None:
-        degrees["leaked"] = find_leaks(first.hashes, hash_held_out(against))
+        degrees["leaked"] = corpus_faults.find_leaks(first.hashes, corpus_faults.hash_held_out(against))
     report.lengths = first.hashes.lengths[:2]
     _judge_pairs(report, first, degrees)
     if score is not None:
         degrees["not_translation"] = _judge_by_model(report, first, read(), score)
-    language = LanguageModel(*first.sample)
+    language = corpus_faults.LanguageModel(*first.sample)
     if not language.tells_apart:
         report.notes.append("both sides look like one language, so lines in the wrong language were not looked for")
         language = None
@@ -143,7 +123,7 @@ def examine_corpus(
 class _FirstReading:
     """Everything kept of every pair after the first reading, and the text of some."""
 
-    hashes: PairHashes
+    hashes: corpus_faults.PairHashes
     sources: WordIds
     targets: WordIds
     sample: tuple[list[str], list[str]]
@@ -151,7 +131,7 @@ class _FirstReading:
 
 def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     """Find the faults of single pairs, and keep of each pair what later questions need."""
-    hashes, vocabulary = list[PairHashes](), WordStems()
+    hashes, vocabulary = list[corpus_faults.PairHashes](), WordStems()
     marks = {name: (array("q"), array("d")) for name in PAIR_CHECKS}
     words: tuple[list[WordIds], list[WordIds]] = ([], [])
     sample, every = ([], []), 1
@@ -162,7 +142,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
                 if degree:
                     indices.append(index)
                     degrees.append(degree)
-        hashes.append(hash_pairs(sources, targets))
+        hashes.append(corpus_faults.hash_pairs(sources, targets))
         for side, texts in enumerate((sources, targets)):
             words[side].append(vocabulary.encode(texts))
             sample[side].extend(texts[-start % every :: every])
@@ -175,24 +155,24 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     report.marks = {
         name: (np.array(indices, np.int64), np.array(degrees)) for name, (indices, degrees) in marks.items() if indices
     }
-    return _FirstReading(PairHashes.join(hashes), WordIds.join(words[0]), WordIds.join(words[1]), sample)
+    return _FirstReading(corpus_faults.PairHashes.join(hashes), WordIds.join(words[0]), WordIds.join(words[1]), sample)
 
 
 def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats]) -> None:
     """Find shifted blocks, and pairs that are no translations; leave a note where that cannot be judged."""
-    if report.pairs < FEWEST_PAIRS:
+    if report.pairs < evidence.FEWEST_PAIRS:
         report.notes.append(
-            f"{report.pairs:,} pairs are too few to learn which words belong together (it takes {FEWEST_PAIRS}), so "
-            "shifted lines and pairs that are no translations were not looked for"
+            f"{report.pairs:,} pairs are too few to learn which words belong together (it takes "
+            f"{evidence.FEWEST_PAIRS}), so shifted lines and pairs that are no translations were not looked for"
         )
         return
     pairs = np.arange(report.pairs)
-    offsets = guess_offsets(first.sources.lengths, first.targets.lengths)
+    offsets = evidence.guess_offsets(first.sources.lengths, first.targets.lengths)
     # Repeated pairs would confirm themselves.
     i = np.flatnonzero((degrees["duplicate"] == 0) & (degrees["boilerplate"] == 0))
-    i = i[:: max(1, -(-len(i) // MOST_PAIRS))]
-    judge = Judge(first.sources, first.targets, i, i + offsets[i])
-    if judge.separation < LEAST_SEPARATION:
+    i = i[:: max(1, -(-len(i) // evidence.MOST_PAIRS))]
+    judge = evidence.Judge(first.sources, first.targets, i, i + offsets[i])
+    if judge.separation < evidence.LEAST_SEPARATION:
         report.notes.append(
             "the words of this text do not tell its pairs from shuffled ones (too few pairs, or too many that are no "
             "translations), so shifted lines and pairs that are no translations were not looked for"
@@ -200,7 +180,7 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
         return
     report.judge, report.logits = judge, judge.weigh(pairs, pairs)
     wrong, shifted = np.maximum(judge.threshold - report.logits + 1e-6, 0), np.zeros(report.pairs)
-    for block in find_blocks(judge, report.logits):
+    for block in evidence.find_blocks(judge, report.logits):
         lines = slice(block.first, block.last + 1)
         if block.offset:
             # The first lines of the longest blocks are the examples.
@@ -214,13 +194,13 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
     degrees["shifted"], degrees["not_translation"] = shifted, wrong
 
 
-def _judge_by_model(report: CorpusReport, first: _FirstReading, rows: Rows, score: ScorePairs) -> Floats:
+def _judge_by_model(report: CorpusReport, first: _FirstReading, rows: Rows, score: evidence.ScorePairs) -> Floats:
     """Return how surely each pair is no translation, by the scores of a model; raise ValueError if it cannot tell."""
     blocks = ((sources, targets) for _, _, sources, targets in _read_blocks(rows))
-    logits, fit = weigh_by_model(blocks, report.pairs, OtherSources(first.sample[0]), score)
+    logits, fit = evidence.weigh_by_model(blocks, report.pairs, evidence.OtherSources(first.sample[0]), score)
     if fit is None:
         raise ValueError("the model can take none of these pairs: each is too long for it, or has an empty side")
-    if fit.better_separation < LEAST_MODEL_SEPARATION:
+    if fit.better_separation < evidence.LEAST_MODEL_SEPARATION:
         raise ValueError(
             "the model hardly tells the pairs of this text from shuffled ones; it must have learned to translate such "
             "texts, from the language of the sources into that of the targets, and most pairs must be translations"
@@ -374,13 +354,14 @@ def glance_at_corpus(sources: Sequence[str], targets: Sequence[str], lines: Sequ
         if FAULTS[name].removed:
             wrong[name] = np.array([check(s, t) > 0 for s, t in zip(some_sources, some_targets, strict=True)])
     blocks: list[Shift] = []
-    words, places = WordStems(), np.arange(len(chosen))
-    a, b = words.encode(some_sources), words.encode(some_targets)
-    judge = Judge(a, b, places, places + guess_offsets(a.lengths, b.lengths)) if pairs >= FEWEST_PAIRS else None
-    if judge and judge.separation >= LEAST_SEPARATION:
-        logits = judge.weigh(places, places)
-        blocks = find_blocks(judge, logits)
-        wrong["not_translation"], wrong["shifted"] = logits <= judge.threshold, np.zeros(len(chosen), bool)
+    if pairs >= evidence.FEWEST_PAIRS:
+        words, places = WordStems(), np.arange(len(chosen))
+        a, b = words.encode(some_sources), words.encode(some_targets)
+        judge = evidence.Judge(a, b, places, places + evidence.guess_offsets(a.lengths, b.lengths))
+        if judge.separation >= evidence.LEAST_SEPARATION:
+            logits = judge.weigh(places, places)
+            blocks = evidence.find_blocks(judge, logits)
+            wrong["not_translation"], wrong["shifted"] = logits <= judge.threshold, np.zeros(len(chosen), bool)
         for block in blocks:
             wrong["shifted"][block.first : block.last + 1] = bool(block.offset)
             wrong["not_translation"][block.first : block.last + 1] = not block.offset
