@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-# torch imports the first when an optimizer is made.
+# torch imports the first three when an optimizer is made, when a model is sharded and when its checkpoint is read.
 IMPORTED_ONCE = [
-    "torch._dynamo",
+    *("torch._dynamo", "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict"),
     *("matplotlib.figure", "matplotlib.backends.backend_agg", "sacrebleu", "fastapi", "uvicorn"),
     *("pellucid.cli", "pellucid.train.loop", "pellucid.evaluate.scores", "pellucid.plots.charts"),
     *("pellucid.api", "pellucid.serve.app", "pellucid.store.weights"),

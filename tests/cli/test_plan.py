@@ -39,6 +39,12 @@ def test_a_plan_lists_what_a_run_takes_and_writes_nothing(call, files, tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_sharded_model_is_planned_for_one_worker_with_a_note(call, files):
+    result = call("plan", "small.toml", *SETS, "--set", "train.shard_model=true")
+    assert result.exit_code == 0, result.stderr
+    assert "so for one worker; of W under torchrun each holds " in result.stdout
+
+
 def test_a_plan_as_json_is_one_object_of_plain_numbers(call, files):
     result = call("plan", "small.toml", *SETS, "--set", "train.accumulate=2", "--json")
     assert result.exit_code == 0, result.stderr

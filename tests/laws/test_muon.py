@@ -26,7 +26,7 @@ from pellucid.train.muon import (
     orthogonalize_all,
 )
 from pellucid.train.update import make_optimizer
-from tests.laws.runs import assert_same_end, train_until
+from tests.laws.runs import assert_same_end, read_reports, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
 from tests.train.corpora import small_run
 
@@ -202,6 +202,15 @@ def test_two_workers_train_the_same_model_as_one_to_the_bit(muon_run, tmp_path):
     run, out = muon_run
     train_with_workers(2, run, tmp_path / "two")
     assert_same_end(out, tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_two_workers_that_share_a_model_have_the_losses_of_one(muon_run, tmp_path):
+    run, out = muon_run
+    sharded = replace(run, train=replace(run.train, shard_model=True))
+    train_with_workers(2, sharded, tmp_path / "two")
+    alone, shared = ([row["loss"] for row in read_reports(path) if "loss" in row] for path in (out, tmp_path / "two"))
+    assert alone == pytest.approx(shared, rel=1e-4)
 
 
 def test_a_run_keeps_its_optimizer(muon_run, tmp_path):

@@ -372,10 +372,10 @@ def test_workers_that_found_other_starts_are_named_before_anything_is_written(mo
     assert not (tmp_path / "out").exists()
 
 
-def test_two_workers_start_from_a_model_as_one_does(models, tmp_path):
+def test_two_workers_that_share_the_model_start_from_it_as_one_does(models, tmp_path):
     run = make_run_from(models / "one matrix", tmp_path / "data", train={"accumulate": 2}, model={"dropout": 0.0})
     train_alone(run, tmp_path / "one")
-    train_with_workers(2, run, tmp_path / "two")
+    train_with_workers(2, replace(run, train=replace(run.train, shard_model=True)), tmp_path / "two")
     single_reports, shared_reports = (read_log(tmp_path / name / "log.jsonl") for name in ("one", "two"))
     for key in ("loss", "dev_loss"):
         single, shared = ([row[key] for row in rows if key in row] for rows in (single_reports, shared_reports))

@@ -38,7 +38,6 @@ def test_a_typo_names_the_nearest_key():
         ("data", "bpe_dropout", 0.1, 0.0),
         ("train", "average", "best", "last"),
         ("train", "compile", True, False),
-        ("train", "shard_model", True, False),
     ],
 )
 def test_a_setting_that_was_removed_is_refused_unless_it_changes_nothing(section, setting, value, harmless):

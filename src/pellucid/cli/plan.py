@@ -149,6 +149,11 @@ def _cost_lines(plan: "RunPlan") -> Iterator[str]:
         f"{format_bytes(m.gradients)}, optimizer {format_bytes(m.optimizer)}, "
         f"activations of the largest batch {format_bytes(m.activations)}{trial_memory}"
     )
+    if plan.run.train.shard_model:  # activations are not sharded: each worker has its own batch
+        yield (
+            f"            so for one worker; of W under torchrun each holds {format_bytes(m.shared)} / W and its own "
+            "activations (train.shard_model)"
+        )
     yield (
         f"disk        {format_bytes(plan.disk)} at most: {plan.checkpoints} checkpoints of "
         f"{format_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {format_bytes(plan.model_bytes)}; "

@@ -121,7 +121,9 @@ class Transformer(nn.Module):
                 cache.layer(number) if cache is not None else None,
                 watch.within(f"decoder.{number}"),
             )
-        return watch("states", self.decoder_norm(x)).reshape(rows, steps, -1)
+        states = watch("states", self.decoder_norm(x))
+        # Not without a cache, where the shape is right already: a sharded model must not return a view.
+        return states if cache is None else states.reshape(rows, steps, -1)
 
     def logits(self, states: Float[Tensor, "R T D"], watch: Watch = unseen) -> Float[Tensor, "R T V"]:
         """Return a logit for each target token: states times the output embedding (paper, 3.4), plus any bias."""

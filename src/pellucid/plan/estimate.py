@@ -69,9 +69,14 @@ class _MemoryEstimate:
     """Estimate for the largest batch, with logits and the gradient of the loss."""
 
     @property
+    def shared(self) -> int:
+        """Bytes that train.shard_model divides among the workers."""
+        return self.weights + self.gradients + self.optimizer
+
+    @property
     def total(self) -> int:
         """Bytes of everything together."""
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return self.shared + self.activations
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.store.atomic import WriteFailed, explain_write_error, staging_paths
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train.distributed import ALONE, Prefetcher, Workers
+from pellucid.train.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
 
 
 @dataclass
@@ -76,6 +76,28 @@ class TrainState:
         return self.prefetcher.batches(specs, self.stream.upcoming(accumulate), workers)
 
 
+def gather_state(state: TrainState, workers: Workers) -> TrainState:
+    """Gather a sharded state on the first worker; a state that is not sharded is returned unchanged.
+
+    All workers must call this at once. The others get back the state that they have.
+    """
+    if not is_sharded(state.model):
+        return state
+    copy = state
+    if workers.is_first:
+        with workers.device:
+            model = Transformer(state.model.config).train()  # its random weights are overwritten
+        copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))  # holds the states only
+    for parameter, copied in zip(state.model.parameters(), copy.model.parameters(), strict=True):
+        weight, averages = gather_tensor(parameter.detach()), state.optimizer.state.get(parameter, {})
+        # Every worker takes part in each gather, also those that keep nothing of it.
+        averages = {key: gather_tensor(value) for key, value in averages.items()}
+        if workers.is_first:
+            copied.data = weight
+            copy.optimizer.state[copied] = {key: value.cpu() for key, value in averages.items()}  # only to be saved
+    return copy
+
+
 def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
     """Write a checkpoint: a model directory that also holds the optimiser and the position in the data.
 
@@ -115,7 +137,7 @@ def reset_weights(state: TrainState, model: Transformer, directory: Path) -> Non
     """Give `state` the weights of `model` and the optimiser saved in `directory`; nothing else changes."""
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
-            parameter.copy_(saved)
+            parameter.copy_(shard_like(saved, parameter))
     _load_optimizer(state, load_file(directory / "training.safetensors"))
 
 
@@ -128,7 +150,7 @@ def _load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
         by_parameter.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():
         if name in by_parameter:
-            state.optimizer.state[parameter] = {k: v.to(parameter.device) for k, v in by_parameter[name].items()}
+            state.optimizer.state[parameter] = {k: shard_like(v, parameter) for k, v in by_parameter[name].items()}
 
 
 def list_checkpoints(run_directory: Path) -> list[Path]:

@@ -22,7 +22,6 @@ _REMOVED_SETTINGS = {
     "data.bpe_dropout": (0.0, "0.1"),
     "train.average": ("last", "0.1"),
     "train.compile": (False, "0.2"),
-    "train.shard_model": (False, "0.2"),
     "optim.r_drop": (0.0, "0.1"),
     **{f"model.{name}": (unused, "0.1") for name, unused in REMOVED_SETTINGS.items()},
 }
@@ -280,6 +279,9 @@ class TrainConfig:
         Literal["float32", "bfloat16"],
         "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",
     ] = "float32"
+    shard_model: Annotated[
+        bool, "each worker keeps only a part of the weights, gradients and running means: for a model too large for one"
+    ] = False
     evaluate_every: Annotated[
         int | None,
         "updates between evaluations; if left out, a twelfth of the run; a run in minutes then has none in its first "

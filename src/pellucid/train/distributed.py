@@ -1,8 +1,9 @@
 """Data parallelism: processes that share the pairs of each update and add up their gradients.
 
-`torchrun` starts the workers. All have the same weights and read the same stream, and each computes its share of an
-update. The sums over the shares are what one worker would have computed (sum first, divide once), so the number of
-workers changes how long a run takes and nothing else. The first worker reports, evaluates and writes.
+`torchrun` starts the workers. All have the same weights (in parts, where FSDP shards them) and read the same stream,
+and each computes its share of an update. The sums over the shares are what one worker would have computed (sum first,
+divide once), so the number of workers changes how long a run takes and nothing else. The first worker reports,
+evaluates and writes.
 """
 
 import hashlib
@@ -18,11 +19,14 @@ from itertools import count, pairwise
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 from pellucid.data.batching import Batch, collate
 from pellucid.data.stream import BatchSpec
+from pellucid.data.tokenizer import BOS, EOS, PAD
+from pellucid.model import Transformer
 
 
 class TrainingFailed(RuntimeError):
@@ -221,9 +225,20 @@ def worker_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     else:
         # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`update.thread_rows`).
         shares = [replace(spec, pairs=spec.pairs[rank::world_size], seed=spec.seed + (rank << 16)) for spec in specs]
-    batches = [collate(share.corpus, share.pairs, share.seed) for share in shares if len(share.pairs)]
+    batches = [
+        # A worker without rows still computes a batch: a sharded model needs every worker in every layer.
+        collate(share.corpus, share.pairs, share.seed) if len(share.pairs) else empty_batch(share.seed)
+        for share in shares
+    ]
     # A GPU can copy from pinned memory while it computes.
     return [batch.pin_memory() for batch in batches] if workers.device.type == "cuda" else batches
+
+
+def empty_batch(seed: int) -> Batch:
+    """Return a batch whose loss and gradient are zero."""
+    # The only target is padding, which has no loss.
+    source, target_in, target_out = (torch.tensor([[token]]) for token in (EOS, BOS, PAD))
+    return Batch(source, target_in, target_out, np.empty(0, np.int64), 0, seed)
 
 
 class Prefetcher:
@@ -242,3 +257,60 @@ class Prefetcher:
         self._seeds = [spec.seed for spec in following]
         self._prefetched = self._thread.submit(worker_batches, following, workers) if following else None
         return batches
+
+
+def place_model(model: Transformer, workers: Workers, shard: bool) -> Transformer:
+    """Return the model on this worker's device: all of it, or only this worker's part if it is to be sharded.
+
+    All workers must hold the same weights before.
+    """
+    if not shard or workers.world_size == 1:
+        return model.to(workers.device)
+    # torch's FSDP takes seconds to import, so only runs that are sharded do.
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+
+    mesh = init_device_mesh(workers.device.type, (workers.world_size,))
+    # Layer by layer, and the rest of the model last: each call shards what is not sharded yet.
+    for module in (*model.encoder, *model.decoder, model):
+        fully_shard(module, mesh=mesh)
+    for module in model.modules():
+        if isinstance(module, FSDPModule):  # sum first, divide once; gloo can only sum
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+    # FSDP gathers weights around forward(); training calls states().
+    register_fsdp_forward_method(model, "states")
+    return model
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether this worker keeps only its part of the model."""
+    # fully_shard gives a model this method; asking for the class would import FSDP.
+    return hasattr(model, "unshard")
+
+
+def gather_embeddings(model: nn.Module) -> None:
+    """Gather the weights outside of the layers, which the loss reads, until the end of the next backward pass."""
+    if is_sharded(model):
+        unshard: Any = model.unshard
+        unshard()
+
+
+def gather_tensor(tensor: Tensor) -> Tensor:
+    """Return the whole of a tensor; every worker must call this at once if it is sharded."""
+    full = getattr(tensor, "full_tensor", None)
+    return full() if full else tensor
+
+
+def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """Return a tensor that all workers hold whole on the device of `like`, and sharded if that is.
+
+    A tensor of another shape (Adam's count of steps) stays whole.
+    """
+    mesh = getattr(like, "device_mesh", None)
+    if mesh is None or tensor.shape != like.shape:
+        return tensor.to(like.device)
+    from torch.distributed.tensor import distribute_tensor
+
+    placements: Any = like.placements  # pyright: ignore[reportAttributeAccessIssue]
+    return distribute_tensor(tensor, mesh, placements, src_data_rank=None)  # None: nothing is sent

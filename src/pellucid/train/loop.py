@@ -26,6 +26,7 @@ from pellucid.train.checkpoint import (
     checkpoint_path,
     checkpoint_step,
     explain_failed_write,
+    gather_state,
     list_checkpoints,
     prune_checkpoints,
     restore_state,
@@ -33,7 +34,7 @@ from pellucid.train.checkpoint import (
 )
 from pellucid.train.config import RunConfig
 from pellucid.train.data import TrainingData, read_data
-from pellucid.train.distributed import ALONE, TrainingFailed, Workers, join_workers
+from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
@@ -230,6 +231,8 @@ def _is_over(state: TrainState, run: RunConfig) -> bool:
 def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     """Measure the model on the dev set; if it is the best so far, save it as `best/`."""
     started, counts, is_first = time.monotonic(), state.counts, setup.workers.is_first
+    state = gather_state(state, setup.workers)
+    # Every worker takes part in gathering a sharded model; after that only the first evaluates.
     evaluation = _evaluate(setup, state) if is_first else None
     counts.stale_evaluations += 1
     seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
@@ -287,7 +290,12 @@ def begin_run(
     for note in (*origin, *data.notes, *(note for dev in setup.dev_sets for note in dev.notes), summary):
         output.say(note)
     if workers.world_size > 1:
-        output.say(f"{workers.world_size} workers share the pairs of each update")
+        sharding_note = ", and each keeps its part of the model" if is_sharded(state.model) else ""
+        output.say(f"{workers.world_size} workers share the pairs of each update{sharding_note}")
+    elif run.train.shard_model:
+        output.say(
+            "train.shard_model splits the model among several workers; there is only one, so it keeps the whole model"
+        )
     if workers.is_first:
         out.mkdir(parents=True, exist_ok=True)
         if restart:
@@ -309,7 +317,7 @@ def _set_up(
 ) -> tuple[_RunSetup, TrainState]:
     """Return the setup of a run, and the state of its first update, with the model where it is trained."""
     c = run.train
-    model = model.train().to(workers.device)
+    model = place_model(model.train(), workers, c.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
     sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
     dev_sets = tuple(
@@ -371,6 +379,7 @@ def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on the dev set, it becomes `best/`."""
     out, counts = setup.out, state.counts
     stop = "done" if run_progress(counts, setup.run.train) >= 1.0 else "patience"
+    state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         setup.workers.barrier()
         return Outcome(out, out / "best", None, stop, first=False)
@@ -441,6 +450,7 @@ def save_checkpoint(setup: _RunSetup, state: TrainState, planned: bool = True) -
     if is_good:
         # A good checkpoint after going back means that going back helped.
         counts.fruitless_rollbacks = 0
+    state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         return
     with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and two running means

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pellucid.model import Transformer
 from pellucid.processor import has_native_bfloat16, thread_pool
+from pellucid.train.distributed import gather_tensor, shard_like
 
 MOMENTUM = 0.95
 """Share of the running mean of the gradients that an update keeps (Jordan et al. 2024)."""
@@ -66,12 +67,13 @@ class Muon(torch.optim.Optimizer):
         """Change all weights once, by their gradients; `closure` is not used."""
         self._adam.step()
         rate = self.param_groups[0]["lr"]
-        blocks = [cut_blocks(self._add_gradient(matrix), *grid) for matrix, grid in self._grids.items()]
+        # A sharded matrix is gathered first: its singular values are those of the whole.
+        blocks = [cut_blocks(gather_tensor(self._add_gradient(m)), *grid) for m, grid in self._grids.items()]
         directions = orthogonalize_all(blocks, self._threads)
         for (matrix, grid), direction in zip(self._grids.items(), directions, strict=True):
             # The r rows of a block, r <= c, have squares that sum up to r, over r * c numbers.
             size = STEP_SIZE * max(direction.shape[1:]) ** 0.5
-            matrix.sub_(join_blocks(direction, *grid), alpha=rate * size)
+            matrix.sub_(shard_like(join_blocks(direction, *grid), matrix), alpha=rate * size)
 
     def _add_gradient(self, matrix: nn.Parameter) -> Tensor:
         """Add the gradient of a matrix to its running mean, and return the mean with the gradient added once more."""

@@ -24,7 +24,7 @@ from pellucid.train.checkpoint import (
     reset_weights,
 )
 from pellucid.train.config import OptimConfig
-from pellucid.train.distributed import ALONE, TrainingFailed, Workers
+from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded
 from pellucid.train.log import PlainOutput, ProgressOutput
 from pellucid.train.update import BatchTooLarge, UpdateResult, update_weights
 
@@ -46,7 +46,8 @@ def update_within_memory(
 ) -> UpdateResult:
     """Make one update (`update_weights`), with batches that do not fit in memory split in two until they do.
 
-    A pair that does not fit even alone is left out. Raises MemoryError when memory does not suffice for a single pair.
+    A pair that does not fit even alone is left out. Raises MemoryError when memory does not suffice for a single pair,
+    and for a sharded model when it does not suffice for a batch.
     """
     batches, halved, left_out = list(batches), 0, []
     while True:
@@ -55,6 +56,14 @@ def update_within_memory(
         except BatchTooLarge as error:
             # Only its number: the error refers to the tensors of the batch, which are freed when this block is left.
             index = error.index
+        # A worker of a sharded model cannot retry alone: the others wait for it in every layer.
+        if is_sharded(model):
+            raise MemoryError(
+                f"{len(batches[index].source)} pairs did not fit beside this worker's part of the model, "
+                "and where train.shard_model is true all workers go through the layers together, so that one cannot "
+                "split its batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a "
+                "larger train.accumulate"
+            )
         # All batches are run again: a backward pass that ran out of memory half-way leaves half a gradient.
         model.zero_grad(set_to_none=True)
         # Free blocks that torch still holds have the sizes of the batch that failed, not of its halves.

@@ -19,8 +19,8 @@ _FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "pr
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
     """Raise ValueError if settings differ that would make the resumed run another one than the run in `out`.
 
-    How long to train, how often to evaluate and to save, where the text is and whether the ids come from shards may
-    change.
+    How long to train, how often to evaluate and to save, where the text is, whether the ids come from shards and
+    whether the model is sharded may change.
     """
     began = read_run(out / "run.toml", began=out)
     # Files may have been moved, as long as their text is the same.

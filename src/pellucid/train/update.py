@@ -19,7 +19,7 @@ from pellucid.model import Transformer
 from pellucid.model.dropout import seeded_dropout
 from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16, limit_threads, thread_pool
 from pellucid.train.config import OptimConfig
-from pellucid.train.distributed import ALONE, Workers
+from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_sum
 from pellucid.train.muon import Muon, matrix_blocks
 
@@ -99,6 +99,8 @@ def update_weights(
             # Dropout depends on the batch's position in the data only, so a resumed run draws the same masks.
             torch.manual_seed(batch.seed)
             try:
+                # The loss reads the output embedding outside of the layers that FSDP gathers by itself.
+                gather_embeddings(model)
                 with autocast_products(precision, device):
                     loss_of_batch = batch_loss(model, batch.to(device), c.label_smoothing)
                 loss_of_batch.backward()
@@ -115,14 +117,16 @@ def update_weights(
         sums = torch.stack([loss, *loss.new_tensor([tokens, halved, pairs_left_out])])
         workers.all_reduce_sum([sums])
         loss, (tokens, halved, pairs_left_out) = sums[0], map(int, sums[1:].tolist())
-        workers.all_reduce_sum(gradients)
+        # FSDP has summed the gradients of a sharded model already, in its backward pass.
+        if not is_sharded(model):
+            workers.all_reduce_sum(gradients)
     if not tokens:
         model.zero_grad(set_to_none=True)
         raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
 
     with _step_threads(model):
         # Clip. The gradients are still sums here: the norm of the mean gradient is theirs divided by the tokens.
-        norm = nn.utils.get_total_norm(gradients, foreach=True) / tokens
+        norm = gather_tensor(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
         # One multiplication clips and divides by the tokens. A norm that is not finite does no harm: no step follows.
         torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
         # One transfer for both numbers: it is the only time that an update waits for the GPU's results.
@@ -180,8 +184,8 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
     so another number of threads draws other masks: the update is an equally good one, but not the same.
     """
     weight = model.output_embedding.weight
-    # A GPU is busy as it is.
-    if not batches or weight.device.type != "cpu":
+    # A GPU is busy as it is, and a sharded model does not run on several threads.
+    if not batches or weight.device.type != "cpu" or is_sharded(model):
         return 1
     worth = max(batch.target_in.numel() for batch in batches) // POSITIONS_PER_THREAD[precision]
     room = GRADIENT_BYTES // sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
