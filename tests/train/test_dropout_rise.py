@@ -37,5 +37,5 @@ def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path,
 
 
 def test_rising_dropout_takes_a_number_of_epochs(tmp_path):
-    with pytest.raises(ValueError, match=r"optim.dropout_rise is -1.0, it must be 0 or more"):
+    with pytest.raises(ValueError, match=r"'optim.dropout_rise' is -1.0: it must be greater than or equal to 0"):
         small_run(tmp_path, optim={"dropout_rise": -1.0})
