@@ -1,6 +1,7 @@
 """Accessibility: what a screen reader gets from the browser's own tree, and the contrast of all text."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.browser.reading import VIEWS, Page, parse_number
 from tests.browser.small import SENTENCE
+from tests.browser.watched import watch_tab
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 CROSS = "decoder.1.cross"
@@ -36,21 +38,44 @@ def node_field(node: dict[str, Any], field: str) -> str:
     return str(node.get(field, {}).get("value", ""))
 
 
-def test_every_control_has_a_name(page: Page):
-    page.open(s=SENTENCE, n=6)
+@dataclass
+class Seen:
+    """What assistive software gets of a view, and a report of its contrast in each theme."""
+
+    nodes: list[dict[str, Any]]
+    contrast: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def seen(browser: Any, home: str) -> dict[str, Seen]:
+    """Walk once through all views, and the list of keys at the end."""
+    views = {}
+    with watch_tab(browser, home) as watched_tab:
+        page = Page(watched_tab).open(s=SENTENCE, n=9)
+        for view in VIEWS:
+            nodes, contrast = accessible_nodes(show_view(page, view)), {}
+            for theme in ("light", "dark"):
+                page.tab.emulate_media(color_scheme=theme)
+                contrast[theme] = page.settle().tab.evaluate(CONTRAST)
+                watched_tab.save_picture(f"{view}-{theme}")
+            views[view] = Seen(nodes, contrast)
+        page.press("?")
+        page.tab.get_by_role("dialog").wait_for()
+        return {**views, "keys": Seen(accessible_nodes(page), {})}
+
+
+def test_every_control_has_a_name(seen: dict[str, Seen]):
     kinds = set()
     for view in VIEWS:
-        nodes = [node for node in accessible_nodes(show_view(page, view)) if node_field(node, "role") in CONTROLS]
+        nodes = [node for node in seen[view].nodes if node_field(node, "role") in CONTROLS]
         nameless = [node for node in nodes if not node_field(node, "name").strip()]
         assert [(view, node_field(node, "role"), node["backendDOMNodeId"]) for node in nameless] == []
         assert len(nodes) > 30, view
         kinds |= {node_field(node, "role") for node in nodes}
     assert {"button", "textbox", "combobox", "gridcell", "slider"} <= kinds
-    page.press("?")
-    page.tab.get_by_role("dialog").wait_for()
     assert all(
         node_field(node, "name").strip()
-        for node in accessible_nodes(page)
+        for node in seen["keys"].nodes
         if node_field(node, "role") in {*CONTROLS, "dialog"}
     )
 
@@ -107,16 +132,10 @@ def test_masked_cells_are_described_as_masked(page: Page):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_text_has_enough_contrast(page: Page, theme):
-    page.tab.emulate_media(color_scheme=theme)
-    page.open(s=SENTENCE, n=9)
-    faint = {}
-    for view in VIEWS:
-        report = show_view(page, view).tab.evaluate(CONTRAST)
-        assert report["looked"] > 40, view
-        faint[view] = report["found"]
-        page.watched_tab.save_picture(f"{view}-{theme}")
-    assert {view: report for view, report in faint.items() if report} == {}
+def test_all_text_has_enough_contrast(seen: dict[str, Seen], theme: str):
+    reports = {view: seen[view].contrast[theme] for view in VIEWS}
+    assert all(report["looked"] > 40 for report in reports.values())
+    assert {view: report["found"] for view, report in reports.items() if report["found"]} == {}
 
 
 def test_text_has_enough_contrast_before_the_first_sentence_in_the_list_of_keys_and_when_teaching(page: Page):

@@ -132,7 +132,7 @@ def test_an_edit_made_on_the_page_is_part_of_its_link(browser: Any, page: Page, 
     page.wait_until("before => document.querySelector('.translation').textContent === before", before)
 
 
-@pytest.mark.parametrize("more_fields", [{}, {"edits": [SILENT]}, {"target_ids": [41, 43, 3]}])
+@pytest.mark.parametrize("more_fields", [{}, {"edits": [SILENT], "target_ids": [41, 43, 3]}])
 def test_a_link_of_another_model_is_refused_with_a_sentence(
     browser: Any, page: Page, other_model_server: str, more_fields
 ):
