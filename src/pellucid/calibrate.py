@@ -13,14 +13,9 @@ from pellucid.decode.translate import Translator
 from pellucid.evaluate.compare import score_sums, sentence_counts
 from pellucid.text.word_pieces import strip_word
 
-GOOD_CHRF = 80.0
-"""chrF of a sentence, in per cent, from which it counts as needing no change."""
-
-_FEWEST_SENTENCES = 200
-"""Sentences of dev below which nothing can be said: a half, in tenths, leaves ten for each."""
-
-_GROUPS = 20
-"""Groups of equal size, by score, that the curve is made of before neighbours are pooled."""
+GOOD_CHRF = 80.0  # chrF of a sentence, in per cent, from which it counts as needing no change
+_FEWEST_SENTENCES = 200  # sentences of dev below which nothing can be said: a half, in tenths, leaves ten for each
+_GROUPS = 20  # groups of equal size, by score, that the curve is made of before neighbours are pooled
 
 _BINS = 10
 _RIDGE = 1e-3

@@ -22,18 +22,14 @@ from pellucid.store.atomic import atomic_file, explain_unfinished_work
 from pellucid.train.config import RunConfig
 from pellucid.train.defaults import choose_settings_for_data
 
+# File with what the teacher wrote: a line that says who translated what, then a line for each sentence.
 TRANSLATIONS = "translations.jsonl"
-"""File with what the teacher wrote: a line that says who translated what, then a line for each sentence."""
-
-_ENCODER_LAYERS = 6
-"""Layers of a student's encoder."""
+_ENCODER_LAYERS = 6  # layers of a student's encoder
 
 _LEFT_OUT = "left_out.tsv"
-_UNWRITABLE = str.maketrans("\t\n\r\0", "    ")
-"""Characters that a field of a TSV file cannot hold, as spaces."""
-
+_UNWRITABLE = str.maketrans("\t\n\r\0", "    ")  # characters that a field of a TSV file cannot hold, as spaces
+# Function from sentences to a text and the reason it stopped for each: "eos", "length", "empty" or "failed".
 Translate = Callable[[Iterable[str]], Iterator[tuple[str, str]]]
-"""Function from sentences to a text and the reason it stopped for each: "eos", "length", "empty" or "failed"."""
 
 
 @dataclass(frozen=True)

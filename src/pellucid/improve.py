@@ -29,23 +29,14 @@ from pellucid.train.checkpoint import average_weights
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig, read_run
 from pellucid.train.data import draw_dev_pairs, read_dev_pairs, training_files, training_pairs
 
+# File of a model directory that says what it learned from which correction, a line of JSON each.
 CORRECTIONS = "corrections.jsonl"
-"""File of a model directory that says what it learned from which correction, a line of JSON each."""
-
-_FEWEST_CORRECTIONS = 10
-"""Corrections of which some are held out; a fifth of fewer would be a single one."""
-
-_OLD_PAIRS = 20_000
-"""Most pairs of the old text that are mixed in."""
-
-_NEAR_PAIRS = 8
-"""Most training pairs that are looked up for each correction."""
-
+_FEWEST_CORRECTIONS = 10  # corrections of which some are held out; a fifth of fewer would be a single one
+_OLD_PAIRS = 20_000  # most pairs of the old text that are mixed in
+_NEAR_PAIRS = 8  # most training pairs that are looked up for each correction
+# Parts of the old and of the trained weights in the models that are tried; the first of them forgets least.
 WEIGHT_PARTS = ((1, 1), (1, 3), (0, 1))
-"""Parts of the old and of the trained weights in the models that are tried; the first of them forgets least."""
-
-ENOUGH_RIGHT = 0.75
-"""Share of the held-out corrections that a model must have right for no other to be tried."""
+ENOUGH_RIGHT = 0.75  # share of the held-out corrections that a model must have right for no other to be tried
 
 _MOST_DEV_PAIRS = 2000
 _MOST_CHARACTERS = DataConfig.max_characters
@@ -57,8 +48,7 @@ Pairs = Sequence[tuple[str, str]]
 class Correction:
     """A sentence with the translation that somebody found wrong, if it is known, and the right one."""
 
-    number: int
-    """Line of the file, or unit of a file of units."""
+    number: int  # line of the file, or unit of a file of units
     source: str
     wrong: str | None
     right: str

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+# Least share of the time in which its threads could run that a process runs, if it has the machine for itself.
 BUSY_SHARE = 0.85
-"""Least share of the time in which its threads could run that a process runs, if it has the machine for itself."""
 
 SECONDS_BETWEEN_LOOKS = 1.0
-TURN = 100_000
-"""Nanoseconds of a thread's turn, the shortest that Linux grants."""
-
+TURN = 100_000  # nanoseconds of a thread's turn, the shortest that Linux grants
+# Number of the system call `sched_setattr`, for which the C library has no function.
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-"""Number of the system call `sched_setattr`, for which the C library has no function."""
 
 
 class ProcessorShare:

@@ -20,8 +20,7 @@ DEMO_EXAMPLES = """\
 
 DEMO_PAIRS = 120_000
 # Updates, not minutes: so a slow or busy machine trains the same model as a fast one.
-DEMO_STEPS = 1000
-"""Updates of a demo whose length is not given."""
+DEMO_STEPS = 1000  # updates of a demo whose length is not given
 
 DEMO_RECIPE: dict[str, Any] = {
     "seed": 1,

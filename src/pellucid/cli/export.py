@@ -22,33 +22,26 @@ EXPORT_EXAMPLES = """\
   pellucid export runs/demo/best demo-int8 --to ctranslate2 --precision int8 --dev-source dev.en --dev-target dev.es
   pellucid export runs/demo/best demo-short --to ctranslate2 --shortlist-source train.en --shortlist-target train.es"""
 
+# Export formats, each with a file that only this format has.
 _FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
-"""Export formats, each with a file that only this format has."""
-
-_PRECISIONS = {
+_PRECISIONS = {  # precisions of each format, the default first; Marian's is that of the model
     "ctranslate2": ("float32", "bfloat16", "int8"),
     "argos": ("float32", "bfloat16", "int8"),
     "page": ("float16", "float32", "int8"),
     "marian": (),
 }
-"""Precisions of each format, the default first; Marian's is that of the model."""
 
 _MEASURED = ("--precision", "--dev-source", "--dev-target", "--no-gate")
 _SHORTLIST = ("--shortlist-source", "--shortlist-target")
-_OPTIONS = {
+_OPTIONS = {  # options that each format takes
     "ctranslate2": (*_MEASURED, *_SHORTLIST),
     "argos": (*_MEASURED, "--languages"),
     "page": (*_MEASURED, "--sentence"),
     "marian": (),
 }
-"""Options that each format takes."""
 
-_MOST_SHORTLIST_PAIRS = 400_000
-"""Sentence pairs read for a shortlist, spread evenly over the files."""
-
-_GATE_BEAM = 4
-"""Beam with which a smaller form is measured."""
-
+_MOST_SHORTLIST_PAIRS = 400_000  # sentence pairs read for a shortlist, spread evenly over the files
+_GATE_BEAM = 4  # beam with which a smaller form is measured
 # Dev sentences and their references, line by line.
 DevPairs = tuple[list[str], list[str]]
 

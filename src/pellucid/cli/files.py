@@ -18,14 +18,11 @@ from pellucid.store.atomic import atomic_file
 if TYPE_CHECKING:
     from pellucid.api import Model
 
+# Translation of characters that some readers take for the end of a line into JSON escapes.
 _LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
-"""Translation of characters that some readers take for the end of a line into JSON escapes."""
-
-FIGURES = (".png", ".svg")
-"""Endings of files that a figure can be written to."""
-
+FIGURES = (".png", ".svg")  # endings of files that a figure can be written to
+# Translation of characters that may not stand inside a line of text into spaces.
 LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
-"""Translation of characters that may not stand inside a line of text into spaces."""
 
 
 def read_sentences(path: str) -> Iterator[str]:

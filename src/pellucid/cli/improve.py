@@ -21,12 +21,11 @@ IMPROVE_EXAMPLES = """\
   pellucid improve runs/mine/best suggestions.jsonl --keep contracts.en --out runs/better
   pellucid improve runs/mine/best corrections.tsv --without 7 --out runs/without-7"""
 
+# Settings of a short run, which is judged when it is over; its own evaluations only show that it goes well.
 _QUICK = ("train.batch_tokens=2048", "train.dev_sentences=50")
-"""Settings of a short run, which is judged when it is over; its own evaluations only show that it goes well."""
 
 
-_SEED = 1
-"""Seed by which corrections are held out and old text is drawn."""
+_SEED = 1  # seed by which corrections are held out and old text is drawn
 
 
 def run_improve(

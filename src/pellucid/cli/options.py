@@ -122,6 +122,7 @@ _IN_PYTHON = "in Python, compare_translations takes it"
 _SAME_TEXT = "leave it out, for all engines give the same text"
 _IN_JSON = "write --json, which says the same"
 
+# Options that a command had in an earlier version, and what to write instead.
 REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     "plan": {"--seconds": "leave it out; updates are tried for five seconds"},
     "prepare": {"--workers": "leave it out; a thread for each processor that the process may use (taskset) is begun"},
@@ -174,7 +175,6 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
     "inspect heads": {"--points": "leave it out"},
     "inspect align": dict.fromkeys(("--dev-source", "--dev-target", "--heads", "--sentence"), "leave it out"),
 }
-"""Options that a command had in an earlier version, and what to write instead."""
 
 
 class Command(TyperCommand):

@@ -23,14 +23,10 @@ if TYPE_CHECKING:
 Manifest = Mapping[str, Any]
 Node = Mapping[str, Any]
 
-_ROOM_FOR_BARS = 80
-"""Columns a terminal needs if bars are drawn beside probabilities."""
-
-_WIDEST_WORD = 14
-"""Columns that a word may take in the table of attention; a longer one is cut."""
-
+_ROOM_FOR_BARS = 80  # columns a terminal needs if bars are drawn beside probabilities
+_WIDEST_WORD = 14  # columns that a word may take in the table of attention; a longer one is cut
+# Pieces at the end of an unfinished hypothesis, and dropped candidates of a step, that are shown.
 PIECES_SHOWN, DROPPED_SHOWN = 2, 2
-"""Pieces at the end of an unfinished hypothesis, and dropped candidates of a step, that are shown."""
 
 _TABLE_LEGEND = (
     "Hundredths; each row sums to 100. The mean of all heads in {layers} layers: a source word's pieces are added up, "

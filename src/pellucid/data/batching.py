@@ -44,8 +44,8 @@ class CorpusShare:
         return int(epochs * self.pairs * Fraction(str(self.weight)))
 
 
+# Random pairs of an epoch that are sorted by length at a time: sorting takes several times the memory of the order.
 SORTED_AT_ONCE = 2**22
-"""Random pairs of an epoch that are sorted by length at a time: sorting takes several times the memory of the order."""
 
 
 def index_type(pairs: int) -> type[np.integer]:
@@ -115,8 +115,8 @@ class EncodedPairs:
 
     sources: PackedSentences
     targets: PackedSentences
+    # Size and weight of each corpus; empty for a single corpus whose pairs are each seen once in an epoch.
     corpora: tuple[CorpusShare, ...] = ()
-    """Size and weight of each corpus; empty for a single corpus whose pairs are each seen once in an epoch."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -133,10 +133,8 @@ class Batch:
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
     indices: NDArray[np.integer]
-    target_tokens: int
-    """The number of target positions that are not padding, by which a sum of losses is divided."""
-    seed: int = 0
-    """The seed of dropout for this batch, a function of its position in the stream."""
+    target_tokens: int  # the number of target positions that are not padding, by which a sum of losses is divided
+    seed: int = 0  # the seed of dropout for this batch, a function of its position in the stream
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return a copy of the batch on another device."""

@@ -24,24 +24,21 @@ from pellucid.data.formats import PAIR_FORMATS, find_pair_format
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines, strip_compression
 
-_EXAMPLES = 5
-"""The number of skipped pairs that are named one by one."""
-
-_EXPORT_ADVICE = (
+_EXAMPLES = 5  # the number of skipped pairs that are named one by one
+_EXPORT_ADVICE = (  # the advice for files in other formats
     "its lines are not sentences; export it as plain text with one sentence on each line (pairs as two such files, or "
     "as one .tmx, .xliff, .csv or .tsv file)"
 )
-"""The advice for files in other formats."""
 
 _DIGIT = re.compile(r"\d")
 
+# The marks that end a sentence or a line, those of equal meaning together.
 _END_MARKS = (".。।", "?？؟", "!！", ":：", "…")
-"""The marks that end a sentence or a line, those of equal meaning together."""
-
+# Characters that Python's `splitlines` and some editors take for line ends; here they are text like any other.
 _FALSE_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that Python's `splitlines` and some editors take for line ends; here they are text like any other."""
 
 
+# Names of the formats that hold neither sentences by line nor pairs, by the endings of their files.
 _FOREIGN_FORMATS = {
     "xml": "XML",
     "html htm xhtml": "a web page (HTML)",
@@ -50,10 +47,9 @@ _FOREIGN_FORMATS = {
     "srt vtt": "subtitles",
     "docx odt xlsx ods pdf": "a document",
 }
-"""Names of the formats that hold neither sentences by line nor pairs, by the endings of their files."""
 
+# The beginning of the first line of a file in such a format, whatever its name.
 _MARKUP = re.compile(r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE)
-"""The beginning of the first line of a file in such a format, whatever its name."""
 
 
 @dataclass
@@ -62,10 +58,10 @@ class SkippedPairs:
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
+    # The number of pairs that were kept, but with spaces in place of the line feeds inside of a sentence.
     joined: int = 0
-    """The number of pairs that were kept, but with spaces in place of the line feeds inside of a sentence."""
+    # A function that is told of each skipped pair: its reason and its place.
     tell: Callable[[str, str], object] | None = field(default=None, repr=False, compare=False)
-    """A function that is told of each skipped pair: its reason and its place."""
 
     def add(self, reason: str, where: str) -> None:
         """Count a skipped pair at FILE:LINE `where`."""

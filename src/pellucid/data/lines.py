@@ -14,18 +14,14 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, cast
 
-LONGEST_LINE = 64 * 2**20
-"""The most bytes of a line, so that a file without line ends cannot fill the memory."""
-
+LONGEST_LINE = 64 * 2**20  # the most bytes of a line, so that a file without line ends cannot fill the memory
+# The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size.
 _BLOCK = 2**16
-"""The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size."""
 
 
-COMPRESSED = (".gz", ".xz", ".bz2")
-"""Endings of names of compressed files, behind that of their format."""
-
+COMPRESSED = (".gz", ".xz", ".bz2")  # endings of names of compressed files, behind that of their format
+# Bytes that unpacking xz may take; its strongest setting takes 65 MB, and a file may ask for 4 GB.
 _MOST_DICTIONARY = 256 * 2**20
-"""Bytes that unpacking xz may take; its strongest setting takes 65 MB, and a file may ask for 4 GB."""
 
 
 def strip_compression(path: str | Path) -> str:
@@ -83,8 +79,8 @@ class _Unpacked(RawIOBase):
         return len(content)
 
 
+# Errors of reading compressed bytes that are damaged or cut short.
 DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, lzma.LZMAError)
-"""Errors of reading compressed bytes that are damaged or cut short."""
 
 
 def describe_damage(error: Exception, archive: str = "compressed file") -> str:

@@ -13,14 +13,13 @@ from typing import Annotated, Literal, TypeVar
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+# Ids of the special tokens in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them.
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""Ids of the special tokens in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them."""
 
 _SPECIAL = (PAD, UNK, BOS, EOS)
 
 # UNK is forbidden too: the byte pieces can spell any character that has no piece of its own.
-FORBIDDEN = (PAD, UNK, BOS)
-"""Token ids that no search may write."""
+FORBIDDEN = (PAD, UNK, BOS)  # token ids that no search may write
 
 
 class ListedPieces:
@@ -77,29 +76,20 @@ def _language_mark(line: str) -> tuple[tuple[str, ...], str]:
     return (line[: end + 2],), line[end + 2 :]
 
 
+# The number of special tokens and byte pieces; with a piece for every byte no character is unknown.
 _SPECIAL_AND_BYTE_PIECES = 4 + 256
-"""The number of special tokens and byte pieces; with a piece for every byte no character is unknown."""
-
-_LARGEST_FILE = 32 * 2**20
-"""The most bytes of a tokenizer's file; a quarter of a million pieces take 5 MB."""
-
+_LARGEST_FILE = 32 * 2**20  # the most bytes of a tokenizer's file; a quarter of a million pieces take 5 MB
+# Shares of the text whose characters get pieces, tried in turn until they fit; other characters become bytes.
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
-"""Shares of the text whose characters get pieces, tried in turn until they fit; other characters become bytes."""
-
+# Name of a piece that says which language to write; SentencePiece cuts it out of no text.
 _LANGUAGE = re.compile("<to:(.+)>")
-"""Name of a piece that says which language to write; SentencePiece cuts it out of no text."""
-
+# The number of lines from which threads pay, because SentencePiece takes milliseconds to start them for each call.
 _LINES_FOR_THREADS = 64
-"""The number of lines from which threads pay, because SentencePiece takes milliseconds to start them for each call."""
-
+# Other spellings of characters that SentencePiece uses itself: U+2581 is its space, and it skips lines with U+2585. An
+# imported tokenizer was not learned from text spelled so, and gets it unchanged: for it, U+2581 is a space.
 _ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
-"""Other spellings of characters that SentencePiece uses itself: U+2581 is its space, and it skips lines with U+2585.
-
-An imported tokenizer was not learned from text spelled so, and gets it unchanged: for it, U+2581 is a space.
-"""
-
+# The kind of tokenizer that is imported, not learned, with a list of its pieces beside the SentencePiece model.
 _IMPORTED_KIND = "marian"
-"""The kind of tokenizer that is imported, not learned, with a list of its pieces beside the SentencePiece model."""
 
 _LEARNED_KINDS = ("bpe", "unigram", "char", "word")
 _KINDS = "'bpe', 'unigram', 'char' or 'word'"
@@ -148,10 +138,10 @@ class Tokenizer:
     source: PieceModel
     target: PieceModel
     config: TokenizerConfig
+    # Notes on the training for the user: a vocabulary that came out smaller, characters spelled as bytes.
     notes: tuple[str, ...] = ()
-    """Notes on the training for the user: a vocabulary that came out smaller, characters spelled as bytes."""
+    # The language that a multilingual model is to write; None of any other, and where none was chosen yet.
     language: str | None = None
-    """The language that a multilingual model is to write; None of any other, and where none was chosen yet."""
 
     @classmethod
     def train(

@@ -142,8 +142,8 @@ def strip_eos(ids: list[int]) -> list[int]:
     return ids[:-1] if ids[-1:] == [EOS] else ids
 
 
+# Function of the pattern, the values and the output projection of a cross-attention, such as `contribution_norms`.
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Function of the pattern, the values and the output projection of a cross-attention, such as `contribution_norms`."""
 
 
 def contribution_norms(

@@ -11,8 +11,7 @@ from typing import Any
 
 from pellucid.text.word_pieces import piece_bytes, word_piece_ranges
 
-CALIBRATION = "calibration.json"
-"""File of a model directory that holds its calibration."""
+CALIBRATION = "calibration.json"  # file of a model directory that holds its calibration
 
 
 def confidence_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[float, ...]:
@@ -60,8 +59,8 @@ class Calibration:
     weights: tuple[float, ...]
     curve: ConfidenceCurve
     words: ConfidenceCurve | None
+    # Definition of "needs no change", and what was measured on the half of dev that nothing was fitted on.
     about: Mapping[str, Any]
-    """Definition of "needs no change", and what was measured on the half of dev that nothing was fitted on."""
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(confidence_features(-1.0, 1, 1)) or not all(map(isfinite, self.weights)):

@@ -27,11 +27,9 @@ from pellucid.store.directory import Bundle
 if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
 
-BATCHES_PER_WORKER = 4
-"""Batches submitted at a time for each worker."""
-
+BATCHES_PER_WORKER = 4  # batches submitted at a time for each worker
+# Sentences in a batch at which a worker is fastest, by precision; 64 in the other precisions.
 BATCH_SIZES = {"int8": 32}
-"""Sentences in a batch at which a worker is fastest, by precision; 64 in the other precisions."""
 
 
 class CTranslate2Engine:
@@ -271,8 +269,8 @@ def load_translator(directory: Path, workers: int, threads: int) -> Any:
         raise ValueError(f"CTranslate2 cannot load {directory}: {error}") from None
 
 
+# Bound of a log-probability: CTranslate2 gives a hypothesis that is none about the least number there is.
 _NO_SCORE = -1e9
-"""Bound of a log-probability: CTranslate2 gives a hypothesis that is none about the least number there is."""
 
 
 @dataclass(frozen=True)

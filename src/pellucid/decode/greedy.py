@@ -22,11 +22,9 @@ from pellucid.decode.search import (
     stable_topk,
 )
 
+# Choose the next token of each row, from log-probabilities, the sentence of each row and the position (from 0). The
+# second result is the margin of each choice: how near another token came.
 ChoosePiece = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
-"""Choose the next token of each row, from log-probabilities, the sentence of each row and the position (from 0).
-
-The second result is the margin of each choice: how near another token came.
-"""
 
 
 def choose_likeliest(

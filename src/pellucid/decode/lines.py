@@ -48,8 +48,7 @@ class PreparedLine:
     split_line: SplitLine
     segments: tuple[Segment, ...]
     notes: tuple[str, ...]
-    match: "MemoryMatch | None" = None
-    """The entry of a translation memory for it, or for a similar line."""
+    match: "MemoryMatch | None" = None  # the entry of a translation memory for it, or for a similar line
 
 
 def prepare_lines(

@@ -14,14 +14,10 @@ from pellucid.model import Transformer
 from pellucid.model.dropout import Dropout
 from pellucid.processor import has_native_bfloat16
 
-LARGE = 2**16
-"""Numbers in a matrix from which packing it pays: the packed product takes 15 to 60 microseconds to begin."""
-
-ENOUGH = 10**6
-"""Multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)."""
-
+LARGE = 2**16  # numbers in a matrix from which packing it pays: the packed product takes 15 to 60 microseconds to begin
+ENOUGH = 10**6  # multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)
+# Part that takes the place of dropout in a copy, which is for inference only: a sixth of the copying is saved.
 NO_DROPOUT = nn.Identity()
-"""Part that takes the place of dropout in a copy, which is for inference only: a sixth of the copying is saved."""
 
 _packing = Lock()
 
@@ -35,8 +31,7 @@ class PackedWeight(Tensor):
 
     plain: Tensor
     packed: Tensor | None
-    least_rows: int
-    """Rows from which the packed product is the quicker one."""
+    least_rows: int  # rows from which the packed product is the quicker one
     parts: dict[tuple[int | None, ...], Tensor]
 
     @classmethod

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Protocol, TypedDict, get_type_hints,
 from pellucid.config import suggest_nearest
 
 # Abstract types, so that NumPy's numbers are accepted too.
+# The abstract type that a value of each setting type must have, and its name in messages.
 SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
-"""The abstract type that a value of each setting type must have, and its name in messages."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -150,8 +150,8 @@ class SearchRequest:
     prefix: tuple[int, ...] = ()
     no_repeat: int = 0
     segment: int = 0
+    # Called before each batch and between the steps of a search; what it raises ends the whole translation.
     check_wanted: Callable[[], None] = field(default=continue_always, compare=False, repr=False)
-    """Called before each batch and between the steps of a search; what it raises ends the whole translation."""
 
     @property
     def search_key(self) -> Hashable:
@@ -190,8 +190,8 @@ class Hypothesis:
     margin: float = field(default=inf, compare=False)
 
 
+# Pairs of a source word and a target word, sorted; words are split at white space and counted from 0.
 Links = list[tuple[int, int]]
-"""Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
 
 
 def length_divisor(length: Any, alpha: float) -> Any:
@@ -212,8 +212,8 @@ def require_finite(log_prob: float, text: str) -> float:
     return log_prob
 
 
+# Difference in log-probability below which float32 rounding may decide: several times the largest that was seen.
 CLOSE_CALL = 1e-4
-"""Difference in log-probability below which float32 rounding may decide: several times the largest that was seen."""
 
 
 @runtime_checkable

@@ -26,23 +26,18 @@ class SearchState(Protocol):
         ...
 
 
+# Function from each row's last token, and the step's own state, to the logits of each row's next token. An ensemble
+# needs no other search, only another step: the logarithm of the mean of several models' probabilities.
 Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
-"""Function from each row's last token, and the step's own state, to the logits of each row's next token.
-
-An ensemble needs no other search, only another step: the logarithm of the mean of several models' probabilities.
-"""
 
 # Probabilities are not renormalised after a rule: the numbers stay those that `Translator.score` finds.
+# Function that sets, in place, the log-probabilities of the tokens a row may not write next to minus infinity. It is
+# given the log-probabilities, the tokens that each row has written (without BOS), and the sentence of the batch that
+# each row belongs to.
 Rule = Callable[[Float[Tensor, "R V"], Int[Tensor, "R T"], Int[Tensor, " R"]], None]
-"""Function that sets, in place, the log-probabilities of the tokens a row may not write next to minus infinity.
-
-It is given the log-probabilities, the tokens that each row has written (without BOS), and the sentence of the batch
-that each row belongs to.
-"""
 
 
-TOPK_BLOCK = 64
-"""Numbers in one block of a row, in the blockwise search for the largest."""
+TOPK_BLOCK = 64  # numbers in one block of a row, in the blockwise search for the largest
 
 
 def forbidden_rule(ids: tuple[int, ...] = FORBIDDEN) -> Rule:
@@ -202,8 +197,8 @@ class SearchStep:
     finished: Bool[Tensor, "B N"]
 
 
+# Function that is called with every step of a search, before any candidate is dropped.
 StepObserver = Callable[[SearchStep], None]
-"""Function that is called with every step of a search, before any candidate is dropped."""
 
 
 def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:

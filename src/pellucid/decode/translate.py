@@ -451,8 +451,7 @@ def inference_only(*models: "Transformer") -> Iterator[None]:
             model.train()
 
 
-NO_REPEAT_NGRAM = 4
-"""Tokens in a row of which no sequence may stand twice in the second search."""
+NO_REPEAT_NGRAM = 4  # tokens in a row of which no sequence may stand twice in the second search
 
 
 def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:
@@ -465,12 +464,9 @@ def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: Sea
     )
 
 
-LONGEST_BLOCK = 16
-"""Tokens of the longest block that is looked for."""
-
+LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
 # People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
-TIMES, FEWEST = 4, 8
-"""Least number of times a block stands in a row, and of tokens that the repetitions fill."""
+TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of tokens that the repetitions fill
 
 
 def has_repetition(tokens: Sequence[int]) -> bool:

@@ -12,12 +12,11 @@ from pathlib import Path
 from pellucid.data.corpus import SkippedPairs, read_valid_pairs
 from pellucid.data.formats.units import Sides
 
+# Least similarity of a sentence whose translation is offered: three quarters of the words, as CAT tools have it.
 SIMILAR = 0.75
-"""Least similarity of a sentence whose translation is offered: three quarters of the words, as CAT tools have it."""
 
 _CANDIDATES, _POSTINGS = 20, 5000
-_LONGEST = 5000
-"""Characters of a sentence in a memory; a longer one is no sentence."""
+_LONGEST = 5000  # characters of a sentence in a memory; a longer one is no sentence
 
 _WORDS_COMPARED = 200
 _WORD = re.compile(r"\w+|[^\w\s]")

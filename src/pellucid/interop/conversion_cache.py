@@ -15,13 +15,12 @@ from pellucid.interop.ctranslate2_library import import_ctranslate2
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
 
+# Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced.
 _LAYOUT_VERSION = 2
-"""Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced."""
 
 _FORMULAS = Path(__file__).parent.parent / "model"
 
-_ABANDONED_SECONDS = 24 * 3600
-"""Age in seconds after which an unfinished conversion counts as abandoned."""
+_ABANDONED_SECONDS = 24 * 3600  # age in seconds after which an unfinished conversion counts as abandoned
 
 
 def converted_directory(bundle: Bundle, precision: str) -> Path:

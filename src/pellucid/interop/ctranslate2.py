@@ -29,11 +29,8 @@ from pellucid.store.weights import refuse_non_finite
 
 # A processor without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off, in silence.
 # CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.
-LARGEST_WEIGHT_BYTE = 63
-"""Largest byte of a weight, small enough that every processor computes the same sums."""
-
-_LARGEST_TENSOR = 2**32 - 1
-"""Bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits."""
+LARGEST_WEIGHT_BYTE = 63  # largest byte of a weight, small enough that every processor computes the same sums
+_LARGEST_TENSOR = 2**32 - 1  # bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 

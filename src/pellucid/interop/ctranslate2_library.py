@@ -7,8 +7,7 @@ from pellucid.store.atomic import read_manifest
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 
-VOCABULARY_MAP = "vmap.txt"
-"""Name of the file in which CTranslate2 looks for a lexical shortlist."""
+VOCABULARY_MAP = "vmap.txt"  # name of the file in which CTranslate2 looks for a lexical shortlist
 
 
 def precision_of(directory: Path) -> str:

@@ -11,14 +11,9 @@ from numpy.typing import NDArray
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 
-Sentences = Sequence[Sequence[int]]
-"""Token ids of each sentence, EOS last, as `Tokenizer` gives them."""
-
-_LINKS_AT_ONCE = 2**20
-"""Number of links in a chunk, about; a chunk takes some 50 bytes for each."""
-
-_UNWRITABLE = frozenset(" \t\r\n")
-"""Characters that separate pieces and lines in the text form of a shortlist."""
+Sentences = Sequence[Sequence[int]]  # token ids of each sentence, EOS last, as `Tokenizer` gives them
+_LINKS_AT_ONCE = 2**20  # number of links in a chunk, about; a chunk takes some 50 bytes for each
+_UNWRITABLE = frozenset(" \t\r\n")  # characters that separate pieces and lines in the text form of a shortlist
 
 
 @dataclass(frozen=True)

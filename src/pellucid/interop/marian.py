@@ -30,8 +30,8 @@ from pellucid.model.known_parts import unknown_parts
 from pellucid.store.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 
+# File of a model directory that keeps the JSON files of an imported model, so that they can be exported again.
 _IMPORTED_FILE = "marian.json"
-"""File of a model directory that keeps the JSON files of an imported model, so that they can be exported again."""
 
 JSON_FILES = (
     "config.json",
@@ -42,12 +42,12 @@ JSON_FILES = (
     "added_tokens.json",
     "generation_config.json",
 )
+# Bytes of the largest JSON file that is read: a vocabulary is larger than any such file of a model directory.
 _LARGEST_JSON = 32 * 2**20
-"""Bytes of the largest JSON file that is read: a vocabulary is larger than any such file of a model directory."""
 
 
+# A name that ends in two languages; longer codes, as in opus-mt-en-roa, may stand for a whole family.
 _OPUS_LANGUAGES = re.compile(r"opus-mt-(?:[\w-]+-)?([a-z]{2})-([a-z]{2})")
-"""A name that ends in two languages; longer codes, as in opus-mt-en-roa, may stand for a whole family."""
 
 
 def import_marian(directory: str | Path, out: str | Path, name: str | None = None) -> Bundle:

@@ -11,8 +11,7 @@ from pellucid.data.tokenizer import EOS, PAD, UNK, ListedPieces, Tokenizer, Toke
 from pellucid.model import ModelConfig
 
 # The table is computed, so a short config.json could ask for any amount of memory.
-_LARGEST_TABLE = 2**26
-"""Numbers in the largest table of positions; a model directory may not have a larger one either."""
+_LARGEST_TABLE = 2**26  # numbers in the largest table of positions; a model directory may not have a larger one either
 
 _NORMS = {"marian": "post", "pegasus": "pre"}
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}

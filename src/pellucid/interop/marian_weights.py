@@ -21,8 +21,8 @@ from pellucid.store.weights import model_without_storage, refuse_non_finite
 WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
+# Bias of a BOS that is no piece of theirs: its exponential is 0, so it changes no probability.
 _IMPOSSIBLE_LOGIT = -10_000.0
-"""Bias of a BOS that is no piece of theirs: its exponential is 0, so it changes no probability."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pellucid.model.dropout import Dropout
 from pellucid.model.positions import Positions
 from pellucid.model.watch import Watch, unseen
 
+# The kernels that a GPU may use: all but cuDNN's, which takes half a second for every new shape of batch, and gives
+# other numbers than zeros where a query may read no key (benchmarks/results/gpu.md).
 _GPU_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""The kernels that a GPU may use: all but cuDNN's, which takes half a second for every new shape of batch, and gives
-other numbers than zeros where a query may read no key (benchmarks/results/gpu.md)."""
 
 
 def attend(

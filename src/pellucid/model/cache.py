@@ -6,8 +6,7 @@ from torch import Tensor
 
 from pellucid.model.masks import causal_mask
 
-ROOM = 16
-"""Further steps that a buffer has room for when it is enlarged, so that most steps copy nothing."""
+ROOM = 16  # further steps that a buffer has room for when it is enlarged, so that most steps copy nothing
 
 
 class LayerCache:
@@ -16,8 +15,8 @@ class LayerCache:
     C is the number of tokens that the buffers have room for.
     """
 
+    # Position of each token, which `Cache.layer` sets: the tokens of a beam do not stand at 0, 1, 2, ...
     key_ids: Int[Tensor, " K"]
-    """Position of each token, which `Cache.layer` sets: the tokens of a beam do not stand at 0, 1, 2, ..."""
 
     def __init__(self) -> None:
         self.source: tuple[Float[Tensor, "B H S E"], Float[Tensor, "B H S E"]] | None = None

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
-PADDING = 0
-"""The token id that fills short rows, in every vocabulary; no query may attend to a position that holds it."""
+PADDING = 0  # the token id that fills short rows, in every vocabulary; no query may attend to a position that holds it
 
 Norm = Literal["pre", "post", "rms"]
 Positions = Literal["sinusoidal", "learned", "rotary", "none"]
@@ -111,8 +110,8 @@ _CHOICES = {
     "tie": get_args(Tie),
 }
 
+# Settings that older versions wrote, with the value that is still read: the one that means that it was not in use.
 REMOVED_SETTINGS = {"fewer_heads": ""}
-"""Settings that older versions wrote, with the value that is still read: the one that means that it was not in use."""
 
 
 def drop_removed_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:

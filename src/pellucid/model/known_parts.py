@@ -10,7 +10,7 @@ from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForwa
 from pellucid.model.positions import Learned, Rotary, Sinusoidal, Unordered
 from pellucid.model.transformer import Transformer
 
-KNOWN_CLASSES = {
+KNOWN_CLASSES = {  # the class of each module by the last word of its name
     "": Transformer,
     "source_embedding": nn.Embedding,
     "target_embedding": nn.Embedding,
@@ -31,7 +31,6 @@ KNOWN_CLASSES = {
     "ffn_residual": Residual,
     "dropout": Dropout,
 }
-"""The class of each module by the last word of its name."""
 
 # These three repeat the tables that the model is built from, and must not be imported from there: an encoding or
 # activation that somebody adds to those is unknown to the code that asks here.

@@ -54,8 +54,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-EPSILON = 1e-5
-"""The number that every norm adds under its square root."""
+EPSILON = 1e-5  # the number that every norm adds under its square root
 
 
 def make_norm(d_model: int, kind: str) -> nn.Module:

@@ -22,8 +22,7 @@ class Memory:
 
     states: Float[Tensor, "B S D"]
     mask: Bool[Tensor, "B S"]
-    padded: bool = True
-    """False if every position is known to hold a token, so that attention needs no mask."""
+    padded: bool = True  # false if every position is known to hold a token, so that attention needs no mask
 
     def select(self, sentences: Int[Tensor, " N"]) -> "Memory":
         """Return the memory of only these sentences, in this order."""

@@ -14,8 +14,7 @@ from torch import Tensor
 class Watch(Protocol):
     """A function that the model calls with the name and the value of every tensor it computes."""
 
-    seeing: bool
-    """Whether it needs every tensor; if False, attention may use a kernel that never forms the pattern."""
+    seeing: bool  # whether it needs every tensor; if False, attention may use a kernel that never forms the pattern
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         """Look at `value` and return the tensor of the same shape that the model continues with."""

@@ -9,11 +9,8 @@ from pellucid.train.defaults import SCALES
 from pellucid.train.distributed import ALONE
 from pellucid.train.update import explain_float32
 
-_LONG_RUN_SECONDS = 24 * 3600.0
-"""Seconds beyond which a run gets advice on how to shorten it."""
-
-_FULL_BATCH_SHARE = 0.88
-"""Share of a batch that must be filled to need no advice."""
+_LONG_RUN_SECONDS = 24 * 3600.0  # seconds beyond which a run gets advice on how to shorten it
+_FULL_BATCH_SHARE = 0.88  # share of a batch that must be filled to need no advice
 
 
 def list_advice(plan: RunPlan) -> list[str]:

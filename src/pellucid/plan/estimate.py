@@ -28,17 +28,10 @@ from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.loss import CHUNK
 from pellucid.train.muon import matrix_blocks
 
-TRIAL_SECONDS = 5.0
-"""Seconds that the trial of a plan takes."""
-
-_MODELS_KEPT = 3
-"""Models that a run leaves beside its checkpoints: best, last and average."""
-
-LEAST_OCCURRENCES = 10
-"""Fewest times that a piece should occur in the training text to be learned."""
-
-_SPECIAL = 260
-"""Pieces that every vocabulary begins with: four special tokens and the 256 bytes."""
+TRIAL_SECONDS = 5.0  # seconds that the trial of a plan takes
+_MODELS_KEPT = 3  # models that a run leaves beside its checkpoints: best, last and average
+LEAST_OCCURRENCES = 10  # fewest times that a piece should occur in the training text to be learned
+_SPECIAL = 260  # pieces that every vocabulary begins with: four special tokens and the 256 bytes
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,7 @@ class _ParameterCounts:
     embeddings: int
     encoder: int
     decoder: int
-    matrices: int
-    """Those of the two stacks that are in matrices, which Muon changes."""
+    matrices: int  # those of the two stacks that are in matrices, which Muon changes
 
     @property
     def total(self) -> int:
@@ -63,10 +55,8 @@ class _MemoryEstimate:
 
     weights: int
     gradients: int
-    optimizer: int
-    """Running means of Adam, or of Muon and Adam."""
-    activations: int
-    """Estimate for the largest batch, with logits and the gradient of the loss."""
+    optimizer: int  # running means of Adam, or of Muon and Adam
+    activations: int  # estimate for the largest batch, with logits and the gradient of the loss
 
     @property
     def shared(self) -> int:
@@ -84,21 +74,17 @@ class RunPlan:
     """Everything that is known of a run before its first step."""
 
     run: RunConfig
-    stand_in: bool
-    """Whether phrasebook pairs took the place of the run's own in the counts and the trial."""
+    stand_in: bool  # whether phrasebook pairs took the place of the run's own in the counts and the trial
     dev_pairs: int
     epoch: EpochBatches
     model: ModelConfig
     parameters: _ParameterCounts
     memory: _MemoryEstimate
-    flops: float
-    """Floating-point operations of an average update, counted by `training_flops`."""
-    trial: TrialResult | None
-    """Result of the trial; None where memory did not suffice, or would not have."""
-    learned: tuple[int, ...]
-    """Size of the vocabulary, or of each of the two."""
+    flops: float  # floating-point operations of an average update, counted by `training_flops`
+    trial: TrialResult | None  # result of the trial; None where memory did not suffice, or would not have
+    learned: tuple[int, ...]  # size of the vocabulary, or of each of the two
+    # Pieces that occur `LEAST_OCCURRENCES` times or more in the training text, in the smaller of two vocabularies.
     supported: int
-    """Pieces that occur `LEAST_OCCURRENCES` times or more in the training text, in the smaller of two vocabularies."""
     missing_dev: tuple[str, ...]
     free_memory: int | None
     free_disk: int
@@ -245,8 +231,7 @@ def count_pieces(ids: NDArray[np.integer], vocabulary: int, block: int = 2**22) 
     )
 
 
-_FLOAT_BYTES = 4
-"""Bytes of a weight, of its gradient and of each of its running means, in every precision."""
+_FLOAT_BYTES = 4  # bytes of a weight, of its gradient and of each of its running means, in every precision
 
 
 def training_flops(c: ModelConfig, s: int, t: int) -> float:
@@ -310,11 +295,9 @@ def estimate_memory(
     )
 
 
+# Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21.
 NEWS_LENGTH = 2.87, 0.65
-"""Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21."""
-
-_DEV_PAIRS = 50
-"""Pairs of a stand-in that are measured with."""
+_DEV_PAIRS = 50  # pairs of a stand-in that are measured with
 
 
 def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:

@@ -31,8 +31,7 @@ class EpochBatches:
     encoded: EncodedPairs
     order: list[NDArray[np.integer]]
     shapes: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    """Source and target tokens of each pair seen, EOS included: two rows."""
+    lengths: NDArray[np.int64]  # source and target tokens of each pair seen, EOS included: two rows
 
     @classmethod
     def first_of_run(cls, encoded: EncodedPairs, batch_tokens: int, seed: int) -> "EpochBatches":
@@ -77,11 +76,9 @@ class EpochBatches:
         return int((rows * (sources + targets)).argmax())
 
 
-_WARM_UP_SHARE = 0.2
-"""Share of the trial's seconds that passes before updates are counted."""
-
+_WARM_UP_SHARE = 0.2  # share of the trial's seconds that passes before updates are counted
+# Updates that are wanted, unless they take so many times the seconds that were asked for.
 FEWEST_UPDATES, LONGEST_FACTOR = 4, 6
-"""Updates that are wanted, unless they take so many times the seconds that were asked for."""
 
 
 @dataclass(frozen=True)
@@ -89,23 +86,18 @@ class TrialResult:
     """Times, memory and loss that a trial measured."""
 
     updates: int
-    batches: int
-    """Batches in each update: fewer than a run accumulates, where a whole update would take too long."""
+    batches: int  # batches in each update: fewer than a run accumulates, where a whole update would take too long
+    # Median time of an update, with the run's number of batches and their average number of target positions.
     seconds: float
-    """Median time of an update, with the run's number of batches and their average number of target positions."""
-    spread: float
-    """Half the distance between the quartiles, as a share of the median."""
-    loss: float
-    """Loss of the last update; finite, if the settings can train at all."""
-    halved: int
-    """Times that a batch that did not fit in memory was split in two."""
+    spread: float  # half the distance between the quartiles, as a share of the median
+    loss: float  # loss of the last update; finite, if the settings can train at all
+    halved: int  # times that a batch that did not fit in memory was split in two
+    # Peak memory of this process in bytes, on a GPU that of its tensors; None if the system does not say.
     peak_memory: int | None
-    """Peak memory of this process in bytes, on a GPU that of its tensors; None if the system does not say."""
-    device: str
-    """Device that the updates ran on: "cpu", or a GPU."""
+    device: str  # device that the updates ran on: "cpu", or a GPU
     threads: int
+    # Share of the time in which its threads could run that they did run (other programs had the rest), if known.
     share: float | None
-    """Share of the time in which its threads could run that they did run (other programs had the rest), if known."""
 
 
 def try_updates(run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float) -> TrialResult:

@@ -17,17 +17,15 @@ from starlette.responses import JSONResponse
 
 Form = TypeVar("Form", bound=BaseModel)
 
-_RETRY_SECONDS = "2"
-"""Seconds after which a client that was refused for lack of room may try again."""
+_RETRY_SECONDS = "2"  # seconds after which a client that was refused for lack of room may try again
 
 REALM = "Pellucid"
 
-_STATUS_HEADERS = {
+_STATUS_HEADERS = {  # headers by which programs know what to do about a refusal
     401: {"WWW-Authenticate": f'Basic realm="{REALM}"'},  # makes a browser ask for a password
     429: {"Retry-After": _RETRY_SECONDS},
     503: {"Retry-After": _RETRY_SECONDS},
 }
-"""Headers by which programs know what to do about a refusal."""
 
 STATUS_MEANINGS = {
     400: "the request is not understood",
@@ -49,11 +47,8 @@ JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", 
 
 _MOST_FIELDS = 1000
 _MOST_DIGITS = 40
-_LONGEST_PART_HEADER = 1024
-"""Most bytes before the value of a multipart section: browsers write about a hundred."""
-
+_LONGEST_PART_HEADER = 1024  # most bytes before the value of a multipart section: browsers write about a hundred
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
-
 # A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either pattern can match in
 # two ways, so both take a time that is linear in the text.
 _BOUNDARY = re.compile(r';[ \t]*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))(?=[ \t]*(?:;|$))', re.IGNORECASE)

@@ -23,18 +23,12 @@ from pellucid.serve.settings import Limits
 if TYPE_CHECKING:
     import uvicorn
 
-_LOG_EVERY = 60.0
-"""Seconds in which one complaint is logged at most once."""
-
-ON_ITS_WAY = 0.2
-"""Seconds during which a stopping server still reads requests that were sent before."""
-
-_ACCEPTED_AT_ONCE = 64
-"""Most connections that the event loop accepts in one turn, before it serves the first of them."""
+_LOG_EVERY = 60.0  # seconds in which one complaint is logged at most once
+ON_ITS_WAY = 0.2  # seconds during which a stopping server still reads requests that were sent before
+_ACCEPTED_AT_ONCE = 64  # most connections that the event loop accepts in one turn, before it serves the first of them
 
 
-SMALL_CHUNKS = 1000
-"""Chunks of a body of which no size is asked; beyond these, all must have `CHUNK_BYTES` on average."""
+SMALL_CHUNKS = 1000  # chunks of a body of which no size is asked; beyond these, all must have `CHUNK_BYTES` on average
 
 CHUNK_BYTES = 64
 

@@ -7,8 +7,7 @@ from threading import Lock
 
 from pellucid.serve.bodies import Refusal
 
-_LARGEST = 2**28
-"""Bytes of a file of corrections; a server that anyone can reach must not fill the disk."""
+_LARGEST = 2**28  # bytes of a file of corrections; a server that anyone can reach must not fill the disk
 
 _ONE_LINE = str.maketrans("\t\n\r\0\x85\u2028\u2029", "       ")
 

@@ -26,10 +26,10 @@ class Direction:
     languages: Languages
     tokenizer: Tokenizer
     load: Callable[[], Model]
+    # Where it lies, to notice that it was replaced; None for a model that is only in memory.
     directory: Path | None = None
-    """Where it lies, to notice that it was replaced; None for a model that is only in memory."""
+    # For a direction of a multilingual model: that model, which is in memory once for all of its directions.
     base: "Direction | None" = None
-    """For a direction of a multilingual model: that model, which is in memory once for all of its directions."""
 
     def split(self, manifest: Mapping[str, Any]) -> "list[Direction]":
         """Return the directions of a multilingual model, of which `languages` may choose one; otherwise this one.

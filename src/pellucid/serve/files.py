@@ -29,14 +29,10 @@ from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import describe_languages, validate_limited
 from pellucid.serve.service import BoundedStore, Service, TranslationJob
 
+# Bounds on the texts of a document that are translated together, between which other requests get their turn.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
-"""Bounds on the texts of a document that are translated together, between which other requests get their turn."""
-
-_WAIT = 0.2
-"""Seconds until a document asks again for its turn where as many requests wait as may."""
-
-_SAMPLE = 64
-"""Texts by which the language of a document is recognised."""
+_WAIT = 0.2  # seconds until a document asks again for its turn where as many requests wait as may
+_SAMPLE = 64  # texts by which the language of a document is recognised
 
 
 class TranslateFileRequest(BaseModel):

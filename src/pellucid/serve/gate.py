@@ -35,17 +35,12 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",  # sentences are private: no proxy or browser should keep them
 }
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Names by which only this machine reaches the server."""
-
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})  # names by which only this machine reaches the server
+# Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2).
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
-"""Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2)."""
-
-_FORM_BYTES = 2**16
-"""Bytes of a form beside the document in it."""
-
+_FORM_BYTES = 2**16  # bytes of a form beside the document in it
+# Paths outside the limits: monitoring needs them most when the server is overloaded.
 _ALWAYS_ANSWERED = ("/health", "/metrics")
-"""Paths outside the limits: monitoring needs them most when the server is overloaded."""
 
 
 class ReadRequestLine:
@@ -278,8 +273,8 @@ class Metrics:
         )
 
 
+# A function that is told of each request: its method, the path of its route, the status and the seconds it took.
 RequestLog = Callable[[str, str, int, float], object]
-"""A function that is told of each request: its method, the path of its route, the status and the seconds it took."""
 
 
 class CountRequests:
@@ -345,11 +340,9 @@ def log_request(method: str, path: str, status: int, seconds: float) -> None:
     logging.getLogger("pellucid.serve").info("request", extra={"fields": fields})
 
 
-_SHORTEST_KEY = 16
-"""Fewest characters of a key: a shorter one could be guessed by trying."""
-
+_SHORTEST_KEY = 16  # fewest characters of a key: a shorter one could be guessed by trying
+# LibreTranslate's own sentences, by which its clients recognise the problem.
 _MISSING_KEY, _WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
-"""LibreTranslate's own sentences, by which its clients recognise the problem."""
 
 _BASIC = HTTPBasic(
     realm=REALM, auto_error=False, description="a key of this server as the password; browsers ask for it"

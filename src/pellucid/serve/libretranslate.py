@@ -31,8 +31,8 @@ from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
 _BEAM = SearchConfig().beam
+# Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs.
 STOP_ORDER = ("empty", "memory", "eos", "length", "failed")
-"""Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs."""
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
 _TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"

@@ -25,11 +25,9 @@ from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, QueueFull, Worker
 from pellucid.trace.session import Trace, perform_act
 
-DRAIN_SECONDS = 5.0
-"""Seconds that jobs under way may still take when the server stops."""
-
+DRAIN_SECONDS = 5.0  # seconds that jobs under way may still take when the server stops
+# Bounds on the texts and characters of one call; a larger request is translated alone.
 TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
-"""Bounds on the texts and characters of one call; a larger request is translated alone."""
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -239,10 +237,8 @@ class TranslationJob:
     direction: Direction
     search: SearchConfig
     terms: Terms | None = None
-    contexts: tuple[str, ...] = ()
-    """The text before each, for a model that was trained with context."""
-    model: Model | None = None
-    """The model of the direction, where it must not be one that replaced it in the meantime."""
+    contexts: tuple[str, ...] = ()  # the text before each, for a model that was trained with context
+    model: Model | None = None  # the model of the direction, where it must not be one that replaced it in the meantime
 
 
 def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:

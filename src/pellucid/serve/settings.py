@@ -49,8 +49,8 @@ class Limits:
 
 
 CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+# Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages.
 _UNNAMED = ("x-source", "x-target")
-"""Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages."""
 
 
 @dataclass(frozen=True)

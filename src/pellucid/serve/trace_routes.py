@@ -25,13 +25,9 @@ from pellucid.trace.untrusted import read_strictly
 
 _BINARY = "application/octet-stream"
 
-MOST_BYTES = 2**24
-"""Most bytes of one answer with numbers; a client that wants more asks for rows."""
-
-_MOST_TENSORS = 1000
-"""Most tensors of one answer; a page asks for a few dozen at a time."""
-
-_ACTS = {
+MOST_BYTES = 2**24  # most bytes of one answer with numbers; a client that wants more asks for rows
+_MOST_TENSORS = 1000  # most tensors of one answer; a page asks for a few dozen at a time
+_ACTS = {  # questions about a trace, or about its model, with the fields of their bodies
     "account": 'Split a logit into the parts it came from: {"step", "piece", "other"}.',
     "checks": "Check whether the numbers hold together: {}.",
     "verdict": 'Say why the translation may be bad: {"reference"}.',
@@ -45,7 +41,6 @@ _ACTS = {
     "heads": "Name and cost of each head, from the file beside the model: {}.",
     "influence": 'The training pairs that made a word of the translation likelier, and those against it: {"word"}.',
 }
-"""Questions about a trace, or about its model, with the fields of their bodies."""
 
 _DOCUMENT = """<!doctype html>
 <html lang="en">

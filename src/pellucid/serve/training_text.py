@@ -14,26 +14,18 @@ from pellucid.config import read_toml
 from pellucid.data.corpus import SkippedPairs, holds_pairs, read_valid_pairs, sentence_lines
 from pellucid.data.formats.units import Sides, languages_of_files
 
-MOST_EXAMPLES = 6
-"""Most sentences that are offered to be tried."""
-
-RARE = 5
-"""A word that stands fewer times than this in the training text is called rare."""
-
-_LINES_READ, _LONGEST_EXAMPLE = 400, 120
-"""Lines read in search of examples, and the most characters of an example."""
-
-_NOUN_WORDS = {
+MOST_EXAMPLES = 6  # most sentences that are offered to be tried
+RARE = 5  # a word that stands fewer times than this in the training text is called rare
+_LINES_READ, _LONGEST_EXAMPLE = 400, 120  # lines read in search of examples, and the most characters of an example
+_NOUN_WORDS = {  # by language, the words that announce a noun, and the pronouns that stand for one
     "en": ("the|an?|this|that|these|those|my|your|his|her|our|their", "it|they|them"),
     "de": ("der|die|das|den|dem|eine?|einen|einem|einer|mein|dein|sein|ihr", "er|sie|es|ihn|ihm|ihnen"),
     "fr": ("le|la|les|une?|des|ce|cette|ces|mon|ma|mes|son|sa|ses", "il|elle|ils|elles"),
     "es": ("el|la|los|las|una?|este|esta|estos|estas|mi|mis|su|sus", "él|ella|ellos|ellas"),
 }
-"""By language, the words that announce a noun, and the pronouns that stand for one."""
 
+# Most bytes of training text, as its files have them, whose words are counted; it takes a second or two, once.
 _MOST_BYTES = 2**24
-"""Most bytes of training text, as its files have them, whose words are counted; it takes a second or two, once."""
-
 # Thai, Lao, Khmer, Japanese and Chinese write no spaces, so that whole clauses would pass for words never seen.
 _WORD = re.compile(r"(?:(?![\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’][^\W\d_]+)*")
 
@@ -56,8 +48,7 @@ class TrainingText:
     pairs: int | None = None
     languages: tuple[str, str] | None = None
     dev_target: Path | None = None
-    sides: tuple[str | None, str | None] = (None, None)
-    """Languages or columns of files of pairs, as the run named them."""
+    sides: tuple[str | None, str | None] = (None, None)  # languages or columns of files of pairs, as the run named them
     _counts: list[Counter[str]] = field(default_factory=list, init=False, compare=False, repr=False)
     _counting: Lock = field(default_factory=Lock, init=False, compare=False, repr=False)
 

@@ -14,17 +14,11 @@ from pellucid.processor import return_free_memory
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
-PAIRS_STUDIED = 64
-"""Pairs of the dev text on which heads are studied, its first ones."""
-
-_PAUSE_SECONDS = 0.05
-"""Seconds between two looks at whether somebody still waits for an answer."""
-
-_QUIET_SECONDS = 1.0
-"""Seconds without work before the study goes on: who asks once often asks again."""
-
+PAIRS_STUDIED = 64  # pairs of the dev text on which heads are studied, its first ones
+_PAUSE_SECONDS = 0.05  # seconds between two looks at whether somebody still waits for an answer
+_QUIET_SECONDS = 1.0  # seconds without work before the study goes on: who asks once often asks again
+# Function that studies the heads; it calls its argument after each step of the work.
 Study = Callable[[Callable[[], None]], dict[str, Any]]
-"""Function that studies the heads; it calls its argument after each step of the work."""
 
 
 class QueueFull(Exception):
@@ -62,11 +56,10 @@ class Worker(Generic[Question, Answer]):
     which raises `NobodyWaits` once all jobs of its list are cancelled.
     """
 
-    _NEWEST_SHARE = 0.2
-    """Weight of the newest jobs in the mean time of a job."""
+    _NEWEST_SHARE = 0.2  # weight of the newest jobs in the mean time of a job
 
+    # Seconds of the clock after which a worker returns freed memory to the system again.
     _SECONDS_BETWEEN_RETURNS = 10.0
-    """Seconds of the clock after which a worker returns freed memory to the system again."""
 
     def __init__(
         self,

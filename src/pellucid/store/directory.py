@@ -30,17 +30,13 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
+# The most numbers in a table of positions, which is computed, not stored, so that no file's size limits it.
 _LARGEST_TABLE = 2**24
-"""The most numbers in a table of positions, which is computed, not stored, so that no file's size limits it."""
-
+# The most layers of both stacks together, because a layer takes milliseconds to build, however narrow it is.
 _MOST_LAYERS = 1000
-"""The most layers of both stacks together, because a layer takes milliseconds to build, however narrow it is."""
-
-_SMALL_FILE = 2**20
-"""The most bytes of a file that is hashed before anything else is read."""
-
+_SMALL_FILE = 2**20  # the most bytes of a file that is hashed before anything else is read
+# The largest number accepted from JSON, whose integers, and messages that repeat them, would otherwise have no end.
 _LARGEST_NUMBER = 2**53
-"""The largest number accepted from JSON, whose integers, and messages that repeat them, would otherwise have no end."""
 
 _Settings = TypeVar("_Settings", ModelConfig, TokenizerConfig)
 _Result = TypeVar("_Result")

@@ -32,12 +32,11 @@ from pellucid.trace.operations import operations
 from pellucid.trace.trace import TraceData
 
 Group = Literal["embedding", "positions", "self", "cross", "ffn", "norm", "bias"]
+# Function that returns an array by its name: a tensor of one sentence's run (without batch axis), or a parameter.
 Arrays = Callable[[str], ndarray]
-"""Function that returns an array by its name: a tensor of one sentence's run (without batch axis), or a parameter."""
 
 
-_BARS_SHOWN = 15
-"""Parts of an account that a notebook shows."""
+_BARS_SHOWN = 15  # parts of an account that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -252,8 +251,8 @@ class _BackwardWalk:
         return (self.direction * vectors).sum(axis=-1)
 
 
+# Most numbers of one tensor in memory at a time, which bounds the rows of a batch: 128 MB of them.
 NUMBERS_AT_ONCE = 2**25
-"""Most numbers of one tensor in memory at a time, which bounds the rows of a batch: 128 MB of them."""
 
 
 def erase_source(

@@ -18,17 +18,12 @@ from pellucid.trace.edits import Chain, Edit, Record
 from pellucid.trace.facts import Candidate, DecodingStep
 from pellucid.trace.trace import axis_sizes, tensor_dims, tensor_shape
 
-LARGEST_TRACE = 2**30
-"""Bytes that the tensors of one trace may hold."""
-
+LARGEST_TRACE = 2**30  # bytes that the tensors of one trace may hold
+# Pieces on either side up to which all tensors are kept, and up to which a sentence is traced at all.
 WHOLE_TRACE_PIECES, LONGEST_TRACE = 64, 256
-"""Pieces on either side up to which all tensors are kept, and up to which a sentence is traced at all."""
-
+# Tensors kept of sentences between the two lengths, unless more is asked for.
 _CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
-"""Tensors kept of sentences between the two lengths, unless more is asked for."""
-
-_TOP_CANDIDATES = 20
-"""Candidates shown at each step."""
+_TOP_CANDIDATES = 20  # candidates shown at each step
 
 
 def rows_to_capture(

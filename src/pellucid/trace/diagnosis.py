@@ -27,18 +27,15 @@ from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.facts import SearchTree
 from pellucid.trace.trace import TraceData
 
+# Nats by which hiding a word must raise log p of the translation for it to count as not resting on that word.
 _OMISSION_LIMIT = 0.1
-"""Nats by which hiding a word must raise log p of the translation for it to count as not resting on that word."""
-
+# Share that decides about hallucination: a translation may belong to another sentence if hiding its source costs less
+# than this share of what it costs to hide, from each piece, those before it.
 _HALLUCINATION_LIMIT = 0.4
-"""Share that decides about hallucination: a translation may belong to another sentence if hiding its source costs less
-than this share of what it costs to hide, from each piece, those before it."""
-
+# Pieces from which, and letters a piece below which, a word counts as cut small by the vocabulary.
 MANY_PIECES, SHORT_PIECE = 4, 2.5
-"""Pieces from which, and letters a piece below which, a word counts as cut small by the vocabulary."""
-
+# Share of cross-attention that two words must have in common to count as written from the same part of the source.
 _SAME_SOURCE_SHARE = 0.6
-"""Share of cross-attention that two words must have in common to count as written from the same part of the source."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from pellucid.trace.edits import EditSpec
 
 # Every class here is written out as JSON: renaming a field breaks the page.
 
-SettingValue = bool | int | float | str
-"""A value in a table of settings."""
+SettingValue = bool | int | float | str  # a value in a table of settings
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,7 @@ class _ModelFacts:
     parameters: int
     sha256: str
     tokenizer_sha256: str
-    context: int = 0
-    """Sentences before another that the sources of training had."""
+    context: int = 0  # sentences before another that the sources of training had
 
 
 @dataclass(frozen=True)

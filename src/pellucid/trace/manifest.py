@@ -22,8 +22,8 @@ from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shap
 
 FORMAT, VERSION = "pellucid-trace", 1
 
+# Facts that have their own place in the manifest, or none.
 _FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translation_notes"}
-"""Facts that have their own place in the manifest, or none."""
 
 
 def build_manifest(trace: TraceData) -> dict[str, Any]:
@@ -96,8 +96,7 @@ class _SourceLine:
     file: str
     line: int
     text: str
-    before: tuple[str, ...] = ()
-    """The statements just above it, at most two."""
+    before: tuple[str, ...] = ()  # the statements just above it, at most two
 
 
 def source_line_of(name: str, config: ModelConfig) -> _SourceLine:

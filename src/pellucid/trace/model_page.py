@@ -19,8 +19,8 @@ from pellucid.store.directory import Bundle
 from pellucid.trace.facts import model_facts
 from pellucid.trace.session import Trace, TraceOrigin, trace_sentence
 
+# Last names of the tensors in the map of the network, which is what the page shows when it is opened.
 _DRAWN_FIRST = ("embedding", "positions", "allowed", "pattern", "memory", "states")
-"""Last names of the tensors in the map of the network, which is what the page shows when it is opened."""
 
 
 def save_model_page(
@@ -133,8 +133,8 @@ def _list_parameters(model: Transformer) -> Iterator[tuple[str, np.ndarray]]:
         yield name, parameter.detach().float().cpu().numpy()
 
 
+# Kind of a piece that SentencePiece cuts out of a text before anything else, in the protocol buffer of its models.
 _USER_DEFINED = 4
-"""Kind of a piece that SentencePiece cuts out of a text before anything else, in the protocol buffer of its models."""
 
 
 def _tokenizer_problems(pieces: PieceModel) -> list[str]:

@@ -19,8 +19,8 @@ class Operation:
     Weights are named as in `Transformer.named_parameters`. Fields that a kind does not use keep their defaults.
     """
 
+    # One of `FIELDS_OF_KIND`; `recompute` has a formula for each but "given", which only the model itself can make.
     kind: str
-    """One of `FIELDS_OF_KIND`; `recompute` has a formula for each but "given", which only the model itself can make."""
     inputs: tuple[str, ...] = ()
     table: str = ""
     scale: float = 1.0
@@ -50,7 +50,7 @@ class Operation:
         return table
 
 
-FIELDS_OF_KIND = {
+FIELDS_OF_KIND = {  # fields that belong to each kind of operation; `Op` of web/src/types.ts says each kind in words
     "lookup": "table scale side",
     "sinusoid": "",
     "row": "table",
@@ -67,7 +67,6 @@ FIELDS_OF_KIND = {
     "same": "inputs",
     "given": "",
 }
-"""Fields that belong to each kind of operation; `Op` of web/src/types.ts says each kind in words."""
 
 _NamedOperation = tuple[str, Operation]
 
@@ -175,8 +174,7 @@ def _norm_operation(c: ModelConfig, x: str, name: str) -> Operation:
     return Operation("norm", (x,), weight=f"{name}.weight", bias=None if rms else f"{name}.bias", rms=rms)
 
 
-Parameter = Callable[[str], np.ndarray]
-"""Function that returns a weight of the model by its name."""
+Parameter = Callable[[str], np.ndarray]  # function that returns a weight of the model by its name
 
 
 def recompute(

@@ -38,8 +38,7 @@ from pellucid.trace.search_tree import only_segment, rescore, score_given_transl
 from pellucid.trace.trace import TraceData
 from pellucid.trace.untrusted import NoArguments, read_strictly
 
-_WIDEST_BEAM = 64
-"""Most hypotheses that a page may have kept at each step."""
+_WIDEST_BEAM = 64  # most hypotheses that a page may have kept at each step
 
 
 class ModelQueries(Protocol):

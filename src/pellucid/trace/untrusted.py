@@ -9,11 +9,8 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-_LONGEST_TEXT = 100_000
-"""Most characters of a text."""
-
-_MOST_ENTRIES = 100_000
-"""Most items of a list, or entries of a table."""
+_LONGEST_TEXT = 100_000  # most characters of a text
+_MOST_ENTRIES = 100_000  # most items of a list, or entries of a table
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
 from pellucid.train.initial_model import fill_from_initial_model
 
+# Settings that were removed, each with the value that is what every run does now, and the last version that had it.
 _REMOVED_SETTINGS = {
     "data.bpe_dropout": (0.0, "0.1"),
     "train.average": ("last", "0.1"),
@@ -25,11 +26,10 @@ _REMOVED_SETTINGS = {
     "optim.r_drop": (0.0, "0.1"),
     **{f"model.{name}": (unused, "0.1") for name, unused in REMOVED_SETTINGS.items()},
 }
-"""Settings that were removed, each with the value that is what every run does now, and the last version that had it."""
 
 DATA_PATHS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards")
+# Settings of [data] and of a [[data.corpus]] that are paths.
 _CORPUS_PATHS = ("source", "target", "pairs", "dev_source", "dev_target", "dev")
-"""Settings of [data] and of a [[data.corpus]] that are paths."""
 
 _LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
@@ -37,8 +37,8 @@ _LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 POSITIVE = Field(gt=0)
 SHARE = Field(ge=0, lt=1)
 
+# Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen.
 _MOST_WEIGHT = 1000
-"""Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
 
 
 @dataclass(frozen=True)

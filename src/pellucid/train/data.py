@@ -29,16 +29,13 @@ from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
 
-TOKENIZER_SENTENCES = 1_000_000
-"""Largest number of lines of each side that the vocabulary is learned from."""
-
+TOKENIZER_SENTENCES = 1_000_000  # largest number of lines of each side that the vocabulary is learned from
+# Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory.
 SHARED_SENTENCE = "a sentence of a held-out pair"
-"""Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory."""
 
 KIND, FORMAT = "pellucid shards", 2
 
-DEV_FILE = "dev.jsonl"
-"""File of the pairs held out of training, where no dev set was named."""
+DEV_FILE = "dev.jsonl"  # file of the pairs held out of training, where no dev set was named
 
 
 @dataclass(frozen=True)
@@ -66,15 +63,12 @@ class TrainingData:
 
     tokenizer: Tokenizer
     encoded: EncodedPairs
+    # Dev pairs of every direction of a multilingual model, otherwise of the one there is.
     dev_sets: tuple[SentencePairs, ...]
-    """Dev pairs of every direction of a multilingual model, otherwise of the one there is."""
-    fingerprint: str
-    """SHA-256 of the training text: a run resumes only with the same text."""
+    fingerprint: str  # SHA-256 of the training text: a run resumes only with the same text
     notes: tuple[str, ...]
-    accounts: tuple[CorpusAccount, ...] = ()
-    """One account for each corpus; stand-in data has none."""
-    languages: dict[str, str] | None = None
-    """Codes of the "source" and the "target" language, where the text says them."""
+    accounts: tuple[CorpusAccount, ...] = ()  # one account for each corpus; stand-in data has none
+    languages: dict[str, str] | None = None  # codes of the "source" and the "target" language, where the text says them
 
     @property
     def dev(self) -> SentencePairs:
@@ -121,8 +115,7 @@ class _TextCorpus:
     train: tuple[SentencePairs, ...]
     dev_sets: tuple[SentencePairs, ...]
     notes: tuple[str, ...]
-    held_out: int
-    """Number of dev pairs that were taken from the first corpus."""
+    held_out: int  # number of dev pairs that were taken from the first corpus
 
 
 def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:

@@ -21,8 +21,8 @@ class _ChosenSettings:
     """Tables of a run file, and the reason for each choice among them that was not the user's."""
 
     tables: dict[str, Any]
+    # Names of settings, as in `--set`, and why they were chosen as they are.
     choices: list[tuple[set[str], str]] = field(default_factory=list)
-    """Names of settings, as in `--set`, and why they were chosen as they are."""
 
     def choose(self, settings: Mapping[str, Any], reason: str) -> None:
         """Set settings for a reason."""
@@ -54,6 +54,7 @@ class _CorpusScale:
     batch_tokens: int
 
 
+# Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results).
 SCALES = (
     _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024),
     _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024),
@@ -61,25 +62,17 @@ SCALES = (
     _CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
     _CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
 )
-"""Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results)."""
 
+# Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down.
 _DROPOUT_RISE_EPOCHS = 20.0
-"""Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down."""
-
+# Peak learning rate and updates of warm-up for each size: the wider the model, the smaller the steps it bears.
 PEAK_AND_WARMUP = {"tiny": (5e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
-"""Peak learning rate and updates of warm-up for each size: the wider the model, the smaller the steps it bears."""
-
+# Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise.
 _FINE_TUNING_DIVISOR = 10
-"""Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise."""
-
-_DEFAULT_MINUTES = 30.0
-"""Minutes of training where neither steps nor minutes are given."""
-
+_DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes are given
+# Minutes below which a run translates fewer dev sentences, for training makes better use of the time.
 _SHORT_MINUTES = 10.0
-"""Minutes below which a run translates fewer dev sentences, for training makes better use of the time."""
-
-_DEV_SENTENCES = TrainConfig.dev_sentences
-"""Dev sentences translated at each evaluation of a run that is not short."""
+_DEV_SENTENCES = TrainConfig.dev_sentences  # dev sentences translated at each evaluation of a run that is not short
 
 
 def choose_settings(

@@ -33,11 +33,9 @@ class TrainingFailed(RuntimeError):
     """Error of a run that cannot continue; the message says why, and what to do."""
 
 
-_BUCKET = 2**24
-"""Numbers that are sent in one message."""
-
+_BUCKET = 2**24  # numbers that are sent in one message
+# Longest time that a worker waits for the others; an evaluation, which the first makes alone, must fit in.
 WORKER_TIMEOUT = timedelta(minutes=30)
-"""Longest time that a worker waits for the others; an evaluation, which the first makes alone, must fit in."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,7 @@ class Workers:
 
     rank: int = 0
     world_size: int = 1
-    local_rank: int = 0
-    """Number of this worker on its machine, which is also that of its GPU."""
+    local_rank: int = 0  # number of this worker on its machine, which is also that of its GPU
 
     @property
     def is_first(self) -> bool:
@@ -106,8 +103,7 @@ class Workers:
             )
 
 
-ALONE = Workers()
-"""The only worker of a run in one process."""
+ALONE = Workers()  # the only worker of a run in one process
 
 
 def _bucket_tensors(tensors: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:

@@ -18,14 +18,11 @@ from pellucid.train.config import TrainConfig
 from pellucid.train.data import encode_with_note
 from pellucid.train.update import autocast_products, batch_loss
 
-EVALUATIONS = 12
-"""Evaluations of a run that does not say how often to evaluate."""
-
+EVALUATIONS = 12  # evaluations of a run that does not say how often to evaluate
+# Largest share of the time so far that evaluations take in a run in minutes, except for its first and its last.
 _EVALUATION_SHARE = 0.2
-"""Largest share of the time so far that evaluations take in a run in minutes, except for its first and its last."""
-
+# Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest.
 _FIRST_EVALUATION_SECONDS = 30.0
-"""Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest."""
 
 
 def run_progress(counts: RunCounts, c: TrainConfig) -> float:
@@ -76,8 +73,7 @@ class DevSet:
     batches: list[Batch]
     sources: list[str]
     references: list[str]
-    notes: tuple[str, ...]
-    """Sentences on dev pairs that are left out, and why."""
+    notes: tuple[str, ...]  # sentences on dev pairs that are left out, and why
     tokenizer: Tokenizer
 
     @classmethod
@@ -111,10 +107,9 @@ class Evaluation:
     bleu: float
     chrf: float
     signatures: dict[str, str]
-    translations: tuple[ReferenceLine, ...] = ()
-    """Dev lines with their translations, which are not written into logs."""
+    translations: tuple[ReferenceLine, ...] = ()  # dev lines with their translations, which are not written into logs
+    # Of a multilingual model: the scores of each direction, whose means these are.
     directions: "dict[str, Evaluation]" = field(default_factory=dict)
-    """Of a multilingual model: the scores of each direction, whose means these are."""
 
     @classmethod
     def mean_of(cls, directions: "dict[str, Evaluation]") -> "Evaluation":

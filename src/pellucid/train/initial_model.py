@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# Settings that are not the initial model's: each run chooses its dropout anew, and the rest is the tokenizer's.
 _OWN_SETTINGS = ("dropout", "attention_dropout", "activation_dropout", "source_vocabulary", "target_vocabulary")
-"""Settings that are not the initial model's: each run chooses its dropout anew, and the rest is the tokenizer's."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,9 @@ class InitialModel:
 
     model: Transformer
     tokenizer: Tokenizer
-    sha256: str
-    """SHA-256 of its weights."""
+    sha256: str  # SHA-256 of its weights
+    # Facts that the models of the run record of it: its name, the SHA-256 of its weights, and its training.
     about: dict[str, Any]
-    """Facts that the models of the run record of it: its name, the SHA-256 of its weights, and its training."""
 
 
 def open_initial_model(run: "RunConfig") -> InitialModel | None:

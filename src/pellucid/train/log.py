@@ -14,11 +14,8 @@ from pellucid.train.evaluate import Evaluation
 from pellucid.train.tracking import Tracker
 from pellucid.train.update import UpdateResult
 
-REPORT_EVERY = 50
-"""Updates between two lines of `log.jsonl`."""
-
-SECONDS_TO_JUDGE = 3.0
-"""Seconds of training after which a run can tell whether other programs slow it down."""
+REPORT_EVERY = 50  # updates between two lines of `log.jsonl`
+SECONDS_TO_JUDGE = 3.0  # seconds of training after which a run can tell whether other programs slow it down
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

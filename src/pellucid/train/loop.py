@@ -58,14 +58,12 @@ from pellucid.train.update import (
     make_optimizer,
 )
 
+# Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md).
 _AVERAGED_SHARE = 0.25
-"""Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md)."""
-
-_RUN_FILES = (
+_RUN_FILES = (  # files and directories that a run writes into its directory
     *("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
     *(TENSORBOARD_FOLDER, MLFLOW_FILE),
 )
-"""Files and directories that a run writes into its directory."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +73,11 @@ class _RunSetup:
     run: RunConfig
     out: Path
     data: TrainingData
-    dev_sets: tuple[DevSet, ...]
-    """One for each direction of a multilingual model, otherwise one."""
+    dev_sets: tuple[DevSet, ...]  # one for each direction of a multilingual model, otherwise one
     output: ProgressOutput
     workers: Workers
+    # Name, SHA-256 and history of the model that the run starts from, if there is one.
     initial_model: dict[str, Any] | None = None
-    """Name, SHA-256 and history of the model that the run starts from, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +90,8 @@ class Outcome:
     out: Path
     best: Path
     evaluation: Evaluation | None
-    stop: str
-    """ "done", "patience", or the signal that interrupted it."""
-    first: bool = True
-    """Whether this is the first worker, the one that reports for all."""
+    stop: str  # "done", "patience", or the signal that interrupted it
+    first: bool = True  # whether this is the first worker, the one that reports for all
 
 
 def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:

@@ -8,11 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in the cache.
 CHUNK = 512
-"""Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in the cache."""
-
-_GPU_CHUNK = 4096
-"""Rows of logits computed at a time on a GPU, which takes as long for a few rows as for many."""
+_GPU_CHUNK = 4096  # rows of logits computed at a time on a GPU, which takes as long for a few rows as for many
 
 
 def smoothed_cross_entropy(

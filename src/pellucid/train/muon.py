@@ -12,36 +12,27 @@ from pellucid.model import Transformer
 from pellucid.processor import has_native_bfloat16, thread_pool
 from pellucid.train.distributed import gather_tensor, shard_like
 
-MOMENTUM = 0.95
-"""Share of the running mean of the gradients that an update keeps (Jordan et al. 2024)."""
-
+MOMENTUM = 0.95  # share of the running mean of the gradients that an update keeps (Jordan et al. 2024)
+# Root mean square of the numbers of a step at a learning rate of 1, which is about that of Adam's steps. One learning
+# rate then suits both optimizers (Liu et al. 2025, section 2.2).
 STEP_SIZE = 0.2
-"""Root mean square of the numbers of a step at a learning rate of 1, which is about that of Adam's steps.
-
-One learning rate then suits both optimizers (Liu et al. 2025, section 2.2).
-"""
-
+# Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller.
 SMALLEST_SINGULAR_VALUE = 0.02
-"""Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller."""
 
+# Divisor of a matrix before each polynomial in bfloat16 (Amsel et al. 2025, section 4.4). Roundings bring singular
+# values above the interval of a polynomial, where it grows fast: without the margin some end at 1.2, and that of a
+# matrix of one row at 16.
 ROUNDING_MARGIN = 1.01
-"""Divisor of a matrix before each polynomial in bfloat16 (Amsel et al. 2025, section 4.4).
 
-Roundings bring singular values above the interval of a polynomial, where it grows fast: without the margin some end at
-1.2, and that of a matrix of one row at 16.
-"""
-
+# Polynomials a x + b x^3 + c x^5 applied to each matrix, one after the other; each takes three products of matrices.
+# Each is the one nearest to 1 on the interval that the one before leaves of [SMALLEST_SINGULAR_VALUE, 1], which makes
+# all together the nearest (Amsel et al. 2025, theorem 4.1). They were found by Remez' algorithm in float64, and
+# tests/laws/test_muon.py holds them to Chebyshev's condition.
 POLYNOMIALS = (
     (7.710969245867682, -22.113754790481153, 16.248743017738462),
     (3.2152759873077454, -2.4111720102557843, 0.501300013614882),
     (2.2183077524237906, -1.5939896229158328, 0.4107478875105001),
 )
-"""Polynomials a x + b x^3 + c x^5 applied to each matrix, one after the other; each takes three products of matrices.
-
-Each is the one nearest to 1 on the interval that the one before leaves of [SMALLEST_SINGULAR_VALUE, 1], which makes all
-together the nearest (Amsel et al. 2025, theorem 4.1). They were found by Remez' algorithm in float64, and
-tests/laws/test_muon.py holds them to Chebyshev's condition.
-"""
 
 
 class Muon(torch.optim.Optimizer):

@@ -54,11 +54,8 @@ from pellucid.train.data import (
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.process import catch_signals, remove_empty
 
-Say = Callable[[str], None]
-"""Function that shows a message to the user."""
-
-PAIRS_PER_PART = 20_000
-"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
+Say = Callable[[str], None]  # function that shows a message to the user
+PAIRS_PER_PART = 20_000  # pairs that a thread takes at a time: some ten megabytes of text and lists
 
 
 @dataclass

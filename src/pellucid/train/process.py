@@ -13,8 +13,7 @@ from typing import Any, TextIO
 from pellucid.processor import share_processor
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write
 
-LOCK_FILE = "run.lock"
-"""Name of the lock file in a run directory."""
+LOCK_FILE = "run.lock"  # name of the lock file in a run directory
 
 
 @contextmanager

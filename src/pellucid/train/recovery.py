@@ -28,11 +28,8 @@ from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharde
 from pellucid.train.log import PlainOutput, ProgressOutput
 from pellucid.train.update import BatchTooLarge, UpdateResult, update_weights
 
-_MOST_SKIPPED_IN_A_ROW = 20
-"""Skipped updates in a row after which the weights are considered spoiled."""
-
-_MOST_FRUITLESS_ROLLBACKS = 3
-"""Most times that a run goes back without a good checkpoint in between."""
+_MOST_SKIPPED_IN_A_ROW = 20  # skipped updates in a row after which the weights are considered spoiled
+_MOST_FRUITLESS_ROLLBACKS = 3  # most times that a run goes back without a good checkpoint in between
 
 
 def update_within_memory(

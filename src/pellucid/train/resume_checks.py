@@ -9,11 +9,9 @@ from pellucid.store.atomic import join_problems, read_json, write_text_whole
 from pellucid.train.config import DATA_PATHS, RunConfig, read_run
 from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files
 
-TEXTS_FILE = "texts.json"
-"""File in a run's directory that lists the files of text the run began with."""
-
+TEXTS_FILE = "texts.json"  # file in a run's directory that lists the files of text the run began with
+# Settings of [train] that may not change; the others say how long to train, and what to do beside it.
 _FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "precision")
-"""Settings of [train] that may not change; the others say how long to train, and what to do beside it."""
 
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:

@@ -12,8 +12,7 @@ from pellucid.store.directory import load_bundle
 from pellucid.train.checkpoint import list_checkpoints
 from pellucid.train.muon import cut_blocks, matrix_blocks, orthogonalize_all
 
-MOST_OF_THE_SQUARE = 0.9
-"""Share of the sum of squared singular values for which directions are counted."""
+MOST_OF_THE_SQUARE = 0.9  # share of the sum of squared singular values for which directions are counted
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,14 @@ if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
     from pellucid.train.log import ProgressOutput
 
-SECONDS_TO_FINISH = 20.0
-"""Seconds that a run waits at its end for reports that are still on their way."""
-
+SECONDS_TO_FINISH = 20.0  # seconds that a run waits at its end for reports that are still on their way
+# Where a run's directory keeps TensorBoard's files, and the number of its run in MLflow.
 TENSORBOARD_FOLDER, MLFLOW_FILE = "tensorboard", "mlflow.txt"
-"""Where a run's directory keeps TensorBoard's files, and the number of its run in MLflow."""
 
 _EXPERIMENT = "pellucid"
 
+# Numbers of a report on training itself; the others are scores of a model.
 _OF_TRAINING = ("loss", "tokens_per_second", "learning_rate", "gradient_norm")
-"""Numbers of a report on training itself; the others are scores of a model."""
-
 # Takes a number's name, its value and the step.
 Send = Callable[[str, float, int], object]
 

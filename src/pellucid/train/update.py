@@ -23,38 +23,27 @@ from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather
 from pellucid.train.loss import loss_sum
 from pellucid.train.muon import Muon, matrix_blocks
 
+# Target positions for which another thread pays off, as every batch has a cost that does not depend on its length. In
+# float32 that is half a batch of 1,024, which is rarely full. Products in bfloat16 take less of an update's time: a
+# tiny model's update of 1,024 would take a sixth longer on two threads, and one of 2,048 is faster.
 POSITIONS_PER_THREAD = {"float32": 400, "bfloat16": 800}
-"""Target positions for which another thread pays off, as every batch has a cost that does not depend on its length.
-
-In float32 that is half a batch of 1,024, which is rarely full. Products in bfloat16 take less of an update's time: a
-tiny model's update of 1,024 would take a sixth longer on two threads, and one of 2,048 is faster.
-"""
-
-NUMBERS_PER_THREAD = 2**23
-"""Gradients for which another thread pays off where they are added, clipped and applied."""
-
-GRADIENT_BYTES = 2**30
-"""Bytes that the gradients of all threads may take together."""
-
+NUMBERS_PER_THREAD = 2**23  # gradients for which another thread pays off where they are added, clipped and applied
+GRADIENT_BYTES = 2**30  # bytes that the gradients of all threads may take together
+# Texts of the RuntimeErrors that mean it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS.
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED")
-"""Texts of the RuntimeErrors that mean it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""
 
 
 @dataclass(frozen=True)
 class UpdateResult:
     """Loss, gradient norm and troubles of one update."""
 
-    loss: float
-    """Mean over the target tokens, with label smoothing, in nats."""
+    loss: float  # mean over the target tokens, with label smoothing, in nats
     target_tokens: int
     gradient_norm: float
     learning_rate: float
-    halved: int = 0
-    """Number of times that a batch that did not fit in memory was split in two."""
-    left_out: tuple[Batch, ...] = ()
-    """Pairs of this worker that did not fit in memory even alone, one to a batch."""
-    pairs_left_out: int = 0
-    """Number of pairs that did not fit, on all workers together."""
+    halved: int = 0  # number of times that a batch that did not fit in memory was split in two
+    left_out: tuple[Batch, ...] = ()  # pairs of this worker that did not fit in memory even alone, one to a batch
+    pairs_left_out: int = 0  # number of pairs that did not fit, on all workers together
 
     @property
     def skipped(self) -> bool:

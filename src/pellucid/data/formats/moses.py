@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from pellucid.data.formats.units import Sides, Unit, choose_sides, find_language, is_code
 from pellucid.data.lines import split_stream
 
+# Bytes up to which any file of an archive is read, and how many times its packed size a larger one may have.
 LARGEST_UNCHECKED, MOST_EXPANSION = 64 * 2**20, 200
-"""Bytes up to which any file of an archive is read, and how many times its packed size a larger one may have."""
 
 
 def read_moses_zip(path: str, sides: Sides) -> Iterator[Unit]:

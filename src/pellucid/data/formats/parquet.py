@@ -9,8 +9,7 @@ from typing import Any
 from pellucid.data.formats.tables import choose_names, list_side_names
 from pellucid.data.formats.units import Sides, Skip, Unit
 
-_ROWS_READ, _ROWS_WRITTEN = 1000, 20_000
-"""Rows that are in memory at a time."""
+_ROWS_READ, _ROWS_WRITTEN = 1000, 20_000  # rows that are in memory at a time
 
 
 def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:

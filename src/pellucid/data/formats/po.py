@@ -9,16 +9,15 @@ from tempfile import TemporaryDirectory
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
+# The most bytes of a catalogue, which is read as a whole; the largest of well-known programs have a tenth of that.
 LARGEST_CATALOGUE = 64 * 2**20
-"""The most bytes of a catalogue, which is read as a whole; the largest of well-known programs have a tenth of that."""
 
 _CHARSET = re.compile(rb'Content-Type:[^"\n]*charset\s*=\s*([\w-]+)', re.IGNORECASE)
 
+# A line with text, of which polib would lose a part where its last quote is missing.
 _LINE = re.compile(r'(?:#~)?\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*"\s*')
-"""A line with text, of which polib would lose a part where its last quote is missing."""
-
+# What the characters that stand for something else in a string of a catalogue are written as.
 PO_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
-"""What the characters that stand for something else in a string of a catalogue are written as."""
 
 
 def read_po(path: str, sides: Sides) -> Iterator[Unit]:

@@ -24,8 +24,7 @@ from pellucid.data.lines import read_lines
 
 _DELIMITERS = ",;\t|"
 
-_LINES_SEEN = 50
-"""Lines by which the delimiter of a CSV file is found."""
+_LINES_SEEN = 50  # lines by which the delimiter of a CSV file is found
 
 
 def read_tsv(path: str, sides: Sides) -> Iterator[Unit]:

@@ -7,8 +7,8 @@ from typing import Any
 from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
 from pellucid.data.formats.xml import escape_xml, inline_text, local_name, parse_units, without_unfit_for_xml
 
+# Inline elements whose content is code of another program and no text of the sentence; `hi` is text.
 _NATIVE_CODE = frozenset({"bpt", "ept", "ph", "it", "ut", "sub"})
-"""Inline elements whose content is code of another program and no text of the sentence; `hi` is text."""
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 

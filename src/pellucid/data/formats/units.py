@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from pellucid.data.lines import strip_compression
 
+# The advice where it is not clear which two sides of a file make pairs.
 CHOICE = "name two of them, for example --from {} --to {} (data.source_language and data.target_language in a run file)"
-"""The advice where it is not clear which two sides of a file make pairs."""
 
+# Codes of languages, without those that are common words ("is", "it", "no", "he").
 _CODES_WITHOUT_WORDS = """
 ar bg ca cs da de el en es eu fa fi fr gl hi hr hu ja ko lv nl pl pt ro ru sk sl sv tr uk zh
 ara ces deu eng fra fre ger hin ita jpn kor nld pol por rus spa swe tur ukr zho
 """
-"""Codes of languages, without those that are common words ("is", "it", "no", "he")."""
 
-LANGUAGES_BY_NAME = {
+LANGUAGES_BY_NAME = {  # codes of languages by the names that stand over columns
     name: code
     for line in """
     ar arabic; ca catalan; cs czech; da danish; de german deutsch; el greek; en english; es spanish español; fi finnish
@@ -28,7 +28,6 @@ LANGUAGES_BY_NAME = {
     for code, *names in [line.split() or [""]]
     for name in names
 }
-"""Codes of languages by the names that stand over columns."""
 
 SOURCE_NAMES = ("source", "src", "original")
 TARGET_NAMES = ("target", "tgt", "trg", "translation", "reference", "ref")
@@ -40,12 +39,10 @@ _ANY_CODE = re.compile(r"[a-z]{2,3}(?:[_-][a-z0-9]{2,8})*", re.IGNORECASE)
 class Unit(NamedTuple):
     """A pair at a place in a file, or the reason why there is none; a sentence may still contain line feeds."""
 
-    number: int
-    """Number of the unit in its file, from 1; in a file of lines, that of its (first) line."""
+    number: int  # number of the unit in its file, from 1; in a file of lines, that of its (first) line
     source: str = ""
     target: str = ""
-    line: int | None = None
-    """Line of the file where the unit stands, if its number is not that line."""
+    line: int | None = None  # line of the file where the unit stands, if its number is not that line
     problem: str | None = None
 
 
@@ -147,5 +144,4 @@ def languages_of_files(source: object, target: object) -> tuple[str, str] | None
     return (codes[0], codes[1]) if codes[0] != codes[1] and all(known) else None
 
 
-Skip = Callable[[Unit, str], None]
-"""A function that is told of each pair that a format cannot hold, and why."""
+Skip = Callable[[Unit, str], None]  # a function that is told of each pair that a format cannot hold, and why

@@ -6,11 +6,10 @@ from typing import Any
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
 from pellucid.data.formats.xml import escape_xml, inline_text, local_name, parse_units, without_unfit_for_xml
 
+# Inline elements of XLIFF 1.2 and 2 whose content, if any, is code; `g`, `pc` and `mrk` surround text.
 _NATIVE_CODE = frozenset({"bpt", "ept", "ph", "it", "x", "bx", "ex", "sub"})
-"""Inline elements of XLIFF 1.2 and 2 whose content, if any, is code; `g`, `pc` and `mrk` surround text."""
-
+# States of a target that nobody has translated yet; "initial" is that of XLIFF 2.
 _UNTRANSLATED = ("new", "needs-translation", "initial")
-"""States of a target that nobody has translated yet; "initial" is that of XLIFF 2."""
 
 
 def read_xliff(path: str, sides: Sides) -> Iterator[Unit]:

@@ -10,11 +10,10 @@ from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 from pellucid.data.formats.units import Skip, Unit
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
+# The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory.
 LARGEST_UNIT = 16 * 2**20
-"""The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory."""
-
+# Characters that an XML file cannot hold in any spelling.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that an XML file cannot hold in any spelling."""
 
 
 class _MeteredStream:

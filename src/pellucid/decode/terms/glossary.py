@@ -55,14 +55,12 @@ class Terms:
     source term with several targets is satisfied by any of them: that is the way to allow inflected forms.
     """
 
-    exact: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Targets of each source term."""
+    exact: dict[str, tuple[str, ...]] = field(default_factory=dict)  # targets of each source term
+    # Source terms that differ in case only, by what they have in common.
     any_case: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Source terms that differ in case only, by what they have in common."""
-    base: "Terms | None" = None
-    """Terms that these were added to: they stay as they are, however many there are."""
+    base: "Terms | None" = None  # terms that these were added to: they stay as they are, however many there are
+    # Tokenizers that are known to write all targets.
     checked_for: "WeakSet[Tokenizer]" = field(default_factory=WeakSet, compare=False, repr=False)
-    """Tokenizers that are known to write all targets."""
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> "Terms":

@@ -26,8 +26,7 @@ SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignment]"]
 
 # Each search writes the whole translation again: with one search for each of N terms, the time grew as N^2.
-SEARCHES_BEFORE_ALL = 8
-"""Searches of one translation after which all terms that it still lacks are placed together."""
+SEARCHES_BEFORE_ALL = 8  # searches of one translation after which all terms that it still lacks are placed together
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,9 @@ from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.search import Rule
 
 # Negative, so that no token has the id of a mark.
+# Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token.
 EDGE = -1
-"""Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token."""
-
-NEW_WORD = -2
-"""Mark at the end of a prefix: any token that starts a word may follow."""
+NEW_WORD = -2  # mark at the end of a prefix: any token that starts a word may follow
 
 _WRITTEN_WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -31,12 +29,11 @@ _WRITTEN_WITHOUT_SPACES = re.compile(
 class WordEdges:
     """Sets of the tokens of a vocabulary that begin or end within a word; by default no token touches another."""
 
-    ends_in_letter: frozenset[int] = frozenset()
-    """Tokens that end in a letter or digit."""
+    ends_in_letter: frozenset[int] = frozenset()  # tokens that end in a letter or digit
+    # Tokens that begin with a letter or digit, without the word-start mark.
     begins_with_letter: frozenset[int] = frozenset()
-    """Tokens that begin with a letter or digit, without the word-start mark."""
+    # Tokens without the word-start mark: those that continue a word, punctuation, EOS.
     without_space_mark: frozenset[int] = frozenset()
-    """Tokens without the word-start mark: those that continue a word, punctuation, EOS."""
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer) -> "WordEdges":
@@ -84,15 +81,12 @@ def edge_positions(text: str) -> list[int]:
 
 
 Spelling = tuple[int, ...]
+# Spellings of a term, as token ids; where one has an EDGE, first or last, no letter or digit may touch it.
 Term = tuple[Spelling, ...]
-"""Spellings of a term, as token ids; where one has an EDGE, first or last, no letter or digit may touch it."""
-
-_Counts = tuple[int, ...]
-"""How often each distinct term is still to come."""
-
+_Counts = tuple[int, ...]  # how often each distinct term is still to come
 # Terms that share spellings or tokens have a count for every way to share them out: exponentially many.
+# Ways to share the tokens of a text that are followed; without the others a term may be taken for missing.
 _MOST_COUNTS = 64
-"""Ways to share the tokens of a text that are followed; without the others a term may be taken for missing."""
 
 
 def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges) -> list[int]:
