@@ -61,6 +61,7 @@ TASKS = {
         "tatoeba_en-es/test.en.gz",
         "tatoeba_en-es/test.es.gz",
         examples=20,
+        length_penalty=1.0,
         source_of_examples="Sources and references: tatoeba.org, by way of www.manythings.org/anki, CC BY 2.0.",
         remark="The run used one of the two cores: OMP_NUM_THREADS=1.",
     ),
