@@ -465,6 +465,7 @@ class Grammar:
         if verb in journeys:
             return TO(self.place(*GOALS).chunk)
         if verb.base == "swim":
+            # Twice, so that a random number is drawn to choose the group: without it the rest of the text would change.
             return IN(self.place("waters", "waters").chunk)
         return self.location()
 
