@@ -173,14 +173,14 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     files = {"source": "a.en", "target": "a.es"}
     choice = choose_settings(files, pairs)
     assert choice.tables["model"]["size"] == size
-    embeddings = {} if size == "base" else {"initial_embeddings": "text"}
-    assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch, **PRECISION, **embeddings}
-    assert make_run(choice.tables).optim.kind == ("adam" if size == "base" else "muon")
+    always = {"batch_tokens": batch, "initial_embeddings": "text", **PRECISION}
+    assert choice.tables["train"] == {"minutes": 30.0, **always}
+    assert make_run(choice.tables).optim.kind == "muon"
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for _, reason in choice.choices)
     overridden = choose_settings(files, pairs, size="base", steps=9)
     assert overridden.tables["model"]["size"] == "base"
-    assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch, **PRECISION}
+    assert overridden.tables["train"] == {"steps": 9, **always}
 
 
 @pytest.mark.parametrize(("native", "precision"), [(True, "bfloat16"), (False, "float32")])

@@ -106,18 +106,17 @@ def choose_settings(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
         f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
     )
-    # Measured at these sizes (benchmarks/results/trials.md).
-    if size in ("tiny", "small"):
-        chosen.choose(
-            {"optim.kind": "muon"},
-            "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
-            "optimizer of the paper)",
-        )
-        chosen.choose(
-            {"train.initial_embeddings": "text"},
-            "embeddings that begin with the text: a word and its translation are neighbours before the first update "
-            "(--set train.initial_embeddings=random begins without)",
-        )
+    # Measured at the sizes tiny, small and base (benchmarks/results/trials.md).
+    chosen.choose(
+        {"optim.kind": "muon"},
+        "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
+        "optimizer of the paper)",
+    )
+    chosen.choose(
+        {"train.initial_embeddings": "text"},
+        "embeddings that begin with the text: a word and its translation are neighbours before the first update "
+        "(--set train.initial_embeddings=random begins without)",
+    )
     return chosen
 
 
