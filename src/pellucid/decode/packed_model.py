@@ -77,8 +77,8 @@ def _pack_weight(weight: Tensor) -> Tensor:
         return weight
     matrix = weight.detach().as_subclass(PackedWeight)
     matrix.plain, matrix.packed, matrix.parts = weight.detach(), None, {}
-    # One row is the product of a matrix and a vector, which has nothing to gain from packing.
-    matrix.least_rows = max(2, ENOUGH // weight.numel()) if weight.dtype == torch.float32 else 1
+    # The smaller the matrix, the more rows it takes. A single row gains with the large matrices of a base model only.
+    matrix.least_rows = max(1, ENOUGH // weight.numel()) if weight.dtype == torch.float32 else 1
     return matrix
 
 
