@@ -50,6 +50,7 @@ articles: .venv/.installed-dev page ## run all that shows the rows of the five a
 mutants: .venv/.installed-dev page ## put faults into copies of the code, one at a time: the tests of the rows must find each (ARGS="m30 m36 --jobs 2")
 	@$(BIN)/python -m benchmarks.mutants $(ARGS)
 
+# Where Python is told to write no bytecode, each process would compile the package and the tests anew.
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 

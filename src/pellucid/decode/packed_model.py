@@ -78,7 +78,7 @@ def _pack_weight(weight: Tensor) -> Tensor:
     matrix = weight.detach().as_subclass(PackedWeight)
     matrix.plain, matrix.packed, matrix.parts = weight.detach(), None, {}
     # The smaller the matrix, the more rows it takes. A single row gains with the large matrices of a base model only.
-    matrix.least_rows = max(1, ENOUGH // weight.numel()) if weight.dtype == torch.float32 else 1
+    matrix.least_rows = ENOUGH // weight.numel() if weight.dtype == torch.float32 else 0
     return matrix
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Protocol, TypedDict, get_type_hints,
 
 from pellucid.config import suggest_nearest
 
-# Abstract types, so that NumPy's numbers are accepted too.
-# The abstract type that a value of each setting type must have, and its name in messages.
+# The type that a value of each setting type must have, abstract so that NumPy's numbers are accepted too, and its name
+# in messages.
 SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
 
 

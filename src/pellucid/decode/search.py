@@ -30,10 +30,9 @@ class SearchState(Protocol):
 # needs no other search, only another step: the logarithm of the mean of several models' probabilities.
 Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
 
-# Probabilities are not renormalised after a rule: the numbers stay those that `Translator.score` finds.
 # Function that sets, in place, the log-probabilities of the tokens a row may not write next to minus infinity. It is
 # given the log-probabilities, the tokens that each row has written (without BOS), and the sentence of the batch that
-# each row belongs to.
+# each row belongs to. Probabilities are not renormalised after it: they stay those that `Translator.score` finds.
 Rule = Callable[[Float[Tensor, "R V"], Int[Tensor, "R T"], Int[Tensor, " R"]], None]
 
 

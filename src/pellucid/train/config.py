@@ -27,8 +27,8 @@ _REMOVED_SETTINGS = {
     **{f"model.{name}": (unused, "0.1") for name, unused in REMOVED_SETTINGS.items()},
 }
 
-DATA_PATHS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards")
 # Settings of [data] and of a [[data.corpus]] that are paths.
+DATA_PATHS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards")
 _CORPUS_PATHS = ("source", "target", "pairs", "dev_source", "dev_target", "dev")
 
 _LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")

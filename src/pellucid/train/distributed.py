@@ -213,7 +213,7 @@ def _find_missing_workers(store: Any, workers: Workers) -> list[int]:
 def worker_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     """Return this worker's share of an update: whole batches, or, where they do not divide evenly, rows of each.
 
-    Whole batches are what one worker would compute, to the bit. A worker for which there is no row has no batch.
+    Whole batches are what one worker would compute, to the bit.
     """
     rank, world_size = workers.rank, workers.world_size
     if len(specs) % world_size == 0:

@@ -14,8 +14,8 @@ from torch import Tensor
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.search import Rule
 
-# Negative, so that no token has the id of a mark.
-# Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token.
+# Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token, and marks are
+# negative, so that no token has the id of one.
 EDGE = -1
 NEW_WORD = -2  # mark at the end of a prefix: any token that starts a word may follow
 
@@ -84,8 +84,8 @@ Spelling = tuple[int, ...]
 # Spellings of a term, as token ids; where one has an EDGE, first or last, no letter or digit may touch it.
 Term = tuple[Spelling, ...]
 _Counts = tuple[int, ...]  # how often each distinct term is still to come
-# Terms that share spellings or tokens have a count for every way to share them out: exponentially many.
-# Ways to share the tokens of a text that are followed; without the others a term may be taken for missing.
+# Ways to share the tokens of a text among the terms that are followed: there are exponentially many. Without the others
+# a term may be taken for missing.
 _MOST_COUNTS = 64
 
 
