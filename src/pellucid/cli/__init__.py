@@ -17,7 +17,12 @@ _COMMANDS = """
 app = typer.Typer(
     name="pellucid",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},  # every command below takes them from here
+    context_settings={
+        "help_option_names": ["-h", "--help"],  # every command below takes them from here
+        # Typer imports pydantic to check the None of its own flags: half of the time of a --help.
+        "default_map": dict.fromkeys(("help", "install_completion", "show_completion"), False)
+        | {"inspect": {"help": False}},
+    },
     rich_markup_mode=None,  # plain text is faster, and copies into documents
     pretty_exceptions_enable=False,  # a failure of ours keeps its plain traceback; report_errors handles the rest
 )

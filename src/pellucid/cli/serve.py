@@ -1,10 +1,8 @@
 """`pellucid serve`: serves the page that shows every number of a model, and LibreTranslate's API."""
 
-import logging
 import os
 import re
 import sys
-import webbrowser
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -142,6 +140,8 @@ def run_serve(
         for note in _serving_notes(served, is_local, bool(keys), are_named, exported):
             tell(note)
         if browse:
+            import webbrowser
+
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
     tell("stopped")
@@ -161,6 +161,8 @@ def _require_packages() -> None:
 
 def _begin_log(log_format: str) -> "Callable[[str], object]":
     """Return the function that tells the operator something, in text or in JSON; ValueError for another format."""
+    import logging
+
     from pellucid.serve.gate import log_as_json
 
     if log_format not in ("text", "json"):

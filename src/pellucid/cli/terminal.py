@@ -8,8 +8,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
-
 
 @dataclass(frozen=True)
 class Terminal:
@@ -51,6 +49,8 @@ def text_width(text: str) -> int:
     >>> text_width("año 犬"), text_width("\\x1b[1mbold\\x1b[0m")
     (6, 4)
     """
+    from rich.cells import cell_len
+
     return cell_len(re.sub(r"\x1b\[[0-9;]*m", "", text))
 
 
@@ -65,9 +65,9 @@ def shorten_text(text: str, width: int) -> str:
     >>> shorten_text("a long word", 7)
     'a long…'
     """
-    if cell_len(text) <= width:
+    if text_width(text) <= width:
         return text
-    while text and cell_len(text) > width - 1:
+    while text and text_width(text) > width - 1:
         text = text[:-1]  # one character at a time, for some take two columns and some none
     return f"{text}…"
 

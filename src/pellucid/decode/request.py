@@ -7,8 +7,6 @@ from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Protocol, TypedDict, get_type_hints, runtime_checkable
 
-from pellucid.config import suggest_nearest
-
 # The type that a value of each setting type must have, abstract so that NumPy's numbers are accepted too, and its name
 # in messages.
 SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
@@ -122,6 +120,8 @@ def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> No
     Traceback (most recent call last):
     ValueError: unknown option 'num_beams'; did you mean 'beam'? (known: beam, n_best)
     """
+    from pellucid.config import suggest_nearest
+
     problems = []
     for name in options:
         if name not in known:

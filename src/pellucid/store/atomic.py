@@ -1,7 +1,6 @@
 """Atomic writing of files and model directories: after any crash they are complete, or as they were before."""
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -9,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -359,12 +357,16 @@ def read_json(path: Path, largest: int = _LARGEST_JSON) -> dict[str, Any]:
 
 def manifest_sha256(manifest: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a manifest's content, apart from the field that holds this number."""
+    import hashlib
+
     content = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file."""
+    import hashlib
+
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -372,6 +374,8 @@ def file_sha256(path: Path) -> str:
 @cache  # reading a package's metadata each time took an eighth of a training of seconds
 def installed_version(package: str) -> str | None:
     """Return the version of a package, or None if it runs without being installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
     with suppress(PackageNotFoundError):
         return version(package)
     return None
