@@ -149,8 +149,9 @@ def train(size: str, budget: str) -> Iterator[float]:
 
     from pellucid.model import PRESETS, ModelConfig, Transformer
     from pellucid.train.config import OptimConfig
+    from pellucid.train.optimizer import make_optimizer
     from pellucid.train.process import tune_memory
-    from pellucid.train.update import make_optimizer, update_weights
+    from pellucid.train.update import update_weights
 
     tune_memory()
     torch.manual_seed(1)

@@ -40,13 +40,11 @@ from pellucid.model.dropout import Dropout, scale_dropout
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
 from pellucid.train.data import encode_with_note, read_data
 from pellucid.train.initial_embeddings import embeddings_from_text
-from pellucid.train.muon import Muon
+from pellucid.train.optimizer import Adam, Muon, Optimizer, make_optimizer
 from pellucid.train.update import (
     batch_loss,
     dropout_factor,
     learning_rate,
-    make_adam,
-    make_optimizer,
     update_weights,
 )
 
@@ -199,7 +197,7 @@ class Runner:
     seconds: float = 0.0
     updates: int = 0
     pieces: int = 0
-    optimizer: torch.optim.Optimizer = field(init=False)
+    optimizer: Optimizer = field(init=False)
 
     def __post_init__(self) -> None:
         self.optimizer = make_any_optimizer(self.model, self.optim)
@@ -223,18 +221,18 @@ class Runner:
         return cells | {"speed": self.pieces / self.seconds}
 
 
-def make_any_optimizer(model: Any, c: OptimConfig) -> torch.optim.Optimizer:
+def make_any_optimizer(model: Any, c: OptimConfig) -> Optimizer:
     """Return the optimizer of a Transformer, or the same for a GRU network: Muon for its matrices, gate by gate."""
     if isinstance(model, Transformer):
         return make_optimizer(model, c)
     if c.kind == "adam":
-        return make_adam(model.parameters(), c)
+        return Adam(model.parameters(), c)
     matrices = {
         name: p for name, p in model.named_parameters() if p.dim() == 2 and p is not model.output_embedding.weight
     }
     # PyTorch keeps the reset gate, the update gate and the new state of a GRU one below the other in one matrix.
     grids = {p: (3 if "weight_" in name else 1, 1) for name, p in matrices.items()}
-    return Muon(grids, make_adam((p for p in model.parameters() if p not in grids), c))
+    return Muon(grids, Adam((p for p in model.parameters() if p not in grids), c))
 
 
 def race(

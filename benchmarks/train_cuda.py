@@ -27,7 +27,8 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.plan.estimate import training_flops
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import make_optimizer, update_weights
+from pellucid.train.optimizer import make_optimizer
+from pellucid.train.update import update_weights
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
 WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2

@@ -14,7 +14,7 @@ from pellucid.model.positions import Positions
 from pellucid.phrasebook import HELD_OUT
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import make_adam
+from pellucid.train.optimizer import Adam
 from tests.articles.printed import PATTERN, SCALED
 from tests.model.models import add_noise, sentences, small_model
 
@@ -237,9 +237,23 @@ def test_the_first_step_reads_bos_and_the_third_two_words_more():
 
 @pytest.mark.article("A38")
 def test_adam_has_the_papers_numbers():
-    optimizer = make_adam(nn.Linear(2, 3).parameters(), OptimConfig())
-    assert isinstance(optimizer, torch.optim.Adam)
-    assert (optimizer.defaults["betas"], optimizer.defaults["eps"]) == ((0.9, 0.98), 1e-9)
+    c, layer, same = OptimConfig(), nn.Linear(2, 3), nn.Linear(2, 3)
+    assert (c.beta1, c.beta2, c.epsilon) == (0.9, 0.98, 1e-9)
+    same.load_state_dict(layer.state_dict())
+    reference = torch.optim.Adam(layer.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    optimizer = Adam(same.parameters(), c)
+    optimizer.param_groups[0]["lr"] = 0.01
+    for _ in range(3):
+        inputs = torch.randn(4, 2)
+        for model, stepped in ((layer, reference), (same, optimizer)):
+            model(inputs).square().sum().backward()
+            stepped.step()
+            model.zero_grad()
+    for expected, parameter in zip(layer.parameters(), same.parameters(), strict=True):
+        assert torch.equal(parameter, expected)
+        expected_state, state = reference.state[expected], optimizer.state[parameter]
+        assert state.keys() == expected_state.keys()
+        assert all(torch.equal(state[key], expected_state[key]) for key in state)
 
 
 @pytest.mark.article("B12", "C6", "A9")

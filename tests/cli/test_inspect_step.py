@@ -12,8 +12,7 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.stream import Stream, encode_pairs
 from pellucid.train.checkpoint import TrainState, checkpoint_path, save_state
 from pellucid.train.config import OptimConfig
-from pellucid.train.muon import MOMENTUM, cut_blocks
-from pellucid.train.update import make_optimizer
+from pellucid.train.optimizer import MOMENTUM, cut_blocks, make_optimizer
 from tests.decode.models import random_model, small_tokenizer
 
 QKV, OUTER = "encoder.0.self.qkv.weight", "decoder.0.ffn.outer.weight"

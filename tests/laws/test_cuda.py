@@ -14,7 +14,8 @@ from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.store.directory import save_bundle
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import make_optimizer, update_weights
+from pellucid.train.optimizer import make_optimizer
+from pellucid.train.update import update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytestmark = pytest.mark.gpu

@@ -15,17 +15,17 @@ from pellucid.model.config import Activation
 from pellucid.processor import has_native_bfloat16
 from pellucid.train.config import OptimConfig, RunConfig
 from pellucid.train.loop import train_run
-from pellucid.train.muon import (
+from pellucid.train.optimizer import (
     POLYNOMIALS,
     SMALLEST_SINGULAR_VALUE,
     STEP_SIZE,
     cut_blocks,
     join_blocks,
+    make_optimizer,
     matrix_blocks,
     orthogonalize,
     orthogonalize_all,
 )
-from pellucid.train.update import make_optimizer
 from tests.laws.runs import assert_same_end, read_reports, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
 from tests.train.corpora import small_run

@@ -17,8 +17,9 @@ from pellucid.train import update as updating
 from pellucid.train.checkpoint import TrainState, list_checkpoints, reset_weights
 from pellucid.train.config import OptimConfig, RunConfig
 from pellucid.train.distributed import Workers, empty_batch, gather_tensor, place_model
+from pellucid.train.optimizer import make_optimizer
 from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import batch_loss, make_optimizer
+from pellucid.train.update import batch_loss
 from tests.laws.runs import read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.train.corpora import small_run

@@ -184,8 +184,8 @@ def test_a_resume_refuses_another_start_and_does_not_read_the_model_that_replace
 
 
 def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypatch, capsys):
-    bleu = count(50, -1)
-    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
+    loss = count(1)
+    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(next(loss), 50.0, 1.0, {}))
     out = train_run(run, tmp_path / "out").out
     assert same_weights(read_weights(out / "best"), read_weights(models / "one matrix"))
     assert not same_weights(read_weights(out / "last"), read_weights(models / "one matrix"))
@@ -194,8 +194,8 @@ def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypa
 
 
 def test_a_better_model_replaces_the_start_as_best(run, tmp_path, monkeypatch, capsys):
-    bleu = count(50)
-    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
+    loss = count(9, -1)
+    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(next(loss), 50.0, 1.0, {}))
     out = train_run(run, tmp_path / "out").out
     assert read_manifest(out / "best")["step"] == QUICK["steps"]
     assert "no evaluation was better" not in capsys.readouterr().err

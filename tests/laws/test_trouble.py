@@ -63,7 +63,7 @@ def train_by_hand(
         if step not in skipped:
             for group in optimizer.param_groups:
                 group["lr"] = factor * learning_rate(step, step / run.train.steps, run.optim)
-            optimizer.zero_grad()
+            model.zero_grad()
             batch_loss(model, batch, run.optim.label_smoothing).backward()
             gradients = [p.grad for p in model.parameters() if p.grad is not None]
             norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))

@@ -13,13 +13,16 @@ import pytest
 import torch
 
 from pellucid.config import to_toml
+from pellucid.evaluate.reference import ReferenceLine
 from pellucid.processor import has_native_bfloat16
+from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle
 from pellucid.train import defaults, loop
 from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
 from pellucid.train.data import read_corpus
 from pellucid.train.defaults import choose_settings, run_settings
+from pellucid.train.evaluate import Evaluation, evaluate_model
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
 from tests.processes import ForkedProcess
@@ -103,8 +106,39 @@ def test_the_average_of_one_model_is_that_model(finished_run):
         assert torch.equal(model.state_dict()[name], value)
 
 
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([(40, 2.0), (43, 1.8), (42.5, 1.7), (41.5, 1.6)], 3),  # the fourth is lower by more than chance
+        ([(40, 2.0), (40.8, 2.1), (40.9, 1.9), (38, 2.5)], 3),  # chance decides about BLEU, so the loss does
+        ([(40, 2.0), (40.8, 2.1), (41.2, 2.2), (40, 2.3)], 3),  # the third is higher by more than chance
+        ([(40, 2.0), (40.8, 2.1), (40.9, 2.2), (40, 1.9)], 4),
+    ],
+)
+def test_best_has_the_lowest_loss_of_those_with_the_highest_bleu_but_for_chance(tmp_path, monkeypatch, scores, best):
+    sentences = (ReferenceLine("a", "b", 0.0),) * 900  # with so many, differences below 1 are chance
+    evaluations = (Evaluation(loss, bleu, 50.0, {}, sentences) for bleu, loss in [*scores, (20, 3.0)])
+    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: next(evaluations))
+    lengths = {"steps": 4, "evaluate_every": 1, "keep_reference": False}
+    outcome = train_run(small_run(tmp_path / "data", train=lengths), tmp_path / "out")
+    assert read_manifest(outcome.best)["step"] == best
+
+
+def test_a_last_checkpoint_that_is_the_whole_average_is_evaluated_once(tmp_path, monkeypatch):
+    evaluations = []
+
+    def evaluate(*arguments):
+        evaluations.append(evaluate_model(*arguments))
+        return evaluations[-1]
+
+    monkeypatch.setattr(loop, "evaluate_model", evaluate)
+    outcome = train_run(small_run(tmp_path / "data", train={"steps": 2, "evaluate_every": 2}), tmp_path / "out")
+    assert len(evaluations) == 1
+    assert outcome.evaluation is evaluations[0]
+
+
 def test_patience_ends_a_run_that_no_longer_improves(tmp_path):
-    run = small_run(tmp_path / "data", train={"steps": 500, "evaluate_every": 2, "patience": 3}, optim={"peak": 1e-9})
+    run = small_run(tmp_path / "data", train={"steps": 500, "evaluate_every": 2, "patience": 3}, optim={"peak": 1e-30})
     outcome = train_run(run, tmp_path / "out")
     assert outcome.stop == "patience"
     rows = [row for row in read_log(tmp_path / "out" / "log.jsonl") if "bleu" in row]

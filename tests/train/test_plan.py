@@ -29,7 +29,8 @@ from pellucid.plan.estimate import (
 from pellucid.plan.trial import EpochBatches
 from pellucid.train import update
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import batch_loss, make_optimizer
+from pellucid.train.optimizer import make_optimizer
+from pellucid.train.update import batch_loss
 from tests.train.corpora import small_run
 
 

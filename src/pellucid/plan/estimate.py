@@ -26,7 +26,7 @@ from pellucid.train.distributed import ALONE
 from pellucid.train.evaluate import EVALUATIONS
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.loss import CHUNK
-from pellucid.train.muon import matrix_blocks
+from pellucid.train.optimizer import matrix_blocks
 
 TRIAL_SECONDS = 5.0  # seconds that the trial of a plan takes
 _MODELS_KEPT = 3  # models that a run leaves beside its checkpoints: best, last and average

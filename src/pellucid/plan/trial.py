@@ -19,9 +19,10 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.processor import ProcessorShare
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
+from pellucid.train.optimizer import make_optimizer
 from pellucid.train.process import tune_memory
 from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import learning_rate, make_optimizer
+from pellucid.train.update import learning_rate
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +20,9 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.store.atomic import WriteFailed, explain_write_error, staging_paths
 from pellucid.store.directory import load_bundle, save_bundle
+from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
+from pellucid.train.optimizer import Adam, Optimizer
 
 
 @dataclass
@@ -45,7 +48,11 @@ class RunCounts:
     halved_batches: int = 0
     pairs_left_out: int = 0
     dev_score: float | None = None
+    # Step, BLEU and dev loss of best/, and the highest BLEU so far.
+    best_step: int | None = None
     best_score: float = -1.0
+    best_loss: float = sys.float_info.max
+    highest_score: float = -1.0
     evaluations: int = 0
     evaluation_seconds: float = 0.0
     stale_evaluations: int = 0
@@ -60,7 +67,7 @@ class TrainState:
     """
 
     model: Transformer
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
     stream: Stream
     counts: RunCounts = field(default_factory=RunCounts)
     prefetcher: Prefetcher = field(default_factory=Prefetcher)
@@ -87,7 +94,7 @@ def gather_state(state: TrainState, workers: Workers) -> TrainState:
     if workers.is_first:
         with workers.device:
             model = Transformer(state.model.config).train()  # its random weights are overwritten
-        copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))  # holds the states only
+        copy = replace(state, model=model, optimizer=Adam([], OptimConfig()))  # holds the states only
     for parameter, copied in zip(state.model.parameters(), copy.model.parameters(), strict=True):
         weight, averages = gather_tensor(parameter.detach()), state.optimizer.state.get(parameter, {})
         # Every worker takes part in each gather, also those that keep nothing of it.

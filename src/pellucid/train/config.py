@@ -292,7 +292,7 @@ class TrainConfig:
         int | None, "updates between checkpoints; if left out, one at each evaluation that is due", POSITIVE
     ] = None
     patience: Annotated[
-        int | None, "evaluations without a better dev score before stopping; if left out, never stop", POSITIVE
+        int | None, "evaluations without a better model before stopping; if left out, never stop", POSITIVE
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation", POSITIVE] = 500
     dev_beam: Annotated[int, "beam width of those translations", POSITIVE] = 4

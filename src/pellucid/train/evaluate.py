@@ -23,6 +23,9 @@ EVALUATIONS = 12  # evaluations of a run that does not say how often to evaluate
 _EVALUATION_SHARE = 0.2
 # Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest.
 _FIRST_EVALUATION_SECONDS = 30.0
+# Differences in BLEU that are chance, times the root of the number of sentences: twice the standard error of the
+# difference between two checkpoints of a run, which is 0.4 to 0.9 with 500 sentences (benchmarks/results/trials.md).
+_CHANCE = 30.0
 
 
 def run_progress(counts: RunCounts, c: TrainConfig) -> float:
@@ -119,10 +122,15 @@ class Evaluation:
         translations = tuple(line for one in evaluations for line in one.translations)
         return cls(**means, signatures=evaluations[0].signatures, translations=translations, directions=directions)
 
-    @property
-    def score(self) -> float:
-        """Score by which models are compared: the largest is the best."""
-        return self.bleu
+    def is_better(self, counts: RunCounts) -> bool:
+        """Whether the model is better than `best/`.
+
+        The best has the lowest dev loss of those whose BLEU is as high as the highest, but for chance: the loss of all
+        dev pairs says more precisely which of two checkpoints is better than the BLEU of some of them.
+        """
+        highest = max(self.bleu, counts.highest_score, counts.best_score)
+        lowest = max(0.0, highest - _CHANCE / max(1, len(self.translations)) ** 0.5)
+        return self.bleu >= lowest and (counts.best_score < lowest or self.dev_loss < counts.best_loss)
 
     def __str__(self) -> str:
         each = ", ".join(f"{name} {one.bleu:.2f}" for name, one in self.directions.items())

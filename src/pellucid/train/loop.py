@@ -18,7 +18,7 @@ from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
-from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, read_manifest, write_text_whole
+from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, write_text_whole
 from pellucid.store.directory import save_bundle
 from pellucid.train.checkpoint import (
     TrainState,
@@ -39,6 +39,7 @@ from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, 
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
 from pellucid.train.log import ProgressOutput, RunLog, choose_output
+from pellucid.train.optimizer import make_optimizer
 from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
     describe_troubles,
@@ -55,7 +56,6 @@ from pellucid.train.update import (
     explain_float32,
     is_out_of_memory,
     learning_rate,
-    make_optimizer,
 )
 
 # Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md).
@@ -229,19 +229,25 @@ def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) ->
     state = gather_state(state, setup.workers)
     # Every worker takes part in gathering a sharded model; after that only the first evaluates.
     evaluation = _evaluate(setup, state) if is_first else None
-    counts.stale_evaluations += 1
-    seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
-    if evaluation is not None and score > counts.best_score:
-        better = try_to_write(setup, lambda: save_model(setup, state, "best", evaluation))
-        counts.stale_evaluations = 0
+    better = evaluation is not None and evaluation.is_better(counts)
+    written = (
+        evaluation is not None and better and try_to_write(setup, lambda: save_model(setup, state, "best", evaluation))
+    )
+    bleu, dev_loss = (evaluation.bleu, evaluation.dev_loss) if evaluation else (0.0, 0.0)
     # The counts are part of each worker's state and must stay equal on all of them.
-    seconds, score, better, stale = setup.workers.broadcast(seconds, score, better, counts.stale_evaluations)
+    seconds, bleu, dev_loss, better, written = setup.workers.broadcast(
+        time.monotonic() - started, bleu, dev_loss, better, written
+    )
     counts.seconds += seconds
     counts.evaluation_seconds += seconds
     counts.evaluations += 1
-    counts.dev_score, counts.stale_evaluations = score, int(stale)
+    counts.dev_score = bleu
+    counts.stale_evaluations = 0 if better else counts.stale_evaluations + 1
+    if written:
+        counts.best_step, counts.best_score, counts.best_loss = counts.step, bleu, dev_loss
     # Where best/ could not be written, the next evaluation has only the saved one to beat.
-    counts.best_score = score if better else counts.best_score
+    if written or not better:
+        counts.highest_score = max(counts.highest_score, bleu)
     if evaluation is not None:
         log.report_evaluation(counts, evaluation)
 
@@ -379,18 +385,24 @@ def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
         setup.workers.barrier()
         return Outcome(out, out / "best", None, stop, first=False)
     # The last step was usually evaluated a moment ago: do not translate the dev set twice.
-    save_model(setup, state, "last", log.evaluations.get(counts.step) or _evaluate(setup, state))
+    last = log.evaluations.get(counts.step) or _evaluate(setup, state)
+    save_model(setup, state, "last", last)
     earliest = (1 - _AVERAGED_SHARE) * counts.step
     averaged_checkpoints = [path for path in _checkpoints_to_keep(setup) if checkpoint_step(path) >= earliest]
     # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
-    average_weights(averaged_checkpoints or list_checkpoints(out)[-1:], into=state.model)
-    averaged = _evaluate(setup, state)
+    averaged_checkpoints = averaged_checkpoints or list_checkpoints(out)[-1:]
+    average_weights(averaged_checkpoints, into=state.model)
+    is_last = [checkpoint_step(path) for path in averaged_checkpoints] == [counts.step]
+    averaged = last if is_last else _evaluate(setup, state)
     save_model(setup, state, "average", averaged)
-    if averaged.score >= counts.best_score:
-        save_model(setup, state, "best", averaged)
-    elif setup.initial_model and read_manifest(out / "best").get("step") == 0:
-        setup.output.say("no evaluation was better than that of the model this run started from: best/ is that model")
     log.report_average(counts, averaged)
+    if averaged.is_better(counts):
+        save_model(setup, state, "best", averaged)
+        setup.output.say("best/ is the average")
+    elif setup.initial_model and counts.best_step == 0:
+        setup.output.say("no evaluation was better than that of the model this run started from: best/ is that model")
+    elif counts.best_step is not None:
+        setup.output.say(f"best/ is the model after step {counts.best_step:,}")
     # After all models are written: reports that a full disk refused must not cost the run its models.
     log.require_written()
     setup.output.say(f"seen in training: {state.stream.describe_ledger}")

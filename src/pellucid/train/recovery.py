@@ -26,6 +26,7 @@ from pellucid.train.checkpoint import (
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded
 from pellucid.train.log import PlainOutput, ProgressOutput
+from pellucid.train.optimizer import Optimizer
 from pellucid.train.update import BatchTooLarge, UpdateResult, update_weights
 
 _MOST_SKIPPED_IN_A_ROW = 20  # skipped updates in a row after which the weights are considered spoiled
@@ -34,7 +35,7 @@ _MOST_FRUITLESS_ROLLBACKS = 3  # most times that a run goes back without a good 
 
 def update_within_memory(
     model: Transformer,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer,
     batches: Sequence[Batch],
     rate: float,
     c: OptimConfig,

@@ -10,7 +10,7 @@ from torch import Tensor
 from pellucid.model import Transformer
 from pellucid.store.directory import load_bundle
 from pellucid.train.checkpoint import list_checkpoints
-from pellucid.train.muon import cut_blocks, matrix_blocks, orthogonalize_all
+from pellucid.train.optimizer import cut_blocks, matrix_blocks, orthogonalize_all
 
 MOST_OF_THE_SQUARE = 0.9  # share of the sum of squared singular values for which directions are counted
 

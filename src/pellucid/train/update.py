@@ -5,7 +5,7 @@ parallelism do not change the result.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -21,7 +21,7 @@ from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16, l
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers, gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_sum
-from pellucid.train.muon import Muon, matrix_blocks
+from pellucid.train.optimizer import Optimizer
 
 # Target positions for which another thread pays off, as every batch has a cost that does not depend on its length. In
 # float32 that is half a batch of 1,024, which is rarely full. Products in bfloat16 take less of an update's time: a
@@ -61,7 +61,7 @@ class BatchTooLarge(MemoryError):
 
 def update_weights(
     model: Transformer,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer,
     batches: Sequence[Batch],
     rate: float,
     c: OptimConfig,
@@ -129,7 +129,7 @@ def update_weights(
             for parameter, gradient in zip(model.parameters(), gradients, strict=True):
                 parameter.grad = gradient
             optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    model.zero_grad(set_to_none=True)
     return result
 
 
@@ -245,20 +245,6 @@ def explain_float32(precision: str, device: torch.device) -> str | None:
     if precision != "bfloat16" or has_native_bfloat16(device):
         return None
     return f"train.precision = bfloat16, which {describe_missing_bfloat16(device)}: products are made in float32"
-
-
-def make_optimizer(model: Transformer, c: OptimConfig) -> torch.optim.Optimizer:
-    """Return the optimizer of a run, which changes all parameters of the model."""
-    if c.kind == "adam":
-        return make_adam(model.parameters(), c)
-    grids = matrix_blocks(model)
-    return Muon(grids, make_adam((p for p in model.parameters() if p not in grids), c))
-
-
-def make_adam(parameters: Iterable[nn.Parameter], c: OptimConfig) -> torch.optim.Adam:
-    """Return Adam over these parameters (paper, 5.3)."""
-    # lr is set before each step from `learning_rate`; fused updates all parameters in one pass over them.
-    return torch.optim.Adam(parameters, lr=0.0, betas=(c.beta1, c.beta2), eps=c.epsilon, fused=True)
 
 
 def learning_rate(step: int, progress: float, c: OptimConfig) -> float:

@@ -1,15 +1,17 @@
-"""Muon, an optimizer whose step is equally strong in every direction of a weight matrix (Jordan et al. 2024)."""
+"""The optimizers: Adam (paper, 5.3), and Muon, whose step is equally strong in every direction of a matrix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.adam import adam as adam_step
 
 from pellucid.model import Transformer
 from pellucid.processor import has_native_bfloat16, thread_pool
+from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import gather_tensor, shard_like
 
 MOMENTUM = 0.95  # share of the running mean of the gradients that an update keeps (Jordan et al. 2024)
@@ -35,27 +37,65 @@ POLYNOMIALS = (
 )
 
 
-class Muon(torch.optim.Optimizer):
-    """Muon for the matrices inside the layers and Adam for all other weights, both at one learning rate.
+class Optimizer(Protocol):
+    """What an update needs of an optimizer; those of PyTorch have it, too."""
 
-    Muon keeps a running mean of each matrix's gradients, as Adam does, and replaces it by the nearest matrix that has
-    only singular values of 1. A gradient is large in a few directions, and so are Adam's steps; Muon's are equally
-    large in all, so that rare directions are learned as fast as common ones.
+    param_groups: list[dict[str, Any]]  # each has a learning rate, "lr"
+    state: Any  # mapping: of each weight, the tensors that its next step depends on
+
+    def step(self) -> Any:
+        """Change the weights once, by their gradients."""
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015): each number moves by the mean of its gradients over the root of their mean square.
+
+    PyTorch's class of this name imports PyTorch's compiler, which takes a second; the function of its step does not.
     """
 
-    def __init__(self, grids: Mapping[nn.Parameter, tuple[int, int]], adam: torch.optim.Adam) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], c: OptimConfig) -> None:
+        self.parameters, self.c = list(parameters), c
+        self.param_groups: list[dict[str, Any]] = [{"lr": 0.0}]
+        self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Change, once, all weights that have a gradient."""
+        gradients = {weight: weight.grad for weight in self.parameters if weight.grad is not None}
+        for weight in gradients:
+            if weight not in self.state:
+                step = torch.zeros((), device=weight.device)
+                means = {"exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
+                self.state[weight] = {"step": step, **means}
+        means, squares, steps = (
+            [self.state[weight][name] for weight in gradients] for name in ("exp_avg", "exp_avg_sq", "step")
+        )
+        c, weights = self.c, list[Tensor](gradients)
+        constants = {"beta1": c.beta1, "beta2": c.beta2, "eps": c.epsilon, "lr": self.param_groups[0]["lr"]}
+        unused = {"amsgrad": False, "weight_decay": 0.0, "maximize": False}
+        # Fused: all weights change in one pass over them.
+        adam_step(weights, list(gradients.values()), means, squares, [], steps, fused=True, **constants, **unused)
+
+
+class Muon:
+    """Muon for the matrices inside the layers and Adam for all other weights, both at one learning rate.
+
+    Muon (Jordan et al. 2024) keeps a running mean of each matrix's gradients, as Adam does, and replaces it by the
+    nearest matrix that has only singular values of 1. A gradient is large in a few directions, and so are Adam's steps;
+    Muon's are equally large in all, so that rare directions are learned as fast as common ones.
+    """
+
+    def __init__(self, grids: Mapping[nn.Parameter, tuple[int, int]], adam: Adam) -> None:
         """Take the matrices, each with the rows and columns of blocks that it consists of, and Adam over the rest."""
-        super().__init__(list(grids), {"lr": 0.0})
         self._grids, self._adam = dict(grids), adam
         # Now, for the caller may use fewer during a step.
         self._threads = torch.get_num_threads()
         # Shared, not copied: callers set learning rates and save states without knowing that there are two optimizers.
-        self.param_groups += adam.param_groups
-        self.state = adam.state
+        self.param_groups, self.state = adam.param_groups, adam.state
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """Change all weights once, by their gradients; `closure` is not used."""
+    def step(self) -> None:
+        """Change all weights once, by their gradients."""
         self._adam.step()
         rate = self.param_groups[0]["lr"]
         # A sharded matrix is gathered first: its singular values are those of the whole.
@@ -68,13 +108,21 @@ class Muon(torch.optim.Optimizer):
 
     def _add_gradient(self, matrix: nn.Parameter) -> Tensor:
         """Add the gradient of a matrix to its running mean, and return the mean with the gradient added once more."""
-        state, gradient = self.state[matrix], matrix.grad
+        state, gradient = self.state.setdefault(matrix, {}), matrix.grad
         assert gradient is not None
         if not state:
             state["momentum"] = torch.zeros_like(matrix)
         momentum = state["momentum"].mul_(MOMENTUM).add_(gradient, alpha=1 - MOMENTUM)
         # Nesterov's momentum: the mean as it will be if the next gradient is like this one.
         return (gradient * (1 - MOMENTUM)).add_(momentum, alpha=MOMENTUM)
+
+
+def make_optimizer(model: Transformer, c: OptimConfig) -> Optimizer:
+    """Return the optimizer of a run, which changes all parameters of the model."""
+    if c.kind == "adam":
+        return Adam(model.parameters(), c)
+    grids = matrix_blocks(model)
+    return Muon(grids, Adam((p for p in model.parameters() if p not in grids), c))
 
 
 def matrix_blocks(model: Transformer) -> dict[nn.Parameter, tuple[int, int]]:
