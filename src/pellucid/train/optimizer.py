@@ -37,8 +37,8 @@ POLYNOMIALS = (
 )
 
 
+class Optimizer(Protocol):
     """Optimizer as an update needs it; those of PyTorch are such, too."""
-    """What an update needs of an optimizer; those of PyTorch have it, too."""
 
     param_groups: list[dict[str, Any]]  # each has a learning rate, "lr"
     state: Any  # mapping: of each weight, the tensors that its next step depends on
