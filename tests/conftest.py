@@ -3,7 +3,9 @@
 import gc
 import os
 import signal
+from functools import cache
 from pathlib import Path
+from typing import IO
 
 # A job that a script starts in the background ignores Ctrl-C, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -16,8 +18,23 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import jaxtyping
 import pytest
 import torch
+import typer.main
+import typer.testing
 
 torch.set_num_threads(1)
+
+# Typer's runner builds all commands anew at each call, which took longer than what most of the calls do.
+typer.testing._get_command = cache(typer.main.get_command)  # pyright: ignore[reportPrivateImportUsage]
+
+
+def check_descriptor(file: int | IO) -> None:
+    """Stand in for `os.fsync`, which refuses what is no open file."""
+    os.fstat(file if isinstance(file, int) else file.fileno())
+
+
+# Every write would wait for the disk, some milliseconds each and some hundred in a training: what is still there after
+# a power cut is no subject of a test. A process that a test starts waits all the same.
+os.fsync = check_descriptor
 
 # Every shape in a signature of the model and its loss is checked at every call of the tests named here. In the others,
 # which make the same calls thousands of times, that took up to two thirds of the time.

@@ -11,7 +11,7 @@ import pytest
 from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, learned_pairs, save_trained_model
-from tests.browser.watched import watch_tab
+from tests.browser.watched import WatchedTab, watch_tab
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +28,21 @@ def home_of_run(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield address
 
 
-@pytest.fixture
-def first_page(browser: Any, home_of_run: str) -> Iterator[Page]:
-    """A fresh tab at that server's bare address."""
+@pytest.fixture(scope="module")
+def first_tab(browser: Any, home_of_run: str) -> Iterator[WatchedTab]:
+    """A tab for all tests of that server."""
     with watch_tab(browser, home_of_run) as watched_tab:
-        page = Page(watched_tab)
-        page.tab.goto(home_of_run)
-        page.tab.wait_for_selector(".centre .view")
-        yield page
+        yield watched_tab
+
+
+@pytest.fixture
+def first_page(first_tab: WatchedTab, home_of_run: str) -> Iterator[Page]:
+    """A tab at that server's bare address."""
+    page = Page(first_tab)
+    page.tab.goto(home_of_run)
+    page.tab.wait_for_selector(".centre .view")
+    yield page
+    first_tab.leave_page()
 
 
 def test_the_page_opens_with_the_first_dev_sentence_already_traced(first_page: Page, model):

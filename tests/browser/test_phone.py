@@ -29,12 +29,23 @@ SMALL_TARGETS = """least => {
 }"""
 
 
-@pytest.fixture(params=[320, 390])
+@pytest.fixture(scope="module", params=[320, 390])
 def telephone(request: Any, browser: Any, home: str) -> Iterator[Page]:
-    """A page at the first stop of the story, on a telephone of each width."""
+    """A page at the first stop of the story, on a telephone of each width; the second test walks through its views."""
     screen = {"viewport": {"width": request.param, "height": 844}, "has_touch": True, "is_mobile": True}
     with watch_tab(browser, home, **screen) as watched_tab:
         yield Page(watched_tab).open(s=SENTENCE, n=1)
+
+
+def test_the_translate_button_is_whole_and_the_tabs_stand_in_one_row(telephone: Page):
+    width = telephone.tab.viewport_size["width"]
+    box = telephone.tab.get_by_role("button", name="Translate").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    tops = {tab.bounding_box()["y"] for tab in telephone.tab.locator(".tabs button").all()}
+    assert len(tops) == 1
+    story = telephone.tab.locator(".story-panel").bounding_box()
+    assert story["y"] + story["height"] == pytest.approx(844, abs=1)  # at the lower edge
 
 
 def test_nothing_is_wider_than_the_screen_and_every_target_fits_a_finger(telephone: Page):
@@ -48,14 +59,3 @@ def test_nothing_is_wider_than_the_screen_and_every_target_fits_a_finger(telepho
         assert telephone.tab.evaluate(STICKING_OUT) == [], view
         assert telephone.tab.evaluate("() => document.documentElement.scrollWidth") == width, view
         assert telephone.tab.evaluate(SMALL_TARGETS, FINGER) == [], view
-
-
-def test_the_translate_button_is_whole_and_the_tabs_stand_in_one_row(telephone: Page):
-    width = telephone.tab.viewport_size["width"]
-    box = telephone.tab.get_by_role("button", name="Translate").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    tops = {tab.bounding_box()["y"] for tab in telephone.tab.locator(".tabs button").all()}
-    assert len(tops) == 1
-    story = telephone.tab.locator(".story-panel").bounding_box()
-    assert story["y"] + story["height"] == pytest.approx(844, abs=1)  # at the lower edge

@@ -52,6 +52,25 @@ class WatchedTab:
     foreign: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
+    def leave_page(self) -> None:
+        """Leave the page, and check that it asked nobody else and complained of nothing; the tab is as new then.
+
+        Nothing is kept: the page stores nothing in the browser, and the history of a tab ends at 50 entries.
+        """
+        foreign, complaints = self.foreign[:], self.complaints[:]
+        # An answer of the same server instead of a blank page: the next page is loaded by the same process then.
+        self.tab.goto(f"{self.home}languages")
+        for seen in (self.requests, self.foreign, self.complaints):
+            seen.clear()
+        self.tab.set_viewport_size(WIDE)
+        self.tab.emulate_media(color_scheme="light")
+        self.tab.mouse.move(-1, -1)
+        session = self.tab.context.new_cdp_session(self.tab)
+        session.send("Page.resetNavigationHistory")
+        session.detach()
+        assert not foreign, foreign
+        assert not complaints, complaints
+
     def save_picture(self, name: str) -> None:
         """Save a picture of the tab, to be looked at, where the variable PELLUCID_PICTURES asks for it."""
         if not os.environ.get("PELLUCID_PICTURES"):

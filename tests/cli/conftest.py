@@ -27,9 +27,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+def drawn_curve() -> None:
+    """For a test whose trainings draw their curve; it takes longer than their updates, so that the others do not."""
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Result]:
     """Return a function that runs `pellucid` with these words in this process, in an empty working directory."""
     monkeypatch.chdir(tmp_path)
+    if "drawn_curve" not in request.fixturenames:
+        monkeypatch.setattr("pellucid.plots.charts.draw_training_curve", lambda log, path: path.touch())
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="pellucid")
 
 

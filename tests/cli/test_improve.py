@@ -72,6 +72,7 @@ def test_what_was_interrupted_goes_on_with_the_same_command_and_what_is_not_bett
         return replace(outcome, stop="SIGINT")
 
     monkeypatch.setattr(train, "train_run", stop_first)
+    monkeypatch.setattr(improve, "WEIGHT_PARTS", ((0, 1),))  # none is better, and each takes seconds
     words = "improve", trained / "best", corrections, "--steps", 4, "--set", "optim.peak=1e-9", "--out"
     interrupted = call(*words, "out")
     assert interrupted.exit_code == 130
@@ -83,7 +84,8 @@ def test_what_was_interrupted_goes_on_with_the_same_command_and_what_is_not_bett
     assert not (tmp_path / "out/best").exists()
 
 
-def test_other_old_text_can_be_given_where_that_of_the_model_is_gone(call, trained, corrections, tmp_path):
+def test_other_old_text_can_be_given_where_that_of_the_model_is_gone(call, trained, corrections, tmp_path, monkeypatch):
+    monkeypatch.setattr(improve, "WEIGHT_PARTS", ((0, 1),))
     model, text = Path(shutil.copytree(trained / "best", tmp_path / "alone")), trained.parent / "text"
     words = "improve", model, corrections, "--steps", 1, "--out"
     refused = call(*words, "out")

@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     return data
 
 
-def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_path):
+def test_a_run_file_gives_a_run_directory_and_its_best_model(call, drawn_curve, files, tmp_path):
     result = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
     assert (result.exit_code, result.stdout) == (0, "runs/small/best\n"), result.stderr
     out = tmp_path / "runs" / "small"
@@ -50,6 +50,7 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
     assert {"run.toml", "log.jsonl", "training.png", "best", "last", "average"} <= {path.name for path in out.iterdir()}
     assert read_log(out / "log.jsonl")[-1]["step"] == 3
     assert "runs/small/training.png" in result.stderr
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
 
     again = call("train", "small.toml", *SETS)
     assert (again.exit_code, again.stdout) == (2, "")
