@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable
 from functools import cache
+from math import ceil
 from threading import Lock
 from typing import Any
 
@@ -14,8 +15,8 @@ from pellucid.model import Transformer
 from pellucid.model.dropout import Dropout
 from pellucid.processor import has_native_bfloat16
 
-LARGE = 2**16  # numbers in a matrix from which packing it pays: the packed product takes 15 to 60 microseconds to begin
-ENOUGH = 10**6  # multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)
+LARGE = 2**16  # numbers in a matrix from which packing it pays: a packed product takes 15 to 60 microseconds to begin
+ENOUGH = 2**17  # multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)
 # Part that takes the place of dropout in a copy, which is for inference only: a sixth of the copying is saved.
 NO_DROPOUT = nn.Identity()
 
@@ -77,8 +78,8 @@ def _pack_weight(weight: Tensor) -> Tensor:
         return weight
     matrix = weight.detach().as_subclass(PackedWeight)
     matrix.plain, matrix.packed, matrix.parts = weight.detach(), None, {}
-    # The smaller the matrix, the more rows it takes. A single row gains with the large matrices of a base model only.
-    matrix.least_rows = ENOUGH // weight.numel() if weight.dtype == torch.float32 else 0
+    # The smaller the matrix, the more rows it takes.
+    matrix.least_rows = ceil(ENOUGH / weight.numel()) if weight.dtype == torch.float32 else 0
     return matrix
 
 
