@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from pellucid.config import to_toml
+from pellucid.data.corpus import SentencePairs
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.processor import has_native_bfloat16
 from pellucid.store.atomic import read_manifest
@@ -22,9 +23,10 @@ from pellucid.train.checkpoint import average_weights, list_checkpoints
 from pellucid.train.config import DataConfig, make_run, read_run
 from pellucid.train.data import read_corpus
 from pellucid.train.defaults import choose_settings, run_settings
-from pellucid.train.evaluate import Evaluation, evaluate_model
+from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
+from tests.decode.models import small_tokenizer
 from tests.processes import ForkedProcess
 from tests.train.corpora import small_run, write_corpus
 
@@ -122,6 +124,13 @@ def test_best_has_the_lowest_loss_of_those_with_the_highest_bleu_but_for_chance(
     lengths = {"steps": 4, "evaluate_every": 1, "keep_reference": False}
     outcome = train_run(small_run(tmp_path / "data", train=lengths), tmp_path / "out")
     assert read_manifest(outcome.best)["step"] == best
+
+
+@pytest.mark.parametrize(("pairs", "asked_for", "taken"), [(10, 4, [0, 2, 5, 7]), (3, 3, [0, 1, 2]), (3, 9, [0, 1, 2])])
+def test_as_many_dev_sentences_as_asked_for_are_spread_evenly_over_the_file(pairs, asked_for, taken):
+    sources = [str(number) for number in range(pairs)]
+    dev = DevSet.from_pairs(SentencePairs.from_lists(sources, sources), small_tokenizer(), asked_for, 64, 32)
+    assert dev.sources == dev.references == [sources[i] for i in taken]
 
 
 def test_a_last_checkpoint_that_is_the_whole_average_is_evaluated_once(tmp_path, monkeypatch):

@@ -90,8 +90,8 @@ class DevSet:
         encoded, notes = encode_with_note(pairs, tokenizer, limit)
         # Fixed seed and epoch: every evaluation has the same batches.
         order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, batch_tokens, seed=0, epoch=0)
-        # A step that is rounded up: never more sentences than asked for.
-        sampled = range(0, len(pairs), -(-len(pairs) // sentences))
+        count = min(sentences, len(pairs))
+        sampled = [i * len(pairs) // count for i in range(count)]
         fitting = [i for i in sampled if len(encode_with_context(tokenizer, [pairs.sources[i]])[0]) <= limit]
         return cls(
             [collate(encoded, batch) for batch in order],
