@@ -75,8 +75,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collector of garbage the many objects of what is imported now, which are never garbage."""
+    """Spare the collector of garbage the many objects of what is imported now, which are never garbage.
+
+    And let it look at the others seldom: at each 700 new ones it took a fortieth of the time.
+    """
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)
