@@ -141,14 +141,13 @@ def run_translate(
     """
     options = locals()
     from pellucid.api import load
-    from pellucid.documents.document import document_suffix
 
     # A greedy search is faster where nobody reads the scores.
     with_scores = json or n_best > 1 or only_above is not None
     # Mistakes in the options and files are reported before the model is loaded.
     search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
     require_file(file)
-    is_document = Path(file).suffix.lower() not in ("", ".txt") and document_suffix(file) is not None
+    is_document = _is_document(file)
     if is_document:
         _refuse_options_of_lines(options, file)
     if only_above is not None and json:
@@ -183,6 +182,15 @@ def run_translate(
         if only_above is not None:
             stream = _leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
+
+
+def _is_document(file: str) -> bool:
+    """Return whether a name ends as that of a document does; a .txt file is translated line by line."""
+    if Path(file).suffix.lower() in ("", ".txt"):  # standard input, for one, which need not wait for this import
+        return False
+    from pellucid.documents.document import document_suffix
+
+    return document_suffix(file) is not None
 
 
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:

@@ -5,8 +5,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-
 from pellucid.data.formats.units import Skip, Unit
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
@@ -39,6 +37,8 @@ def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str
     A unit is complete when it ends, and is removed from memory after that. Names are without namespace. Raises
     ValueError for XML that is not well-formed or declares entities, for another root, and for a unit of extreme size.
     """
+    from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
+
     with open_decompressed(path) as file:
         stream = _MeteredStream(file, path)
         # The first start is that of the root, whatever it is called; later ones only of elements that are asked for.
@@ -97,6 +97,8 @@ def local_name(element: Any) -> str:
 
 def inline_text(element: Any, codes: Collection[str]) -> str:
     """Return the text of an element without the content of inline elements called in `codes`, which is no language."""
+    from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
+
     parts = [element.text or ""]
     for child in element:
         if child.tag is etree.Entity:
