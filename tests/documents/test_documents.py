@@ -8,13 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.document import (
-    DOCUMENT_FORMATS,
-    DocumentLimits,
-    DocumentTooLarge,
-    document_suffix,
-    read_document,
-)
+from pellucid.documents import DOCUMENT_FORMATS, document_suffix
+from pellucid.documents.document import DocumentLimits, DocumentTooLarge, read_document
 from tests.documents.samples import (
     DOCX,
     ODT,

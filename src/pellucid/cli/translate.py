@@ -186,16 +186,14 @@ def run_translate(
 
 def _is_document(file: str) -> bool:
     """Return whether a name ends as that of a document does; a .txt file is translated line by line."""
-    if Path(file).suffix.lower() in ("", ".txt"):  # standard input, for one, which need not wait for this import
-        return False
-    from pellucid.documents.document import document_suffix
+    from pellucid.documents import document_suffix
 
-    return document_suffix(file) is not None
+    return document_suffix(file) not in (None, ".txt")
 
 
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
-    from pellucid.documents.document import DOCUMENT_FORMATS, document_suffix
+    from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 
     of_lines = ("only_above", "json", "prefix", "alignments")
     used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]

@@ -1,1 +1,34 @@
 """Documents taken apart into texts to translate and everything else, and put together again with translations."""
+
+from pathlib import PurePath
+from typing import NamedTuple
+
+
+class _DocumentFormat(NamedTuple):
+    """A format: the media type of its files, and whether they are text."""
+
+    media_type: str
+    is_text: bool = True
+
+
+# Formats of documents by the endings of their names; here, where they can be looked up without importing the readers.
+DOCUMENT_FORMATS = {
+    ".txt": _DocumentFormat("text/plain"),
+    **dict.fromkeys((".html", ".htm"), _DocumentFormat("text/html")),
+    ".srt": _DocumentFormat("application/x-subrip"),
+    **dict.fromkeys((".po", ".pot"), _DocumentFormat("text/x-gettext-translation")),
+    **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat("application/xliff+xml")),
+    ".tmx": _DocumentFormat("application/x-tmx+xml"),
+    ".docx": _DocumentFormat("application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False),
+    ".odt": _DocumentFormat("application/vnd.oasis.opendocument.text", is_text=False),
+}
+
+
+def document_suffix(name: str) -> str | None:
+    """Return the ending of a name, in small letters, if it is that of a document.
+
+    >>> document_suffix("Book.DOCX"), document_suffix("book.en")
+    ('.docx', None)
+    """
+    suffix = PurePath(name).suffix.lower()
+    return suffix if suffix in DOCUMENT_FORMATS else None

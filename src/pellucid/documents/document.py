@@ -8,9 +8,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from pellucid.data.formats.po import decode_catalogue
+from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.bilingual import LanguagePair, split_po, split_tmx, split_xliff
 from pellucid.documents.html import split_html
 from pellucid.documents.office import split_docx, split_odt
@@ -197,37 +197,14 @@ def _write_archive(content: bytes, files: dict[str, bytes], changed: dict[str, b
     return out.getvalue()
 
 
-@dataclass(frozen=True)
-class _DocumentFormat:
-    """A format: its reader, the media type of its files, and whether they are text."""
-
-    read: Reader
-    media_type: str
-    is_text: bool = True
-
-
-DOCUMENT_FORMATS = {  # formats of documents by the endings of their names
-    ".txt": _DocumentFormat(_read_text, "text/plain"),
-    **dict.fromkeys((".html", ".htm"), _DocumentFormat(_read_html, "text/html")),
-    ".srt": _DocumentFormat(_read_text, "application/x-subrip"),
-    **dict.fromkeys((".po", ".pot"), _DocumentFormat(_read_po, "text/x-gettext-translation")),
-    **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat(_read_pairs, "application/xliff+xml")),
-    ".tmx": _DocumentFormat(_read_pairs, "application/x-tmx+xml"),
-    ".docx": _DocumentFormat(
-        _read_docx, "application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False
-    ),
-    ".odt": _DocumentFormat(_read_odt, "application/vnd.oasis.opendocument.text", is_text=False),
+_READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
+    **dict.fromkeys((".txt", ".srt"), _read_text),
+    **dict.fromkeys((".html", ".htm"), _read_html),
+    **dict.fromkeys((".po", ".pot"), _read_po),
+    **dict.fromkeys((".xliff", ".xlf", ".tmx"), _read_pairs),
+    ".docx": _read_docx,
+    ".odt": _read_odt,
 }
-
-
-def document_suffix(name: str) -> str | None:
-    """Return the ending of a name, in small letters, if it is that of a document.
-
-    >>> document_suffix("Book.DOCX"), document_suffix("book.en")
-    ('.docx', None)
-    """
-    suffix = PurePath(name).suffix.lower()
-    return suffix if suffix in DOCUMENT_FORMATS else None
 
 
 def read_document(
@@ -243,4 +220,4 @@ def read_document(
         raise ValueError(f"{name:.120} is of no known format; those are {', '.join(DOCUMENT_FORMATS)}")
     if len(content) > limits.bytes:
         raise DocumentTooLarge(f"{name} has {len(content):,} bytes; {limits.bytes:,} are taken")
-    return DOCUMENT_FORMATS[suffix].read(name, content, languages, limits)
+    return _READERS[suffix](name, content, languages, limits)

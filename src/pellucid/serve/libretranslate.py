@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.documents.document import DOCUMENT_FORMATS
+from pellucid.documents import DOCUMENT_FORMATS
 from pellucid.documents.html import split_html
 from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
