@@ -65,8 +65,13 @@ SCALES = (
 
 # Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down.
 _DROPOUT_RISE_EPOCHS = 20.0
-# Peak learning rate and updates of warm-up for each size: the wider the model, the smaller the steps it bears.
-PEAK_AND_WARMUP = {"tiny": (5e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
+# Peak learning rate of each optimizer for each size: the wider the model, the smaller the steps it bears
+# (benchmarks/results/trials.md; that of Muon at the size big was not measured).
+PEAKS = {
+    "muon": {"tiny": 5e-3, "small": 4e-3, "base": 1e-3, "big": 5e-4},
+    "adam": {"tiny": 5e-3, "small": 2e-3, "base": 1e-3, "big": 5e-4},
+}
+_WARMUP = {"tiny": 600, "small": 1000, "base": 4000, "big": 4000}  # updates until the learning rate is at its peak
 # Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise.
 _FINE_TUNING_DIVISOR = 10
 _DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes are given
@@ -76,7 +81,12 @@ _DEV_SENTENCES = TrainConfig.dev_sentences  # dev sentences translated at each e
 
 
 def choose_settings(
-    data: dict[str, Any], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
+    data: dict[str, Any],
+    pairs: int,
+    size: str | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+    optimizer: str = "muon",
 ) -> _ChosenSettings:
     """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
     # The last scale has no upper bound, so one always matches.
@@ -100,8 +110,8 @@ def choose_settings(
         f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
     )
     _choose_length_and_precision(chosen, steps, minutes)
-    # An unknown size is refused later, together with all other problems of the settings.
-    peak, warmup = PEAK_AND_WARMUP.get(size, PEAK_AND_WARMUP["base"])
+    # An unknown size or optimizer is refused later, together with all other problems of the settings.
+    peak, warmup = PEAKS.get(optimizer, PEAKS["muon"]).get(size, PEAKS["muon"]["base"]), _WARMUP.get(size, 4000)
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
         f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
@@ -130,9 +140,10 @@ def choose_settings_for_data(
     """Count the pairs of a [data] table, which overrides may change, and choose settings by their number."""
     counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
     pairs = count_training_pairs(counting_run.data, counting_run.seed)
-    # A size that is named as an override decides the learning rate and the optimizer as --size does.
-    size = apply_overrides({}, overrides).get("model", {}).get("size", size)
-    return choose_settings(data, pairs, size, steps, minutes)
+    # A size that is named as an override decides the learning rate as --size does, and so does an optimizer.
+    tables = apply_overrides({}, overrides)
+    optimizer = str(tables.get("optim", {}).get("kind", "muon"))
+    return choose_settings(data, pairs, tables.get("model", {}).get("size", size), steps, minutes, optimizer)
 
 
 def _choose_fine_tuning_settings(
@@ -145,12 +156,12 @@ def _choose_fine_tuning_settings(
     """Choose settings for a run from an initial model: `model` is the run's [model] table, `config` the model's own."""
     # The model may have any width: the smallest named size that is as wide decides.
     size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
-    peak, warmup = PEAK_AND_WARMUP[size][0] / _FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
+    peak, warmup = PEAKS["adam"][size] / _FINE_TUNING_DIVISOR, _WARMUP[size]
     chosen = _ChosenSettings({"data": data, "model": model})
     _choose_length_and_precision(chosen, steps, minutes)
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
-        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than a new model of this width gets, then "
+        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam gets for a new model of this width, then "
         "straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)",
     )
     return chosen
