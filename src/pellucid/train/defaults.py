@@ -161,8 +161,8 @@ def _choose_fine_tuning_settings(
     _choose_length_and_precision(chosen, steps, minutes)
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
-        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam gets for a new model of this width, then "
-        "straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)",
+        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam gets for a new model of this width, "
+        "then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)",
     )
     return chosen
 
