@@ -68,7 +68,7 @@ _DROPOUT_RISE_EPOCHS = 20.0
 # Peak learning rate of each optimizer for each size: the wider the model, the smaller the steps it bears
 # (benchmarks/results/trials.md; that of Muon at the size big was not measured).
 PEAKS = {
-    "muon": {"tiny": 5e-3, "small": 4e-3, "base": 1e-3, "big": 5e-4},
+    "muon": {"tiny": 5e-3, "small": 4e-3, "base": 3e-3, "big": 5e-4},
     "adam": {"tiny": 5e-3, "small": 2e-3, "base": 1e-3, "big": 5e-4},
 }
 _WARMUP = {"tiny": 600, "small": 1000, "base": 4000, "big": 4000}  # updates until the learning rate is at its peak
@@ -161,7 +161,7 @@ def _choose_fine_tuning_settings(
     _choose_length_and_precision(chosen, steps, minutes)
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
-        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam gets for a new model of this width, "
+        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than Adam's for a new model of this width, "
         "then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)",
     )
     return chosen
