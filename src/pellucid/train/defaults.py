@@ -111,7 +111,8 @@ def choose_settings(
     )
     _choose_length_and_precision(chosen, steps, minutes)
     # An unknown size or optimizer is refused later, together with all other problems of the settings.
-    peak, warmup = PEAKS.get(optimizer, PEAKS["muon"]).get(size, PEAKS["muon"]["base"]), _WARMUP.get(size, 4000)
+    known_size = size if size in _WARMUP else "base"
+    peak, warmup = PEAKS.get(optimizer, PEAKS["muon"])[known_size], _WARMUP[known_size]
     chosen.choose(
         {"optim.peak": peak, "optim.warmup": warmup, "optim.schedule": "linear"},
         f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",

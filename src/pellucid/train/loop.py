@@ -391,9 +391,10 @@ def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:
     averaged_checkpoints = [path for path in _checkpoints_to_keep(setup) if checkpoint_step(path) >= earliest]
     # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
     averaged_checkpoints = averaged_checkpoints or list_checkpoints(out)[-1:]
-    average_weights(averaged_checkpoints, into=state.model)
-    is_last = [checkpoint_step(path) for path in averaged_checkpoints] == [counts.step]
-    averaged = last if is_last else _evaluate(setup, state)
+    averaged = last
+    if [checkpoint_step(path) for path in averaged_checkpoints] != [counts.step]:
+        average_weights(averaged_checkpoints, into=state.model)
+        averaged = _evaluate(setup, state)
     save_model(setup, state, "average", averaged)
     log.report_average(counts, averaged)
     if averaged.is_better(counts):
