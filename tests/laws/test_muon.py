@@ -48,10 +48,12 @@ def draw_gradients(model: Transformer, seed: int) -> list[Tensor]:
     return [torch.randn(parameter.shape, generator=generator) for parameter in model.parameters()]
 
 
-def make_steps(model: Transformer, gradients: list[list[Tensor]], rate: float = 1.0) -> dict[str, Tensor]:
+def make_steps(
+    model: Transformer, gradients: list[list[Tensor]], rate: float = 1.0, c: OptimConfig = MUON
+) -> dict[str, Tensor]:
     """Return how much each parameter of a copy of the model changes in some updates."""
     changed = copy.deepcopy(model)
-    optimizer = make_optimizer(changed, MUON)
+    optimizer = make_optimizer(changed, c)
     for group in optimizer.param_groups:
         group["lr"] = rate
     for gradients_of_step in gradients:
@@ -177,6 +179,37 @@ def test_the_size_of_one_heads_gradient_changes_no_step():
         torch.testing.assert_close(step, steps[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_weight_decay_takes_its_share_of_the_matrices_before_the_step(kind):
+    model, rate = make_model(), 0.5
+    gradients, c = [draw_gradients(model, 1)], OptimConfig(kind=kind)
+    without = make_steps(model, gradients, rate, c)
+    with_decay = make_steps(model, gradients, rate, replace(c, weight_decay=0.25))
+    matrices = {name for name, p in model.named_parameters() if p in matrix_blocks(model)}
+    assert 0 < len(matrices) < len(without)
+    for name, weights in model.named_parameters():
+        decay = 0.125 * weights if name in matrices else torch.zeros_like(weights)
+        torch.testing.assert_close(with_decay[name], without[name] - decay, rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_adam_with_decay_is_pytorchs_adamw():
+    model, c = make_model(), OptimConfig(peak=0.01, weight_decay=0.25)
+    ours, theirs = copy.deepcopy(model), copy.deepcopy(model)
+    optimizer, hidden = make_optimizer(ours, c), matrix_blocks(theirs)
+    rest = [p for p in theirs.parameters() if p not in hidden]
+    groups = [{"params": list(hidden), "weight_decay": 0.25}, {"params": rest, "weight_decay": 0.0}]
+    reference = torch.optim.AdamW(groups, lr=0.01, betas=(c.beta1, c.beta2), eps=c.epsilon)
+    optimizer.param_groups[0]["lr"] = 0.01
+    for seed in range(3):
+        gradients = draw_gradients(model, seed)
+        for changed, stepper in ((ours, optimizer), (theirs, reference)):
+            for parameter, gradient in zip(changed.parameters(), gradients, strict=True):
+                parameter.grad = gradient.clone()
+            stepper.step()
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
+
+
 @pytest.fixture(scope="module")
 def muon_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
     """Run with Muon, with dropout and two batches an update, and its directory."""
@@ -185,7 +218,7 @@ def muon_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]
         folder / "data",
         model={"dropout": 0.2},
         train={"accumulate": 2, "batch_tokens": 120},
-        optim={"kind": "muon"},
+        optim={"kind": "muon", "weight_decay": 0.1},
     )
     train_alone(run, folder / "out")
     return run, folder / "out"

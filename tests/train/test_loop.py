@@ -218,20 +218,22 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     assert choice.tables["model"]["size"] == size
     always = {"batch_tokens": batch, "initial_embeddings": "text", **PRECISION}
     assert choice.tables["train"] == {"minutes": 30.0, **always}
-    assert make_run(choice.tables).optim.kind == "muon"
-    assert make_run(choice.tables).optim.dropout_rise > 0
+    optim = make_run(choice.tables).optim
+    assert (optim.kind, optim.weight_decay) == ("muon", 0.1)
+    assert optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for _, reason in choice.choices)
     overridden = choose_settings(files, pairs, size="base", steps=9)
     assert overridden.tables["model"]["size"] == "base"
     assert overridden.tables["train"] == {"steps": 9, **always}
 
 
-@pytest.mark.parametrize(("kind", "overrides"), [("muon", []), ("adam", ["optim.kind=adam"])])
-def test_the_learning_rate_suits_the_optimizer_and_the_size(kind, overrides, tmp_path):
+@pytest.mark.parametrize(("kind", "overrides", "decay"), [("muon", [], 0.1), ("adam", ["optim.kind=adam"], 0.0)])
+def test_learning_rate_and_decay_suit_the_optimizer_and_the_size(kind, overrides, decay, tmp_path):
     files = write_corpus(tmp_path)
     settings_for = partial(run_settings, source=files["source"], target=files["target"], steps=1)
     run, reasons = settings_for(overrides=["model.size=small", *overrides])
     assert (run.optim.kind, run.optim.peak) == (kind, defaults.PEAKS[kind]["small"])
+    assert run.optim.weight_decay == decay
     assert any(f"learning rate up to {run.optim.peak:g} in" in reason for reason in reasons)
     with pytest.raises(ValueError, match=r"optim\.kind"):
         settings_for(overrides=["optim.kind=[1]"])
@@ -311,7 +313,7 @@ def test_reasons_are_given_for_settings_that_hold_and_follow_a_size_named_as_an_
     _, reasons = settings_for()
     starts = [reason.partition(" ")[0] for reason in reasons]
     products = ["products"] if PRECISION else []
-    assert starts == ["size", "dropout", "batches", "vocabulary", *products, "learning", "Muon", "embeddings"]
+    assert starts == ["size", "dropout", "batches", "vocabulary", *products, "learning", "Muon", "weight", "embeddings"]
     overrides = ["tokenizer.vocabulary=300", "optim.warmup=7", "optim.kind=adam", "model.dropout=0"]
     run, kept = settings_for(overrides=overrides)
     assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", *products, "embeddings"]

@@ -333,6 +333,11 @@ class OptimConfig:
     clip: Annotated[
         float, "largest norm of the gradient, all weights together; a larger one is scaled down", POSITIVE
     ] = 1.0
+    weight_decay: Annotated[
+        float,
+        "share of each matrix inside the layers that an update takes away, times the learning rate; 0: none",
+        Field(ge=0),
+    ] = 0.0
     label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary", SHARE] = 0.1
     dropout_rise: Annotated[
         float, "epochs over which dropout grows from 0 to the model's; 0: all of it from the start", Field(ge=0)

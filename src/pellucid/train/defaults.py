@@ -72,6 +72,7 @@ PEAKS = {
     "adam": {"tiny": 5e-3, "small": 2e-3, "base": 1e-3, "big": 5e-4},
 }
 _WARMUP = {"tiny": 600, "small": 1000, "base": 4000, "big": 4000}  # updates until the learning rate is at its peak
+_MUON_DECAY = 0.1  # weight decay with Muon; with Adam none was measured
 # Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise.
 _FINE_TUNING_DIVISOR = 10
 _DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes are given
@@ -123,6 +124,11 @@ def choose_settings(
         "Muon for the matrices inside the layers: the same loss after fewer updates (--set optim.kind=adam is the "
         "optimizer of the paper)",
     )
+    if optimizer == "muon":
+        chosen.choose(
+            {"optim.weight_decay": _MUON_DECAY},
+            f"weight decay {_MUON_DECAY:g}: matrices that stay small translate new text better",
+        )
     chosen.choose(
         {"train.initial_embeddings": "text"},
         "embeddings that begin with the text: a word and its translation are neighbours before the first update "

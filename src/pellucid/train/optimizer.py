@@ -53,14 +53,21 @@ class Adam:
     PyTorch's class of this name imports PyTorch's compiler, which takes a second; the function of its step does not.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], c: OptimConfig) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], c: OptimConfig, matrices: Iterable[nn.Parameter] = ()
+    ) -> None:
+        """Take the parameters to change, and the matrices that decay if the settings have a weight decay."""
         self.parameters, self.c = list(parameters), c
+        self._decaying = list(matrices) if c.weight_decay else []
         self.param_groups: list[dict[str, Any]] = [{"lr": 0.0}]
         self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change, once, all weights that have a gradient."""
+        """Change, once, all weights that have a gradient; before that, let the matrices decay."""
+        # Not as a part of the gradients, whose size Adam and Muon even out (Loshchilov and Hutter 2019).
+        for matrix in self._decaying:
+            matrix.mul_(1 - self.param_groups[0]["lr"] * self.c.weight_decay)
         gradients = {weight: weight.grad for weight in self.parameters if weight.grad is not None}
         for weight in gradients:
             if weight not in self.state:
@@ -119,10 +126,10 @@ class Muon:
 
 def make_optimizer(model: Transformer, c: OptimConfig) -> Optimizer:
     """Return the optimizer of a run, which changes all parameters of the model."""
-    if c.kind == "adam":
-        return Adam(model.parameters(), c)
     grids = matrix_blocks(model)
-    return Muon(grids, Adam((p for p in model.parameters() if p not in grids), c))
+    if c.kind == "adam":
+        return Adam(model.parameters(), c, grids)
+    return Muon(grids, Adam((p for p in model.parameters() if p not in grids), c, grids))
 
 
 def matrix_blocks(model: Transformer) -> dict[nn.Parameter, tuple[int, int]]:
