@@ -42,7 +42,7 @@ TUNING, RATES = 800, (2e-3, 5e-3, 1e-2)
 """Updates of the runs that choose a peer's learning rate, and the rates."""
 LITTLE_DROPOUT, LITTLE_UPDATES = 0.1, 3200
 """Dropout of peers in runs up to a number of updates; longer ones have what Pellucid ends with."""
-COLOURS = (VERMILION, BLUE, GREEN, ORANGE, PURPLE, BLACK)
+COLOURS = (VERMILION, BLUE, GREEN, ORANGE, "#56B4E9", PURPLE, BLACK)
 """Of the curves, Pellucid's first."""
 
 
@@ -114,6 +114,7 @@ PEERS = (
     Contestant("`torch.nn.Transformer` in a loop, Adam", "nn_transformer"),
     Contestant("`torch.nn.Transformer` in a loop, Muon", "nn_transformer", "muon"),
     Contestant("x-transformers in a loop, Adam", "x_transformers"),
+    Contestant("`eole train`", "eole"),
     Contestant("Hugging Face `Seq2SeqTrainer`, tuned", "hugging_face"),
     Contestant("Hugging Face `Seq2SeqTrainer`, its own settings", "hugging_face", is_tuned=False),
 )
@@ -127,7 +128,8 @@ class Track:
     race: Race
     seeds: list[int]
     longest: int
-    python: Path
+    pythons: dict[str, Path]
+    """Python of each virtual environment: that of eole, and "train" for the other peers."""
     shared: dict[str, Any] = field(init=False)
     tokenizer: Any = field(init=False)
 
@@ -204,7 +206,14 @@ class Track:
         # In a file, as the dev sentences are longer than a command line may be.
         path = self.folder / f"task-{os.getpid()}.json"
         path.write_text(json.dumps({**self.shared, **task, "dropout": dropout}), encoding="utf-8")
-        command = [self.python, "-W", "ignore", "-m", "benchmarks.race_row", path]
+        command = [
+            self.pythons.get(peer.peer, self.pythons["train"]),
+            "-W",
+            "ignore",
+            "-m",
+            "benchmarks.race_row",
+            path,
+        ]
         output = subprocess.run(command, cwd=HOUSE, env=one_thread(), stdout=subprocess.PIPE, text=True, check=True)
         result = json.loads(output.stdout.splitlines()[-1])
         return result["seconds"], [self.tokenizer.decode_target(ids) for ids in result["outputs"]]
@@ -288,7 +297,7 @@ nothing and writes nothing: its seconds are imports and updates. Peers have the 
 pieces, bfloat16, label smoothing 0.1, tied embeddings; their learning rate rises as long as Pellucid's and then falls
 straight to zero, and its peak is the best of three in runs of {tuning} updates on the same dev set. Their dropout is
 {little} up to {long:,} updates. The loops with Muon have PyTorch's (`torch.optim.Muon`) for the matrices inside the
-layers. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
+layers. eole's learning rate falls along a cosine. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
 smoothing. Other programs ran on the machine, so seconds that differ by less than a tenth say nothing.
 
 Every run is complete: its learning rate has fallen to zero when its last weights (of Pellucid: those of `best/`)
@@ -356,8 +365,8 @@ def main() -> None:
     options = parser.parse_args()
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k and tatoeba_en-es")
-    python = make_environment("train", PACKAGES["train"])
-    tracks = [Track(name, RACES[name], options.seeds, options.longest, python) for name in options.races]
+    pythons = {name: make_environment(name, PACKAGES[name]) for name in ("train", "eole")}
+    tracks = [Track(name, RACES[name], options.seeds, options.longest, pythons) for name in options.races]
     for track in () if options.page else tracks:
         track.run_all()
     draw_curves(tracks, RESULTS / "race.svg")

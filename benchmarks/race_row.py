@@ -32,6 +32,7 @@ from benchmarks.train_row import (
     make_marian,
     make_x_transformers,
     pad,
+    run_eole,
     sentences_of_batch,
     shift_right,
 )
@@ -45,9 +46,12 @@ def main() -> None:
     task = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     torch.set_num_threads(1)
     torch.manual_seed(task["seed"])
-    model, logits = MODELS[task["peer"]](task)
-    train = train_with_trainer if task["peer"] == "hugging_face" else train_in_loop
-    train(task, model, logits)
+    if task["peer"] == "eole":
+        model, logits = train_with_eole(task)
+    else:
+        model, logits = MODELS[task["peer"]](task)
+        train = train_with_trainer if task["peer"] == "hugging_face" else train_in_loop
+        train(task, model, logits)
     seconds = time.process_time()
     model.eval()
     with torch.inference_mode():
@@ -136,6 +140,34 @@ def train_with_trainer(task: dict[str, Any], model: Any, _: Logits) -> None:
     )
     examples = make_examples(task)
     Seq2SeqTrainer(model=model, args=arguments, train_dataset=examples, data_collator=collate_examples).train()
+
+
+def train_with_eole(task: dict[str, Any]) -> tuple[nn.Module, Logits]:
+    """Train with `eole train`; its learning rate rises and then falls to zero along a cosine, the nearest it has."""
+    trainers = []
+    settings = {
+        "train_steps": task["updates"],
+        "learning_rate": task["rate"],
+        "decay_method": "cosine",
+        "warmup_steps": min(task["warmup"], task["updates"] // 4),
+        "dropout": [task["dropout"]],
+    }
+    task |= {"precision": "bfloat16"}
+    run_eole(task, settings, lambda trainer, _: trainers.append(trainer))
+    model, tokens = trainers[-1].model, trainers[-1].train_loss.vocabs["tgt"].tokens_to_ids
+    words = ["<blank>", "<unk>", "<s>", "</s>", *(f"w{n}" for n in range(END + 1, task["vocabulary"]))]
+    ids = torch.tensor([tokens[word] for word in words])
+
+    def logits(source: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+        # Its sources have no end token; it leaves the last token of the target away, and takes at least two others.
+        source = source.masked_fill(source == END, PADDING)
+        lengths = (source != PADDING).sum(dim=1)
+        target = F.pad(ids[read], (0, 2), value=int(ids[PADDING]))
+        with torch.autocast("cpu", torch.bfloat16):
+            states = model(ids[source], target, lengths).dec_out[:, : read.shape[1]]
+            return model.generator(states)[..., ids]
+
+    return model, logits
 
 
 def translate_greedily(logits: Logits, sentences: list[list[int]], at_once: int = 64) -> list[list[int]]:

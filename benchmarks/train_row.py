@@ -236,7 +236,21 @@ def make_marian(task: dict[str, Any], dropout: float = 0.1) -> tuple[nn.Module, 
 
 
 def eole(task: dict[str, Any], clock: Clock) -> None:
-    """Train with `eole train`, successor of OpenNMT-py, with files of its own kinds: a word of text for each id."""
+    """Train with `eole train`, successor of OpenNMT-py."""
+
+    def count_update(trainer: Any, batches: list[dict[str, Any]]) -> None:
+        padding = trainer.train_loss.padding_idx
+        if clock.count_update(sum(int((batch["tgt"][:, 1:] != padding).sum()) for batch in batches)):
+            raise KeyboardInterrupt  # as its users end a training
+
+    run_eole(task, {}, count_update)
+
+
+def run_eole(task: dict[str, Any], settings: dict[str, Any], after_update: Callable[[Any, Any], None]) -> None:
+    """Run `eole train` on files of its own kinds, with some settings of training changed.
+
+    A word `w7` of the text stands for the piece 7. After each update `after_update` gets the trainer and the batches.
+    """
     import yaml
     from eole.bin.main import main as command
     from eole.trainer import Trainer
@@ -248,15 +262,14 @@ def eole(task: dict[str, Any], clock: Clock) -> None:
     for name, side in zip(("source", "target"), read_pairs(task), strict=True):
         lines = (" ".join(words[i] for i in ids[:-1]) for ids in side)
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "run.yaml").write_text(yaml.safe_dump(eole_settings(task, folder)), encoding="utf-8")
-    # Wrapped below, to count the pieces of each update and to stop.
+    all_settings = eole_settings(task, folder)
+    all_settings["training"] |= settings
+    (folder / "run.yaml").write_text(yaml.safe_dump(all_settings), encoding="utf-8")
     train_step = Trainer._train_step
 
     def watched_step(self: Any, batches: list[dict[str, Any]], *positional: Any, **keywords: Any) -> None:
         train_step(self, batches, *positional, **keywords)
-        padding = self.train_loss.padding_idx
-        if clock.count_update(sum(int((batch["tgt"][:, 1:] != padding).sum()) for batch in batches)):
-            raise KeyboardInterrupt  # as its users end a training
+        after_update(self, batches)
 
     Trainer._train_step = watched_step
     sys.argv = ["eole", "train", "-config", str(folder / "run.yaml")]
