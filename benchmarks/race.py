@@ -291,13 +291,13 @@ def page_lines(tracks: list[Track]) -> Iterator[str]:
 
 METHOD = """\
 Seconds are processor seconds of one thread. Of Pellucid they are those of the whole command `pellucid train` on two
-files with `--steps` and one evaluation at the end: imports, learning the vocabulary,
-that evaluation, checkpoints, drawing. A peer is given the text as the pieces of Pellucid's vocabulary, evaluates
-nothing and writes nothing: its seconds are imports and updates. Peers have the same size, batches of as many target
-pieces, bfloat16, label smoothing 0.1, tied embeddings; their learning rate rises as long as Pellucid's and then falls
-straight to zero, and its peak is the best of three in runs of {tuning} updates on the same dev set. Their dropout is
+files with `--steps` and one evaluation at the end: imports, learning the vocabulary, that evaluation, checkpoints,
+drawing. A peer is given the text as the pieces of Pellucid's vocabulary and evaluates nothing: its seconds are imports
+and updates. Peers have the same size, batches of as many target pieces, bfloat16, label smoothing 0.1, tied
+embeddings; their learning rate rises as long as Pellucid's and then falls straight to zero (eole's along a cosine, the
+nearest it has), and its peak is the best of three in runs of {tuning} updates on the same dev set. Their dropout is
 {little} up to {long:,} updates. The loops with Muon have PyTorch's (`torch.optim.Muon`) for the matrices inside the
-layers. eole's learning rate falls along a cosine. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
+layers. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
 smoothing. Other programs ran on the machine, so seconds that differ by less than a tenth say nothing.
 
 Every run is complete: its learning rate has fallen to zero when its last weights (of Pellucid: those of `best/`)
