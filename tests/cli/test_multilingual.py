@@ -38,6 +38,31 @@ def test_translate_evaluate_score_and_explain_write_the_language(call, files: Pa
     assert explained["target"]["text"] == WRITES[language]("red cat")
 
 
+@pytest.mark.parametrize("language", WRITES)
+def test_what_is_inspected_is_the_translation_into_the_language(call, files: Path, language: str):
+    model, pair = trained_model().directory, ("--source", files / "test.en", "--target", files / f"test.{language}")
+    told, three = ("--to", language), "red cat sun"
+
+    def answer(*words: object) -> list[dict]:
+        result = call(*words, *told, "--json")
+        assert result.exit_code == 0, result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    [table] = answer("inspect", "attention", model, three, "--where", "decoder.0.cross")
+    assert table["texts"] == [f"<to:{language}> <s> {three}", WRITES[language](three)]
+    [query_and_key] = answer("inspect", "pair", model, three, "red", "cat")
+    assert (query_and_key["query"], query_and_key["key"]) == ("red", "cat")
+    assert answer("inspect", "lens", model, three)
+    assert answer("inspect", "heads", model, *pair)
+    assert sum(bucket["sentences"] for bucket in answer("inspect", "length", model, *pair)) == len(SENTENCES[::7])
+    links = files / "links"
+    answer("inspect", "align", model, *pair, "--links", links)
+    # Words are counted from 0 in the sentence itself, without the piece that names the language.
+    for line, sentence in zip(links.read_text().splitlines(), SENTENCES[::7], strict=True):
+        assert {int(link.partition("-")[0]) for link in line.split()} <= set(range(len(sentence.split())))
+    assert "not_translation" not in str(answer("check", *pair[1::2], "--model", model)[0]["faults"])
+
+
 def test_an_export_to_ctranslate2_writes_the_same(call, files: Path, tmp_path: Path):
     model = trained_model().directory
     assert call("export", model, tmp_path / "exported", "--to", "ctranslate2").exit_code == 0

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, require_file, show_progress, write_report
-from pellucid.cli.options import DEVICE, JSON, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, file_option, option
+from pellucid.cli.files import read_sentences, require_file, set_language, show_progress, write_report
+from pellucid.cli.options import DEVICE, JSON, LANGUAGE_OF_TRANSLATIONS, SOURCE_LANGUAGE, argument, file_option, option
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_text
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -31,7 +31,7 @@ def run_check(
         str | None, typer.Argument(metavar="[TARGET]", help="their translations, line by line", show_default=False)
     ] = None,
     source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
-    target_language: Annotated[str | None, TARGET_LANGUAGE] = None,
+    target_language: Annotated[str | None, LANGUAGE_OF_TRANSLATIONS] = None,
     against: Annotated[
         list[str] | None, file_option("sentences of a dev or test set that must not be in the text; repeatable")
     ] = None,
@@ -76,7 +76,9 @@ def run_check(
         return show_progress(held if held is not None else read_rows(source, target, sides))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
-    report = examine_corpus(read, held_out, examples, make_pair_scores(model, device) if model is not None else None)
+    report = examine_corpus(
+        read, held_out, examples, make_pair_scores(model, target_language, device) if model is not None else None
+    )
     if html is not None:
         from pellucid.check.page import report_as_html
 
@@ -89,13 +91,13 @@ def run_check(
     write_report(json, [report_as_object(report, files)], _report_lines(report, files, Terminal.of_stdout()))
 
 
-def make_pair_scores(directory: str, device: str) -> "ScorePairs":
-    """Return the function that scores pairs by a model, which is loaded now."""
+def make_pair_scores(directory: str, language: str | None, device: str) -> "ScorePairs":
+    """Return the function that scores pairs by a model, which is loaded now; `language` is that of the targets."""
     import numpy as np
 
     from pellucid.api import load
 
-    model = load(directory, device=device)
+    model = set_language(load(directory, device=device), language, is_of_file=True)
     tokenizer, longest = model.translator.tokenizer, model.translator.lengths.longest
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> "Floats":

@@ -247,9 +247,8 @@ class Tokenizer:
         language = next(iter(self.languages)) if len(self.languages) == 1 else self.language
         if language is None:
             raise ValueError(
-                f"this model translates into {', '.join(self.languages)}; say into which: --to LANGUAGE of translate, "
-                "evaluate, compare, score, explain and distill, or model.into(LANGUAGE) in Python (other commands "
-                "do not take a multilingual model)"
+                f"this model translates into {', '.join(self.languages)}; say into which: --to LANGUAGE, or "
+                "model.into(LANGUAGE) in Python (a command without --to takes no multilingual model)"
             )
         return [self.languages[language], BOS]
 

@@ -13,7 +13,7 @@ from pellucid.cli.files import (
     show_progress,
     write_report,
 )
-from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, SOURCE, TRANSLATIONS, file_option, flag
+from pellucid.cli.options import DOCUMENT, JSON, LANGUAGE_TO_WRITE, MODEL, PLOT, SOURCE, TRANSLATIONS, file_option, flag
 from pellucid.cli.terminal import table_lines
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -42,6 +42,7 @@ def show_alignment(
         str | None,
         file_option("gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0"),
     ] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     document: Annotated[bool, DOCUMENT] = False,
     apart: Annotated[bool, flag("--apart", "count punctuation marks as words, as gold links often do")] = False,
     links: Annotated[
@@ -76,7 +77,7 @@ def show_alignment(
             require_inside(
                 gold_links, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
-    loaded = load(model, engine="torch")
+    loaded = load(model, engine="torch", target_language=language)
     bundle = loaded.bundle
     sources = loaded.translator.join_document(sources) if document else sources
     pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)

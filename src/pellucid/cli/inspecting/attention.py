@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pellucid.cli.files import FIGURES, save_figure, write_report
-from pellucid.cli.options import CONTEXT, JSON, MODEL, PLOT, SENTENCE, TARGET, argument, flag, option
+from pellucid.cli.options import CONTEXT, JSON, LANGUAGE_TO_WRITE, MODEL, PLOT, SENTENCE, TARGET, argument, flag, option
 from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, table_lines, text_width, wrap_items
 from pellucid.store.atomic import require_writable
 
@@ -47,6 +47,7 @@ def show_attention(
         str | None, option("show only this word's row, as a sum of vectors; was:2 is the second was", "WORD")
     ] = None,
     target: Annotated[str | None, TARGET] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     context: Annotated[str, CONTEXT] = "",
     side: Annotated[
         str,
@@ -75,7 +76,7 @@ def show_attention(
         raise ValueError(f"--stage {stage} does not go with --head; leave one out")
     if stage == "distances" and plot:
         raise ValueError("--stage distances does not go with --plot; leave one out")
-    loaded = load(model)
+    loaded = load(model, target_language=language)
     # A wrong name is reported before the search.
     attention.require_head(loaded.bundle.model.config, where, None)
     stack = where.partition(".")[0]
@@ -264,6 +265,7 @@ def show_pair(
     where: Annotated[str, WHERE] = "encoder.0.self",
     head: Annotated[int, option("head, counted from 0", "N")] = 0,
     target: Annotated[str | None, TARGET] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show why one word reads another, from q · k.
@@ -275,7 +277,7 @@ def show_pair(
     from pellucid.api import load
     from pellucid.inspect.attention import require_head, take_product_apart
 
-    loaded = load(model)
+    loaded = load(model, target_language=language)
     # Wrong names are reported before the search.
     require_head(loaded.bundle.model.config, where, head)
     names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
@@ -313,6 +315,7 @@ def show_lens(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, SENTENCE],
     target: Annotated[str | None, TARGET] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show what each decoder layer would say, step by step.
@@ -324,7 +327,7 @@ def show_lens(
     from pellucid.api import load
     from pellucid.inspect.lens import logit_lens, residual_tensors
 
-    loaded = load(model)
+    loaded = load(model, target_language=language)
     # The trace keeps the residual stream between layers and the logits, nothing else.
     keep = [*residual_tensors(loaded.bundle.model.config).values(), "logits"]
     trace = loaded.trace(sentence, target=target, keep=keep)

@@ -15,7 +15,17 @@ from pellucid.cli.files import (
     save_figure,
     write_report,
 )
-from pellucid.cli.options import DOCUMENT, JSON, MODEL, PLOT, SOURCE, TRANSLATIONS, file_option, option
+from pellucid.cli.options import (
+    DOCUMENT,
+    JSON,
+    LANGUAGE_TO_WRITE,
+    MODEL,
+    PLOT,
+    SOURCE,
+    TRANSLATIONS,
+    file_option,
+    option,
+)
 from pellucid.cli.terminal import format_table
 from pellucid.store.atomic import require_writable, write_text_whole
 
@@ -61,6 +71,7 @@ def show_heads(
     alignments: Annotated[
         str | None, file_option("gold word alignments (0-0 1-2 ...); without them, the model's own are used")
     ] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     document: Annotated[bool, DOCUMENT] = False,
     lines: Annotated[int, option("number of pairs to study, spread evenly over the files; 0: all", min=0)] = 400,
     curve: Annotated[
@@ -98,7 +109,7 @@ def show_heads(
     sources, targets = read_file_pair(source, target)
     line_numbers = spread_evenly(sources, lines)
     gold = None if alignments is None else _read_gold_links(alignments, sources, targets)
-    loaded = load(model, engine="torch")
+    loaded = load(model, engine="torch", target_language=language)
     bundle = loaded.bundle
     sources = loaded.translator.join_document(sources) if document else sources
     list_heads(bundle.model.config, among)  # refuses what is no kind of heads before anything is measured

@@ -17,6 +17,7 @@ from pellucid.cli.files import (
 )
 from pellucid.cli.options import (
     JSON,
+    LANGUAGE_TO_WRITE,
     MODEL,
     PLOT,
     SOURCE,
@@ -280,6 +281,7 @@ def show_lengths(
     source: Annotated[str, SOURCE],
     target: Annotated[str, TRANSLATIONS],
     join: Annotated[int, option("also join up to N neighbouring lines, to get longer ones", "N")] = 1,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -297,7 +299,7 @@ def show_lengths(
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
     source_lines, target_lines = (join_lines(lines, join) for lines in read_file_pair(source, target))
-    loaded = load(model)
+    loaded = load(model, target_language=language)
     with name_file_in_errors(f"{source} and {target}"):
         measured, left_out = _measure_sentences(loaded, source_lines, target_lines)
         trained = loaded.manifest.get("longest_source")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import FIGURES, save_figure, write_report
-from pellucid.cli.options import JSON, MODEL, PLOT, argument
+from pellucid.cli.options import JSON, LANGUAGE_TO_WRITE, MODEL, PLOT, argument
 from pellucid.cli.terminal import Terminal, escape_controls, format_table, table_lines, wrap_text
 from pellucid.store.atomic import require_writable
 
@@ -22,6 +22,7 @@ PROBES_EXAMPLES = """\
 def show_probes(
     model: Annotated[str, MODEL],
     names: Annotated[list[str] | None, argument("[NAME...]", "probes to run; default: all of them")] = None,
+    language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -37,7 +38,7 @@ def show_probes(
 
     require_writable(plot, FIGURES)
     probes = _choose_probes(read_gallery(), names or [])
-    loaded = load(model)
+    loaded = load(model, target_language=language)
     config = loaded.bundle.model.config
     results, left_out = [], []
     for probe in probes:
