@@ -1,7 +1,4 @@
-"""Embeddings that begin with the text put a word beside its translation, and change nothing else about a run.
-
-Layers whose last matrices begin at zero add nothing, and all else begins as ever.
-"""
+"""Embeddings that begin with the text put a word beside its translation, and change nothing else about a run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +15,6 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.stream import encode_pairs, pack_sentences
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model.transformer import make_embedding
-from pellucid.model.watch import Watcher
 from pellucid.phrasebook import generate_phrases
 from pellucid.train import initial_embeddings, loop
 from pellucid.train.config import RunConfig
@@ -157,24 +153,8 @@ def test_only_the_table_begins_otherwise_and_the_model_directory_does_not_show_i
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("activation", ["relu", "swiglu"])
-def test_layers_whose_last_matrices_begin_at_zero_add_nothing_and_all_else_begins_as_ever(tmp_path, activation):
-    run = text_run(tmp_path / "data", model={"dropout": 0.0, "activation": activation}, train={"zero_outputs": True})
-    plain = replace(run, train=replace(run.train, zero_outputs=False))
-    begun, drawn = initial_weights(run, tmp_path / "zero"), initial_weights(plain, tmp_path / "drawn")
-    changed = {name for name in begun if not torch.equal(begun[name], drawn[name])}
-    assert changed == {name for name in begun if not begun[name].any() and drawn[name].any()}
-    kinds = {name.partition(".")[2].partition(".")[2] for name in changed}
-    assert kinds == {"self.output.weight", "cross.output.weight", "ffn.outer.weight"}
-    model = begin_run(run, tmp_path / "model", ProgressOutput())[1].model.eval()
-    source, target = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 8, 9]])
-    seen: dict[str, torch.Tensor] = {}
-    states = model.states(source, target, Watcher(lambda name, value: seen.setdefault(name, value)))
-    assert torch.equal(states, model.decoder_norm(seen["decoder.input"]))
-
-
 def test_a_run_resumes_to_the_bit_and_never_needs_the_text_again(tmp_path, monkeypatch):
-    run = text_run(tmp_path / "data", train={"zero_outputs": True})
+    run = text_run(tmp_path / "data")
     train_run(run, tmp_path / "undisturbed")
     # Before the first checkpoint the run begins again; after it, the table is in the checkpoint.
     train_until(1, run, tmp_path / "early", monkeypatch)

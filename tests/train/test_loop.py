@@ -216,7 +216,7 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     files = {"source": "a.en", "target": "a.es"}
     choice = choose_settings(files, pairs)
     assert choice.tables["model"]["size"] == size
-    always = {"batch_tokens": batch, "initial_embeddings": "text", "zero_outputs": True, **PRECISION}
+    always = {"batch_tokens": batch, "initial_embeddings": "text", **PRECISION}
     assert choice.tables["train"] == {"minutes": 30.0, **always}
     optim = make_run(choice.tables).optim
     assert (optim.kind, optim.weight_decay) == ("muon", 0.2)
@@ -313,21 +313,10 @@ def test_reasons_are_given_for_settings_that_hold_and_follow_a_size_named_as_an_
     _, reasons = settings_for()
     starts = [reason.partition(" ")[0] for reason in reasons]
     products = ["products"] if PRECISION else []
-    assert starts == [
-        "size",
-        "dropout",
-        "batches",
-        "vocabulary",
-        *products,
-        "learning",
-        "Muon",
-        "weight",
-        "layers",
-        "embeddings",
-    ]
+    assert starts == ["size", "dropout", "batches", "vocabulary", *products, "learning", "Muon", "weight", "embeddings"]
     overrides = ["tokenizer.vocabulary=300", "optim.warmup=7", "optim.kind=adam", "model.dropout=0"]
     run, kept = settings_for(overrides=overrides)
-    assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", *products, "layers", "embeddings"]
+    assert [reason.partition(" ")[0] for reason in kept] == ["size", "batches", *products, "embeddings"]
     assert run.optim.warmup == 7
     by_option, _ = settings_for(size="small")
     by_override, _ = settings_for(overrides=["model.size=small"])

@@ -275,11 +275,6 @@ class TrainConfig:
         "embeddings that a new model begins with: random vectors, or from the training pairs, so that a word and its "
         "translation begin as neighbours (where both languages share one table)",
     ] = "random"
-    zero_outputs: Annotated[
-        bool,
-        "the last matrix of each attention and each feed-forward of a new model begins at zero, so that the layers "
-        "add nothing before the first update",
-    ] = False
     precision: Annotated[
         Literal["float32", "bfloat16"],
         "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",

@@ -130,11 +130,6 @@ def choose_settings(
             f"weight decay {_MUON_DECAY:g}: matrices that stay small translate new text better",
         )
     chosen.choose(
-        {"train.zero_outputs": True},
-        "layers that add nothing at first: so they learn what the embeddings do not say already (--set "
-        "train.zero_outputs=false begins with random ones)",
-    )
-    chosen.choose(
         {"train.initial_embeddings": "text"},
         "embeddings that begin with the text: a word and its translation are neighbours before the first update "
         "(--set train.initial_embeddings=random begins without)",

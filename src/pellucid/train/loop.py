@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from pellucid.config import to_toml
 from pellucid.data.context import encode_with_context
@@ -332,7 +331,7 @@ def _set_up(
 def _initialise_weights(
     model: Transformer, run: RunConfig, data: TrainingData, initial: InitialModel | None, workers: Workers
 ) -> list[str]:
-    """Change the weights of a new model to those of the initial model, or some of them; return notes about them."""
+    """Change the weights of a new model to those of the initial model, or its embeddings; return notes about them."""
     from_text = run.train.initial_embeddings == "text"
     if initial:
         model.load_state_dict(initial.model.state_dict())  # the same parameters, perhaps with another dropout
@@ -345,10 +344,6 @@ def _initialise_weights(
         if from_text:
             notes.append("train.initial_embeddings = text is for new models; this one keeps the embeddings it has")
         return notes
-    if run.train.zero_outputs:
-        for name, weight in model.named_parameters():
-            if name.endswith((".output.weight", ".ffn.outer.weight")):
-                nn.init.zeros_(weight)
     if not from_text:
         return []
     if model.config.tie != "all":
