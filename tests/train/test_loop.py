@@ -219,7 +219,7 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     always = {"batch_tokens": batch, "initial_embeddings": "text", **PRECISION}
     assert choice.tables["train"] == {"minutes": 30.0, **always}
     optim = make_run(choice.tables).optim
-    assert (optim.kind, optim.weight_decay) == ("muon", 0.2)
+    assert (optim.kind, optim.weight_decay) == ("muon", 0.1)
     assert optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for _, reason in choice.choices)
     overridden = choose_settings(files, pairs, size="base", steps=9)
@@ -227,7 +227,7 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     assert overridden.tables["train"] == {"steps": 9, **always}
 
 
-@pytest.mark.parametrize(("kind", "overrides", "decay"), [("muon", [], 0.2), ("adam", ["optim.kind=adam"], 0.0)])
+@pytest.mark.parametrize(("kind", "overrides", "decay"), [("muon", [], 0.1), ("adam", ["optim.kind=adam"], 0.0)])
 def test_learning_rate_and_decay_suit_the_optimizer_and_the_size(kind, overrides, decay, tmp_path):
     files = write_corpus(tmp_path)
     settings_for = partial(run_settings, source=files["source"], target=files["target"], steps=1)

@@ -72,7 +72,7 @@ PEAKS = {
     "adam": {"tiny": 5e-3, "small": 2e-3, "base": 1e-3, "big": 5e-4},
 }
 _WARMUP = {"tiny": 600, "small": 1000, "base": 4000, "big": 4000}  # updates until the learning rate is at its peak
-_MUON_DECAY = 0.2  # weight decay with Muon; with Adam none was measured
+_MUON_DECAY = 0.1  # weight decay with Muon; with Adam none was measured
 # Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise.
 _FINE_TUNING_DIVISOR = 10
 _DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes are given
