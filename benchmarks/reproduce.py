@@ -92,8 +92,8 @@ AS_WU = (
     *("tokenizer.lowercase=true", "train.steps=20000", "train.save_every=250", "train.keep=10"),
     *("optim.kind=muon", "optim.weight_decay=0.05", "train.initial_embeddings=text"),
 )
-"""Lower case, as Wu et al. have it; a third of the text that their 8,000 updates of two batches of 4,096 pieces see; and
-what Pellucid chooses for a run from two files, with half the weight decay, for a longer run bears less.
+"""Lower case, as Wu et al. have it; a third of the text that their 8,000 updates of two batches of 4,096 pieces see;
+and what Pellucid chooses for a run from two files, with half the weight decay, for a longer run bears less.
 """
 CLINIC = "fairseq's transformer_iwslt_de_en, averaged: 35.64 +- 0.23 in LiyuanLucasLiu/Transformer-Clinic#12"
 
