@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from starlette.responses import StreamingResponse
 
 from pellucid.serve.gate import SECURITY_HEADERS, CheckHostAndOrigin, LimitRequests
 from pellucid.serve.settings import Limits
@@ -149,7 +150,8 @@ def send_request(app, *messages, seconds_between=0.0, path="/translate"):
         sent.append(message)
 
     waiting = list(messages)
-    scope = {"type": "http", "path": path, "headers": [], "client": ("10.0.0.1", 1), "method": "POST"}
+    headers = [(b"transfer-encoding", b"chunked")]
+    scope = {"type": "http", "path": path, "headers": headers, "client": ("10.0.0.1", 1), "method": "POST"}
     asyncio.run(asyncio.wait_for(app(scope, receive, send), 10))
     return sent
 
@@ -180,6 +182,29 @@ def test_a_body_that_never_ends_is_refused():
         LimitRequests(answer_with_size, Limits(arrival=0.3, body=3)), *[body_chunk(5)] * 50, seconds_between=0.02
     )
     assert sent[0]["status"] == 413
+
+
+def test_a_client_that_leaves_while_it_is_answered_is_no_failure():
+    """A streamed answer listens for its client, whose leaving is the first message of a request without a body."""
+    begun = asyncio.Event()
+
+    async def pieces():
+        yield b"a"
+        await asyncio.Event().wait()
+
+    async def receive():
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message["type"])
+        if message["type"] == "http.response.body":
+            begun.set()
+
+    sent: list[str] = []
+    scope = {"type": "http", "path": "/trace", "headers": [], "client": ("10.0.0.1", 1), "method": "GET"}
+    asyncio.run(asyncio.wait_for(LimitRequests(StreamingResponse(pieces()), Limits())(scope, receive, send), 10))
+    assert sent == ["http.response.start", "http.response.body"]
 
 
 def test_finished_requests_are_not_counted():

@@ -205,7 +205,8 @@ class LimitRequests:
 
     def read_body_when_asked(self, headers: Headers, receive: Receive, largest: int) -> Receive:
         """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
-        was_read = False
+        # A request without a body may already be answered when the first message, of its client's leaving, arrives.
+        was_read = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
 
         async def receive_whole() -> Message:
             nonlocal was_read
