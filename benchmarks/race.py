@@ -29,7 +29,18 @@ from benchmarks.train import PACKAGES, write_pairs
 from benchmarks.translate import make_environment
 from pellucid.evaluate.scores import METRICS, corpus_scores
 from pellucid.model import PRESETS
-from pellucid.plots.figure import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, empty_figure, tidy_axes, write_figure
+from pellucid.plots.figure import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY_BLUE,
+    VERMILION,
+    empty_figure,
+    tidy_axes,
+    write_figure,
+)
 from pellucid.train.data import read_data
 from pellucid.train.defaults import run_settings
 
@@ -42,7 +53,7 @@ TUNING, RATES = 800, (2e-3, 5e-3, 1e-2)
 """Updates of the runs that choose a peer's learning rate, and the rates."""
 LITTLE_DROPOUT, LITTLE_UPDATES = 0.1, 3200
 """Dropout of peers in runs up to a number of updates; longer ones have what Pellucid ends with."""
-COLOURS = (VERMILION, BLUE, GREEN, ORANGE, "#56B4E9", PURPLE, BLACK)
+COLOURS = (VERMILION, BLUE, GREEN, ORANGE, SKY_BLUE, PURPLE, BLACK)
 """Of the curves, Pellucid's first."""
 
 
@@ -206,14 +217,8 @@ class Track:
         # In a file, as the dev sentences are longer than a command line may be.
         path = self.folder / f"task-{os.getpid()}.json"
         path.write_text(json.dumps({**self.shared, **task, "dropout": dropout}), encoding="utf-8")
-        command = [
-            self.pythons.get(peer.peer, self.pythons["train"]),
-            "-W",
-            "ignore",
-            "-m",
-            "benchmarks.race_row",
-            path,
-        ]
+        python = self.pythons.get(peer.peer, self.pythons["train"])
+        command = [python, "-W", "ignore", "-m", "benchmarks.race_row", path]
         output = subprocess.run(command, cwd=HOUSE, env=one_thread(), stdout=subprocess.PIPE, text=True, check=True)
         result = json.loads(output.stdout.splitlines()[-1])
         return result["seconds"], [self.tokenizer.decode_target(ids) for ids in result["outputs"]]

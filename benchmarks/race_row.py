@@ -88,6 +88,11 @@ def train_in_loop(task: dict[str, Any], model: nn.Module, logits: Logits) -> Non
             each.step()
 
 
+def count_warmup(task: dict[str, Any]) -> int:
+    """Return the updates until the learning rate is at its peak, a quarter of a short run."""
+    return min(task["warmup"], task["updates"] // 4)
+
+
 def rate_factor(task: dict[str, Any]) -> Any:
     """Return the function from the number of an update to the share of the peak that its learning rate is.
 
@@ -95,7 +100,7 @@ def rate_factor(task: dict[str, Any]) -> Any:
     >>> factor(49), factor(99), factor(249)
     (0.5, 1.0, 0.5)
     """
-    updates, warmup = task["updates"], min(task["warmup"], task["updates"] // 4)
+    updates, warmup = task["updates"], count_warmup(task)
     return lambda n: min((n + 1) / warmup, (updates - n - 1) / (updates - warmup))
 
 
@@ -121,7 +126,7 @@ def train_with_trainer(task: dict[str, Any], model: Any, _: Logits) -> None:
             "train_sampling_strategy": "group_by_length",
             "label_smoothing_factor": 0.1,
             "learning_rate": task["rate"],
-            "warmup_steps": min(task["warmup"], task["updates"] // 4),
+            "warmup_steps": count_warmup(task),
             "adam_beta2": BETAS[1],
         }
     else:
@@ -149,11 +154,10 @@ def train_with_eole(task: dict[str, Any]) -> tuple[nn.Module, Logits]:
         "train_steps": task["updates"],
         "learning_rate": task["rate"],
         "decay_method": "cosine",
-        "warmup_steps": min(task["warmup"], task["updates"] // 4),
+        "warmup_steps": count_warmup(task),
         "dropout": [task["dropout"]],
     }
-    task |= {"precision": "bfloat16"}
-    run_eole(task, settings, lambda trainer, _: trainers.append(trainer))
+    run_eole({**task, "precision": "bfloat16"}, settings, lambda trainer, _: trainers.append(trainer))
     model, tokens = trainers[-1].model, trainers[-1].train_loss.vocabs["tgt"].tokens_to_ids
     words = ["<blank>", "<unk>", "<s>", "</s>", *(f"w{n}" for n in range(END + 1, task["vocabulary"]))]
     ids = torch.tensor([tokens[word] for word in words])

@@ -76,8 +76,7 @@ def test_python_can_start_a_run_from_a_model(files, monkeypatch):
 
 
 def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files, monkeypatch):
-    # No stand-in, and one update as the trial.
-    monkeypatch.setattr("pellucid.plan.estimate.plan_run.__defaults__", (None, 0.0))
+    monkeypatch.setattr("pellucid.plan.estimate.TRIAL_SECONDS", 0.0)
     planned = call("plan", "small.toml", "--json")
     assert planned.exit_code == 0, planned.stderr
     plan = json.loads(planned.stdout)

@@ -192,7 +192,7 @@ def test_weight_decay_takes_its_share_of_the_matrices_before_the_step(kind):
         torch.testing.assert_close(with_decay[name], without[name] - decay, rtol=1e-5, atol=1e-6, msg=name)
 
 
-def test_adam_with_decay_is_pytorchs_adamw():
+def test_with_weight_decay_adam_makes_the_steps_of_pytorch():
     model, c = make_model(), OptimConfig(peak=0.01, weight_decay=0.25)
     ours, theirs = copy.deepcopy(model), copy.deepcopy(model)
     optimizer, hidden = make_optimizer(ours, c), matrix_blocks(theirs)

@@ -43,7 +43,7 @@ def run_plan(
         data = stand_in_data(stand_in, settings)
     # On standard error, for with --json standard output is one object only.
     typer.echo(f"reading the data; then updates are tried, for {TRIAL_SECONDS:g} s or a few of them", err=True)
-    plan = plan_run(settings, data)
+    plan = plan_run(settings, data, TRIAL_SECONDS)
     write_lines([json_line(_plan_as_json(plan))] if json else _plan_as_text(plan))
 
 

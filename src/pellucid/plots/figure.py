@@ -10,7 +10,7 @@ import numpy as np
 from pellucid.store.atomic import atomic_file
 
 BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito 2008: for any colour vision
-ORANGE, PURPLE, BLACK = "#E69F00", "#CC79A7", "#000000"
+ORANGE, SKY_BLUE, PURPLE, BLACK = "#E69F00", "#56B4E9", "#CC79A7", "#000000"
 
 
 def empty_figure(width: float, height: float) -> Any:

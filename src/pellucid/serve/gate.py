@@ -86,8 +86,7 @@ class AddHeaders:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         started = False
-        request_headers = Headers(scope=scope)
-        is_unread = request_headers.get("content-length", "0") != "0" or "transfer-encoding" in request_headers
+        is_unread = _has_body(Headers(scope=scope))
 
         async def receive_and_note_end() -> Message:
             nonlocal is_unread
@@ -116,6 +115,11 @@ class AddHeaders:
                 await problem_response(500, "the server failed through no fault of the request; its log says where")(
                     scope, receive, send_with_headers
                 )
+
+
+def _has_body(headers: Headers) -> bool:
+    """Return whether a body follows these headers of a request."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
 class CheckHostAndOrigin:
@@ -206,7 +210,7 @@ class LimitRequests:
     def read_body_when_asked(self, headers: Headers, receive: Receive, largest: int) -> Receive:
         """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
         # A request without a body may already be answered when the first message, of its client's leaving, arrives.
-        was_read = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        was_read = not _has_body(headers)
 
         async def receive_whole() -> Message:
             nonlocal was_read

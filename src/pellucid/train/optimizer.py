@@ -65,9 +65,10 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Change, once, all weights that have a gradient; before that, let the matrices decay."""
+        c, rate = self.c, self.param_groups[0]["lr"]
         # Not as a part of the gradients, whose size Adam and Muon even out (Loshchilov and Hutter 2019).
         for matrix in self._decaying:
-            matrix.mul_(1 - self.param_groups[0]["lr"] * self.c.weight_decay)
+            matrix.mul_(1 - rate * c.weight_decay)
         gradients = {weight: weight.grad for weight in self.parameters if weight.grad is not None}
         for weight in gradients:
             if weight not in self.state:
@@ -77,8 +78,8 @@ class Adam:
         means, squares, steps = (
             [self.state[weight][name] for weight in gradients] for name in ("exp_avg", "exp_avg_sq", "step")
         )
-        c, weights = self.c, list[Tensor](gradients)
-        constants = {"beta1": c.beta1, "beta2": c.beta2, "eps": c.epsilon, "lr": self.param_groups[0]["lr"]}
+        weights = list[Tensor](gradients)
+        constants = {"beta1": c.beta1, "beta2": c.beta2, "eps": c.epsilon, "lr": rate}
         unused = {"amsgrad": False, "weight_decay": 0.0, "maximize": False}
         # Fused: all weights change in one pass over them.
         adam_step(weights, list(gradients.values()), means, squares, [], steps, fused=True, **constants, **unused)
