@@ -5,7 +5,7 @@ import os
 import signal
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 # A job that a script starts in the background ignores Ctrl-C, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -20,6 +20,7 @@ import pytest
 import torch
 import typer.main
 import typer.testing
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 torch.set_num_threads(1)
 
@@ -62,6 +63,19 @@ MODEL_FOLDER = TESTS.parent / "src" / "pellucid" / "model"
 UNCHECKED = ("__init__", "config")
 CHECKED_MODULES = [f"pellucid.model.{path.stem}" for path in MODEL_FOLDER.glob("*.py") if path.stem not in UNCHECKED]
 jaxtyping.install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
+
+
+class FileSchedule(LoadFileScheduling):
+    """A file of tests goes to one process as a whole, and all that share a browser and a server go to the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileSchedule | None:
+    """Hand out tests by file, where several processes run them."""
+    return FileSchedule(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

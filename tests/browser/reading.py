@@ -18,6 +18,10 @@ VIEWS = (
 NUMBER = re.compile(r"[−-]?(?:\d+\.?\d*(?:e[−-]?\d+)?|∞)|NaN")
 
 
+IS_COMPLETE = """() => !document.querySelector(".sheet.waiting, .thumbnail.waiting")
+    && !/Fetching the numbers|being made…/.test(document.body.innerText)"""
+
+
 class Page:
     """A tab with the page in it."""
 
@@ -71,8 +75,7 @@ class Page:
 
     def settle(self) -> "Page":
         """Wait until every number in view has arrived and is drawn."""
-        self.wait_until("() => !document.querySelector('.sheet.waiting, .thumbnail.waiting')")
-        self.wait_until("() => !/Fetching the numbers|being made…/.test(document.body.innerText)")
+        self.wait_until(IS_COMPLETE)
         self.tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return self
 
