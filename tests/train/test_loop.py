@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -225,6 +226,36 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     overridden = choose_settings(files, pairs, size="base", steps=9)
     assert overridden.tables["model"]["size"] == "base"
     assert overridden.tables["train"] == {"steps": 9, **always}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "length", "batch", "share"),
+    [
+        (29_000, {"minutes": 9.9}, 1024, 0.0),
+        (29_000, {"minutes": 10}, 2048, 0.3),
+        (29_000, {}, 2048, 0.3),
+        (29_000, {"steps": 90_000}, 1024, 0.0),
+        (15_000, {"minutes": 20}, 1024, 0.0),
+        (113_000, {"minutes": 20}, 4096, 0.0),
+    ],
+)
+def test_a_long_run_on_little_text_has_larger_batches_and_begins_in_both_directions(pairs, length, batch, share):
+    choice = choose_settings({"source": "a.en", "target": "a.es"}, pairs, **length)
+    train = make_run(choice.tables).train
+    assert (train.batch_tokens, train.both_directions) == (batch, share)
+    assert any("both directions" in reason for _, reason in choice.choices) == (share > 0)
+
+
+@pytest.mark.parametrize("override", ["train.steps=2", "train.minutes=3"])
+def test_a_length_named_as_an_override_chooses_what_the_option_chooses(override, tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "count_training_pairs", lambda *_: 29_000)
+    files = write_corpus(tmp_path)
+    name, value = override.removeprefix("train.").split("=")
+    length: dict[str, Any] = {name: int(value)}
+    by_option = run_settings(source=files["source"], target=files["target"], **length)
+    by_override = run_settings(None, [override], source=files["source"], target=files["target"])
+    assert by_override[0] == by_option[0]
+    assert by_override[0].train.both_directions == 0
 
 
 @pytest.mark.parametrize(("kind", "overrides", "decay"), [("muon", [], 0.1), ("adam", ["optim.kind=adam"], 0.0)])

@@ -152,18 +152,35 @@ class Batch:
 
 def collate(encoded: EncodedPairs, indices: NDArray[np.integer], seed: int = 0) -> Batch:
     """Pad the chosen pairs to a batch; `target_in` is BOS followed by `target_out` without its EOS."""
-    target_out = encoded.targets.pad_rows(indices)
-    target_in = np.full_like(target_out, BOS)
-    # Shifted by one position; a row that ends before the last column has its EOS inside, where the input has padding.
-    target_in[:, 1:] = np.where(target_out[:, :-1] == EOS, PAD, target_out[:, :-1])
+    target_out = torch.from_numpy(encoded.targets.pad_rows(indices))
     return Batch(
         source=torch.from_numpy(encoded.sources.pad_rows(indices)),
-        target_in=torch.from_numpy(target_in),
-        target_out=torch.from_numpy(target_out),
+        target_in=_shift_right(target_out),
+        target_out=target_out,
         indices=indices,
         target_tokens=int((target_out != PAD).sum()),
         seed=seed,
     )
+
+
+def reverse_batch(batch: Batch) -> Batch:
+    """Return a batch of the same pairs in the other direction: their sources are predicted from their targets."""
+    if not batch.target_tokens:  # a batch without pairs, whose only target is padding
+        return batch
+    return replace(
+        batch,
+        source=batch.target_out,
+        target_in=_shift_right(batch.source),
+        target_out=batch.source,
+        target_tokens=int((batch.source != PAD).sum()),
+    )
+
+
+def _shift_right(target_out: Tensor) -> Tensor:
+    """Return what a decoder reads to predict these targets: BOS, and then the targets without EOS."""
+    # A row that ends before the last column has its EOS inside, where the input has padding.
+    shifted = target_out[:, :-1].masked_fill(target_out[:, :-1] == EOS, PAD)
+    return torch.cat([torch.full_like(target_out[:, :1], BOS), shifted], dim=1)
 
 
 def halve_batch(batch: Batch) -> tuple[Batch, Batch]:

@@ -275,6 +275,12 @@ class TrainConfig:
         "embeddings that a new model begins with: random vectors, or from the training pairs, so that a word and its "
         "translation begin as neighbours (where both languages share one table)",
     ] = "random"
+    both_directions: Annotated[
+        float,
+        "share of the run, at its start, in which half of the batches are translated backwards, from target to source "
+        "(where both languages share one table)",
+        Field(ge=0, le=1),
+    ] = 0.0
     precision: Annotated[
         Literal["float32", "bfloat16"],
         "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",

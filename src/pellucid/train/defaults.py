@@ -52,12 +52,15 @@ class _CorpusScale:
     dropout: float
     vocabulary: int
     batch_tokens: int
+    # Of runs of `LONG_MINUTES` or more, where other ones than those of short runs were found to be better.
+    long_batch_tokens: int | None = None
+    both_directions: float = 0.0
 
 
 # Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results).
 SCALES = (
     _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024),
-    _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024),
+    _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024, long_batch_tokens=2048, both_directions=0.3),
     _CorpusScale(500_000, "small", 0.2, 8_000, 4096),
     _CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
     _CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
@@ -76,8 +79,9 @@ _MUON_DECAY = 0.1  # weight decay with Muon; with Adam none was measured
 # Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise.
 _FINE_TUNING_DIVISOR = 10
 _DEFAULT_MINUTES = 30.0  # minutes of training where neither steps nor minutes are given
-# Minutes below which a run translates fewer dev sentences, for training makes better use of the time.
-_SHORT_MINUTES = 10.0
+# Minutes from which a run is long. A shorter one translates fewer dev sentences, for training makes better use of the
+# time, and sees too little of its text more than once to gain by what helps long runs.
+LONG_MINUTES = 10.0
 _DEV_SENTENCES = TrainConfig.dev_sentences  # dev sentences translated at each evaluation of a run that is not short
 
 
@@ -102,10 +106,18 @@ def choose_settings(
         f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
         "seen so often are learned by heart",
     )
+    is_long = steps is None and (_DEFAULT_MINUTES if minutes is None else minutes) >= LONG_MINUTES
+    batch_tokens = scale.long_batch_tokens if is_long and scale.long_batch_tokens else scale.batch_tokens
     chosen.choose(
-        {"train.batch_tokens": scale.batch_tokens},
-        f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
+        {"train.batch_tokens": batch_tokens},
+        f"batches of {batch_tokens:,} target positions: the less text, the more and the smaller the updates",
     )
+    if is_long and scale.both_directions:
+        chosen.choose(
+            {"train.both_directions": scale.both_directions},
+            f"both directions in the first {scale.both_directions:.0%} of the run: text seen often teaches more if "
+            "half of the batches are translated backwards at first",
+        )
     chosen.choose(
         {"tokenizer.vocabulary": scale.vocabulary},
         f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn",
@@ -147,8 +159,13 @@ def choose_settings_for_data(
     """Count the pairs of a [data] table, which overrides may change, and choose settings by their number."""
     counting_run = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
     pairs = count_training_pairs(counting_run.data, counting_run.seed)
-    # A size that is named as an override decides the learning rate as --size does, and so does an optimizer.
+    # A size that is named as an override decides the learning rate as --size does; so do an optimizer and a length.
     tables = apply_overrides({}, overrides)
+    train = tables.get("train", {})
+    if "steps" in train:
+        steps, minutes = train["steps"], None
+    elif isinstance(train.get("minutes"), int | float):
+        minutes = train["minutes"]
     optimizer = str(tables.get("optim", {}).get("kind", "muon"))
     return choose_settings(data, pairs, tables.get("model", {}).get("size", size), steps, minutes, optimizer)
 
@@ -184,8 +201,8 @@ def _choose_length_and_precision(chosen: _ChosenSettings, steps: int | None, min
             f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps chooses; longer is "
             "better)",
         )
-    elif minutes is not None and minutes < _SHORT_MINUTES:
-        sentences = max(100, round(_DEV_SENTENCES * minutes / _SHORT_MINUTES))
+    elif minutes is not None and minutes < LONG_MINUTES:
+        sentences = max(100, round(_DEV_SENTENCES * minutes / LONG_MINUTES))
         chosen.choose(
             {"train.dev_sentences": sentences},
             f"{sentences} dev sentences translated at each evaluation: {_DEV_SENTENCES} would take a good part of "

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from pellucid.config import to_toml
+from pellucid.data.batching import reverse_batch
 from pellucid.data.context import encode_with_context
 from pellucid.data.stream import Stream
 from pellucid.decode.request import SearchConfig
@@ -184,6 +185,9 @@ def _make_one_update(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     if run.optim.dropout_rise:
         scale_dropout(state.model, dropout_factor(state.stream.epochs, run.optim))
     batches = state.next_batches(run.train.accumulate, setup.workers)
+    if before < run.train.both_directions and can_reverse(run, state.model):
+        # Half of them, by their position in the data: a resumed run, and every worker, reverses the same ones.
+        batches = [reverse_batch(batch) if batch.seed % 2 else batch for batch in batches]
     result = update_within_memory(
         state.model, state.optimizer, batches, rate, run.optim, run.train.precision, setup.workers
     )
@@ -201,6 +205,11 @@ def _make_one_update(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     # Without train.save_every, checkpoints are due when evaluations are, even one that was not worth its time.
     if is_due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
         try_to_write(setup, lambda: save_checkpoint(setup, state))
+
+
+def can_reverse(run: RunConfig, model: Transformer) -> bool:
+    """Whether pairs can also be translated backwards: one table for both languages, and sources of one sentence."""
+    return model.config.tie == "all" and not run.data.context and not run.data.directions
 
 
 def try_to_write(setup: _RunSetup, write: Callable[[], None]) -> bool:
@@ -288,6 +297,11 @@ def begin_run(
         f"{data.tokenizer.target_vocabulary:,} pieces, {state.parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
+    if run.train.both_directions and not can_reverse(run, model):
+        origin.append(
+            "train.both_directions needs one table of embeddings for both languages (model.tie = all, tokenizer.joint "
+            "= true) and sources of one sentence and one direction; this run learns the one direction from its start"
+        )
     for note in (*origin, *data.notes, *(note for dev in setup.dev_sets for note in dev.notes), summary):
         output.say(note)
     if workers.world_size > 1:

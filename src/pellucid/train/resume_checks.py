@@ -11,7 +11,7 @@ from pellucid.train.data import TrainingData, describe_text_file, has_changed, r
 
 TEXTS_FILE = "texts.json"  # file in a run's directory that lists the files of text the run began with
 # Settings of [train] that may not change; the others say how long to train, and what to do beside it.
-_FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "precision")
+_FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "both_directions", "precision")
 
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
