@@ -52,7 +52,7 @@ class _CorpusScale:
     dropout: float
     vocabulary: int
     batch_tokens: int
-    # Of runs of `LONG_MINUTES` or more, where other ones than those of short runs were found to be better.
+    # Of runs of `LONG_MINUTES` or more; left at these values where none were measured.
     long_batch_tokens: int | None = None
     both_directions: float = 0.0
 
