@@ -1,9 +1,11 @@
 """Race to a score: processor seconds of one core until the dev set is translated with a BLEU or chrF, beside peers.
 
-    make race        # or: python -m benchmarks.race multi30k tatoeba
+    make race        # or: python -m benchmarks.race multi30k
+    python -m benchmarks.race tatoeba --contestants pellucid-default nn_transformer-muon
 
 Every run is complete, with a learning rate that falls to zero at its end; runs of more and more updates are made until
-the last mark is reached. Runs are kept under runs/race and not made twice. Writes benchmarks/results/race.md. Seconds
+the last mark is reached. What was measured is kept in benchmarks/results/race-NAME.json and not measured again: delete
+that file on another machine. Writes benchmarks/results/race.md, which shows every race that has such a file. Seconds
 are processor seconds, so that other programs disturb little; hours of one core. Needs PELLUCID_DATA.
 """
 
@@ -47,10 +49,8 @@ from pellucid.train.defaults import run_settings
 FOLDER = HOUSE / "runs" / "race"
 BUDGETS = (100, 200, 400, 800, 1600, 3200, 6400, 12800)
 """Updates of the runs."""
-SHORT = 800
-"""Updates up to which a run is made with every seed; a longer one is made with the first."""
-TUNING, RATES = 800, (2e-3, 5e-3, 1e-2)
-"""Updates of the runs that choose a peer's learning rate, and the rates."""
+RATES = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
+"""Learning rates of a peer, of which the best is chosen, beginning with the third and the fourth."""
 LITTLE_DROPOUT, LITTLE_UPDATES = 0.1, 3200
 """Dropout of peers in runs up to a number of updates; longer ones have what Pellucid ends with."""
 COLOURS = (VERMILION, BLUE, GREEN, ORANGE, SKY_BLUE, PURPLE, BLACK)
@@ -67,6 +67,10 @@ class Race:
     dev: tuple[str, str]
     metric: str
     marks: tuple[float, ...]
+    tuning: int
+    """Updates of the runs that choose a peer's learning rate."""
+    short: int
+    """Updates up to which a run is made with every seed; a longer one is made with the first."""
 
     @property
     def files(self) -> dict[str, Path]:
@@ -93,6 +97,8 @@ RACES = {
         ("val.en", "val.de"),
         "bleu",
         (10, 20, 25, 30, 33.8),
+        tuning=800,
+        short=800,
     ),
     "tatoeba": Race(
         "Tatoeba English-Spanish",
@@ -101,6 +107,8 @@ RACES = {
         ("valid.en", "valid.es"),
         "chrf",
         (30, 40, 50),
+        tuning=200,
+        short=200,
     ),
 }
 
@@ -131,6 +139,9 @@ PEERS = (
 )
 
 
+CONTESTANTS = (OURS, *PEERS)
+
+
 @dataclass
 class Track:
     """The runs of one race: where they lie, and what all peers are given."""
@@ -138,15 +149,15 @@ class Track:
     name: str
     race: Race
     seeds: list[int]
-    longest: int
-    pythons: dict[str, Path]
-    """Python of each virtual environment: that of eole, and "train" for the other peers."""
+    results: dict[str, dict[str, float]] = field(init=False)
+    """Processor seconds, score and learning rate of each run, by its name."""
     shared: dict[str, Any] = field(init=False)
     tokenizer: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        run, _ = run_settings(steps=TUNING, **self.race.files)
+        self.results = self.read_results()
+        run, _ = run_settings(steps=self.race.tuning, **self.race.files)
         data = read_data(run)
         self.tokenizer = data.tokenizer
         if not (self.folder / "pairs.npz").exists():
@@ -167,31 +178,63 @@ class Track:
         """Where the runs lie."""
         return FOLDER / self.name
 
-    def run_all(self) -> None:
+    @property
+    def path(self) -> Path:
+        """The file of what was measured."""
+        return RESULTS / f"race-{self.name}.json"
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        """Those of which something was measured."""
+        return [contestant for contestant in CONTESTANTS if self.points(contestant)]
+
+    def read_results(self) -> dict[str, dict[str, float]]:
+        """Return what was measured until now, on any day."""
+        return json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+
+    def run_all(self, contestants: list[Contestant], most_seconds: float) -> None:
         """Make all runs, the short ones of all contestants first, until each has reached the last mark."""
-        rates = {peer: self.choose_rate(peer) for peer in PEERS if peer.is_tuned}
+        rates = {peer: self.choose_rate(peer) for peer in contestants if peer.is_tuned}
         for updates in BUDGETS:
-            for contestant in (OURS, *PEERS):
-                if updates > self.longest or self.find_seconds(contestant, self.race.marks[-1]):
+            for contestant in contestants:
+                *_, last = self.points(contestant) or [(updates, 0.0, [])]
+                expected = last[1] * updates / last[0]
+                if expected > most_seconds or self.find_seconds(contestant, self.race.marks[-1]):
                     continue
-                for seed in self.seeds if updates <= SHORT else self.seeds[:1]:
-                    self.run(contestant, updates, seed, rates.get(contestant, 0.0))
+                for seed in self.seeds if updates <= self.race.short else self.seeds[:1]:
+                    result = self.run(contestant, updates, seed, rates.get(contestant, 0.0))
+                    # One seed is enough to know that a run is far from the first mark.
+                    if result["score"] < self.race.marks[0] / 2:
+                        break
 
     def choose_rate(self, peer: Contestant) -> float:
-        """Return the learning rate with which short runs of a peer score best."""
-        return max(RATES, key=lambda rate: self.run(peer, TUNING, 0, rate, f"tuning-{rate:g}")["score"])
+        """Return the learning rate with which short runs of a peer score best, none beside it being better."""
 
-    def run(self, contestant: Contestant, updates: int, seed: int, rate: float, note: str = "") -> dict[str, Any]:
+        def score(rate: float) -> float:
+            return self.run(peer, self.race.tuning, 0, rate, f"tuning-{rate:g}")["score"]
+
+        middle = len(RATES) // 2
+        lower, upper = list(reversed(RATES[:middle])), list(RATES[middle:])
+        best, *others = upper if score(upper[0]) > score(lower[0]) else lower
+        for rate in others:
+            if score(rate) <= score(best):
+                break
+            best = rate
+        return best
+
+    def run(self, contestant: Contestant, updates: int, seed: int, rate: float, note: str = "") -> dict[str, float]:
         """Make a run, unless it was made; return its processor seconds and its score on the dev set."""
         name = "-".join([contestant.key, *filter(None, [note]), str(updates), str(seed)])
-        path = self.folder / f"{name}.json"
-        if not path.exists():
+        if name not in self.results:
             measure = self.run_ours if contestant is OURS else self.run_peer
             seconds, texts = measure(contestant, updates, seed, rate)
-            result = {"seconds": seconds, "score": self.race.score(texts), "rate": rate}
+            result = {"seconds": round(seconds, 1), "score": round(self.race.score(texts), 3), "rate": rate}
             print(name, result, file=sys.stderr, flush=True)
-            path.write_text(json.dumps(result), encoding="utf-8")
-        return json.loads(path.read_text(encoding="utf-8"))
+            # Read anew: another process may measure other contestants.
+            self.results = self.read_results() | {name: result}
+            text = ",\n".join(f"{json.dumps(name)}: {json.dumps(run)}" for name, run in sorted(self.results.items()))
+            self.path.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+        return self.results[name]
 
     def run_ours(self, _: Contestant, updates: int, seed: int, __: float) -> tuple[float, list[str]]:
         """Run `pellucid train` on two files; count the processor time of the whole command."""
@@ -217,8 +260,15 @@ class Track:
         # In a file, as the dev sentences are longer than a command line may be.
         path = self.folder / f"task-{os.getpid()}.json"
         path.write_text(json.dumps({**self.shared, **task, "dropout": dropout}), encoding="utf-8")
-        python = self.pythons.get(peer.peer, self.pythons["train"])
-        command = [python, "-W", "ignore", "-m", "benchmarks.race_row", path]
+        environment = "eole" if peer.peer == "eole" else "train"
+        command = [
+            make_environment(environment, PACKAGES[environment]),
+            "-W",
+            "ignore",
+            "-m",
+            "benchmarks.race_row",
+            path,
+        ]
         output = subprocess.run(command, cwd=HOUSE, env=one_thread(), stdout=subprocess.PIPE, text=True, check=True)
         result = json.loads(output.stdout.splitlines()[-1])
         return result["seconds"], [self.tokenizer.decode_target(ids) for ids in result["outputs"]]
@@ -227,8 +277,8 @@ class Track:
         """Return, for each number of updates that was run, the mean seconds and the scores of the seeds."""
         points = []
         for updates in BUDGETS:
-            paths = [self.folder / f"{contestant.key}-{updates}-{seed}.json" for seed in self.seeds]
-            results = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+            names = [f"{contestant.key}-{updates}-{seed}" for seed in self.seeds]
+            results = [self.results[name] for name in names if name in self.results]
             if results:
                 seconds = statistics.fmean(result["seconds"] for result in results)
                 points.append((updates, seconds, [result["score"] for result in results]))
@@ -269,9 +319,8 @@ def one_thread() -> dict[str, str]:
 def page_lines(tracks: list[Track]) -> Iterator[str]:
     """Yield the lines of the results page."""
     yield "# The race to a score\n"
-    yield f"`python -m benchmarks.race {' '.join(track.name for track in tracks)}` on {machine()}, one of them used;"
-    yield f"{time.strftime('%Y-%m-%d')}.\n"
-    yield METHOD.format(tuning=TUNING, little=LITTLE_DROPOUT, long=LITTLE_UPDATES, short=SHORT)
+    yield f"`python -m benchmarks.race` on {machine()}, one of them used; {time.strftime('%Y-%m-%d')}.\n"
+    yield METHOD.format(little=LITTLE_DROPOUT, long=LITTLE_UPDATES)
     yield "![score against seconds](race.svg)"
     for track in tracks:
         race, metric = track.race, METRICS[track.race.metric]
@@ -279,18 +328,19 @@ def page_lines(tracks: list[Track]) -> Iterator[str]:
         yield f"\n## {race.title}: seconds until {metric} on {race.dev[0].split('.')[0]}\n"
         layers = f"{size['encoder_layers']} + {size['decoder_layers']} layers"
         yield f"Seeds {track.seeds}; width {size['d_model']}, {layers},"
-        yield f"batches of about {track.shared['batch_tokens']:,} target pieces, dropout {dropout} in long runs.\n"
+        yield f"batches of about {track.shared['batch_tokens']:,} target pieces, dropout {dropout} in long runs; rates"
+        yield f"chosen in runs of {race.tuning:,} updates; all seeds up to {race.short:,} updates, then the first.\n"
         yield f"| | {' | '.join(f'{metric} {mark:g}' for mark in race.marks)} |"
         yield "|---" * (len(race.marks) + 1) + "|"
-        for contestant in (OURS, *PEERS):
+        for contestant in track.contestants:
             seconds = [track.find_seconds(contestant, mark) for mark in race.marks]
             yield f"| {contestant.name} | {' | '.join('-' if s is None else f'{s:,.0f}' for s in seconds)} |"
         yield f"| the fastest peer divided by Pellucid | {' | '.join(map(track_ratio(track), race.marks))} |"
         yield "\nAll runs: updates, processor seconds, score (the mean, and the lowest and the highest of the seeds).\n"
         yield "| | learning rate | runs |"
         yield "|---|---|---|"
-        for contestant in (OURS, *PEERS):
-            rate = f"{track.choose_rate(contestant):g}" if contestant.is_tuned else "its own"
+        for contestant in track.contestants:
+            rate = describe_rates(track, contestant) if contestant.is_tuned else "its own"
             yield f"| {contestant.name} | {rate} | {'; '.join(map(describe_point, track.points(contestant)))} |"
 
 
@@ -300,15 +350,16 @@ files with `--steps` and one evaluation at the end: imports, learning the vocabu
 drawing. A peer is given the text as the pieces of Pellucid's vocabulary and evaluates nothing: its seconds are imports
 and updates. Peers have the same size, batches of as many target pieces, bfloat16, label smoothing 0.1, tied
 embeddings; their learning rate rises as long as Pellucid's and then falls straight to zero (eole's along a cosine, the
-nearest it has), and its peak is the best of three in runs of {tuning} updates on the same dev set. Their dropout is
+nearest it has), and its peak is the best of those that the last table names, by the same dev set. Their dropout is
 {little} up to {long:,} updates. The loops with Muon have PyTorch's (`torch.optim.Muon`) for the matrices inside the
 layers. "Its own settings" are those of `Seq2SeqTrainingArguments`: batches of 8 sentences, a rate of 5e-5, no label
 smoothing. Other programs ran on the machine, so seconds that differ by less than a tenth say nothing.
 
 Every run is complete: its learning rate has fallen to zero when its last weights (of Pellucid: those of `best/`)
 translate the dev set greedily. The time to a mark is read off a straight line, over the logarithm of the time, between
-the longest run below the mark and the next longer one. Runs of up to {short} updates are means of the seeds that were
-run; one without a range had one seed. A dash: not reached in the runs that were made.
+the longest run below the mark and the next longer one. Short runs are means of the seeds that were run; one without a
+range had one seed, as has every run that scores less than half of the first mark. A dash: not reached in the runs that
+were made.
 """
 
 
@@ -321,6 +372,15 @@ def track_ratio(track: Track) -> Any:
         return f"{min(times) / ours:.1f}" if ours and times else "-"
 
     return describe
+
+
+def describe_rates(track: Track, peer: Contestant) -> str:
+    """Return the learning rates that were tried, with their scores."""
+    prefix = f"{peer.key}-tuning-"
+    trials = [run for name, run in sorted(track.results.items()) if name.startswith(prefix)]
+    best = max(trials, key=lambda run: run["score"])["rate"]
+    tried = ", ".join(f"{run['rate']:g}: {run['score']:.2f}" for run in sorted(trials, key=lambda run: run["rate"]))
+    return f"{best:g} ({tried})"
 
 
 def describe_point(point: tuple[int, float, list[float]]) -> str:
@@ -338,7 +398,9 @@ def draw_curves(tracks: list[Track], path: Path) -> None:
     """Draw the score against the seconds, a curve for each contestant."""
     figure = empty_figure(7.5, 4.2 * len(tracks))
     for axes, track in zip(figure.subplots(len(tracks), 1, squeeze=False)[:, 0], tracks, strict=True):
-        for contestant, colour in zip((OURS, *PEERS), COLOURS, strict=True):
+        for contestant, colour in zip(CONTESTANTS, COLOURS, strict=True):
+            if contestant not in track.contestants:
+                continue
             points = track.points(contestant)
             scores = [statistics.fmean(scores) for _, _, scores in points]
             axes.plot(
@@ -362,18 +424,20 @@ def draw_curves(tracks: list[Track], path: Path) -> None:
 
 def main() -> None:
     """Make the runs that are missing, and write the page and its figure."""
+    keys = [contestant.key for contestant in CONTESTANTS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("races", nargs="*", default=list(RACES), choices=[*RACES, []], metavar="RACE")
+    parser.add_argument("--contestants", nargs="+", default=keys, choices=keys, metavar="NAME", help=", ".join(keys))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--longest", type=int, default=6400, help="updates of the longest run of a contestant")
+    parser.add_argument("--most-seconds", type=float, default=1500, help="of the longest run of a contestant")
     parser.add_argument("--page", action="store_true", help="make no run, write the page of those that were made")
     options = parser.parse_args()
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k and tatoeba_en-es")
-    pythons = {name: make_environment(name, PACKAGES[name]) for name in ("train", "eole")}
-    tracks = [Track(name, RACES[name], options.seeds, options.longest, pythons) for name in options.races]
-    for track in () if options.page else tracks:
-        track.run_all()
+    contestants = [contestant for contestant in CONTESTANTS if contestant.key in options.contestants]
+    for name in () if options.page else options.races:
+        Track(name, RACES[name], options.seeds).run_all(contestants, options.most_seconds)
+    tracks = [track for name in RACES if (track := Track(name, RACES[name], options.seeds)).results]
     draw_curves(tracks, RESULTS / "race.svg")
     page = "\n".join(page_lines(tracks)) + "\n"
     (RESULTS / "race.md").write_text(page, encoding="utf-8")
