@@ -185,7 +185,7 @@ class Track:
 
     @property
     def contestants(self) -> list[Contestant]:
-        """Those of which something was measured."""
+        """Contestants that were measured."""
         return [contestant for contestant in CONTESTANTS if self.points(contestant)]
 
     def read_results(self) -> dict[str, dict[str, float]]:
