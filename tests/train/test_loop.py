@@ -286,6 +286,26 @@ def test_products_are_bfloat16_where_the_machine_has_it_built_in(native, precisi
     assert settings_for(began=tmp_path)[0].train.precision == precision
 
 
+def test_a_run_that_is_resumed_keeps_what_was_chosen_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "count_training_pairs", lambda *_: 29_000)
+    files = write_corpus(tmp_path)
+    settings_for = partial(run_settings, source=files["source"], target=files["target"])
+    short, _ = settings_for(minutes=5)
+    assert short.train.batch_tokens == 1024
+    (tmp_path / "run.toml").write_text(to_toml(short), encoding="utf-8")
+    # A longer run, and another version, would choose otherwise.
+    monkeypatch.setitem(defaults.PEAKS, "muon", {"tiny": 1e-3})
+    assert settings_for(minutes=20)[0].train.batch_tokens == 2048
+    longer, reasons = settings_for(minutes=20, began=tmp_path)
+    assert longer == replace(short, train=replace(short.train, minutes=20.0))
+    assert reasons == ()
+    assert settings_for(steps=70, began=tmp_path)[0].train.steps == 70
+    # What the user names is not overruled, but compared when the run goes on.
+    assert settings_for(overrides=["train.batch_tokens=512"], minutes=20, began=tmp_path)[0].train.batch_tokens == 512
+    # Without a length, the one it began with.
+    assert settings_for(began=tmp_path)[0] == short
+
+
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
 def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_path):
     choice = choose_settings(write_corpus(tmp_path), 211, minutes=minutes)

@@ -10,7 +10,7 @@ from pellucid.data.corpus import holds_pairs
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.model import PRESETS
 from pellucid.processor import has_native_bfloat16
-from pellucid.train.config import RunConfig, TrainConfig, make_run, override_run, read_run
+from pellucid.train.config import DATA_PATHS, RunConfig, TrainConfig, make_run, override_run, read_run, read_run_tables
 from pellucid.train.distributed import ALONE
 from pellucid.train.initial_model import initial_model_tables
 from pellucid.train.prepare import count_training_pairs
@@ -31,16 +31,13 @@ class _ChosenSettings:
             self.tables.setdefault(section, {})[key] = value
         self.choices.append((set(settings), reason))
 
-    def make_run(self, overrides: Sequence[str], began: Path | None = None) -> tuple[RunConfig, tuple[str, ...]]:
+    def make_run(self, overrides: Sequence[str]) -> tuple[RunConfig, tuple[str, ...]]:
         """Return the run with overrides applied, and the reasons for the settings that were not overridden."""
-        if began is not None and (began / "run.toml").is_file():
-            # It may have begun on a machine that chose another format.
-            overrides = [f"train.precision={read_run(began / 'run.toml', began=began).train.precision}", *overrides]
         overridden = {override.partition("=")[0].strip() for override in overrides}
         # A run has one length: steps take the place of minutes.
         overridden |= {"train.minutes"} if "train.steps" in overridden else set()
         reasons = tuple(reason for names, reason in self.choices if not names & overridden)
-        return make_run(override_run(self.tables, overrides), began=began), reasons
+        return make_run(override_run(self.tables, overrides)), reasons
 
 
 @dataclass(frozen=True)
@@ -227,30 +224,35 @@ def run_settings(
 
     Settings that are not named are chosen by the size of the corpus; the reasons for those that were not overridden are
     returned beside them. `overrides` are applied last, as `section.key=value`. `began` is the directory of a run to
-    resume, which recorded the settings of the model that it started from. Raises ValueError for a run file together
-    with other names.
+    resume, which recorded its settings: those that are not named stay as they were chosen when it began, although
+    another length, machine or version might choose others. Raises ValueError for a run file together with other names.
     """
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     size, start, steps, minutes = (given.get(name) for name in ("size", "start", "steps", "minutes"))
     model = {name: str(given.pop(name)) for name in ("size", "start") if name in given}
     data = {name: str(value) for name, value in given.items() if name not in ("steps", "minutes")}
+    if steps is not None and minutes is not None:
+        raise ValueError("steps and minutes are both given; name one")
+    length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
     if run is None:
         data = _data_table(data)
+        if began is not None and (began / "run.toml").is_file():
+            tables = read_run_tables(began / "run.toml")
+            kept = {name: value for name, value in tables.get("data", {}).items() if name not in DATA_PATHS}
+            named = {"data": kept | data, "model": tables.get("model", {}) | model}
+            return make_run(override_run(tables | named, [*length, *overrides]), began=began), ()
         if start is None:
             chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
         else:
-            initial_settings = initial_model_tables(str(Path(start).resolve()), began)["model"]
+            initial_settings = initial_model_tables(str(Path(start).resolve()))["model"]
             chosen = _choose_fine_tuning_settings(data, model, initial_settings, steps, minutes)
-        return chosen.make_run(overrides, began)
+        return chosen.make_run(overrides)
     if data or model:
         section, (name, value) = "data" if data else "model", next(iter((data | model).items()))
         raise ValueError(
             f"a run file and {', '.join(data | model)} are both given; write it into the file, or override: "
             f"--set {section}.{name}={value}"
         )
-    if steps is not None and minutes is not None:
-        raise ValueError("steps and minutes are both given; name one")
-    length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
     # Before the overrides, so that --set train.steps wins over steps.
     overrides = [*length, *overrides]
     if isinstance(run, Mapping):
