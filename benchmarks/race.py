@@ -426,7 +426,8 @@ def main() -> None:
     """Make the runs that are missing, and write the page and its figure."""
     keys = [contestant.key for contestant in CONTESTANTS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("races", nargs="*", default=list(RACES), choices=[*RACES, []], metavar="RACE")
+    # argparse compares the default with the choices, as a whole.
+    parser.add_argument("races", nargs="*", default=[], choices=[*RACES, []], metavar="RACE", help=", ".join(RACES))
     parser.add_argument("--contestants", nargs="+", default=keys, choices=keys, metavar="NAME", help=", ".join(keys))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--most-seconds", type=float, default=1500, help="of the longest run of a contestant")
@@ -435,7 +436,7 @@ def main() -> None:
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k and tatoeba_en-es")
     contestants = [contestant for contestant in CONTESTANTS if contestant.key in options.contestants]
-    for name in () if options.page else options.races:
+    for name in () if options.page else options.races or RACES:
         Track(name, RACES[name], options.seeds).run_all(contestants, options.most_seconds)
     tracks = [track for name in RACES if (track := Track(name, RACES[name], options.seeds)).results]
     draw_curves(tracks, RESULTS / "race.svg")
