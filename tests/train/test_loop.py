@@ -304,6 +304,9 @@ def test_a_run_that_is_resumed_keeps_what_was_chosen_for_it(tmp_path, monkeypatc
     assert settings_for(overrides=["train.batch_tokens=512"], minutes=20, began=tmp_path)[0].train.batch_tokens == 512
     # Without a length, the one it began with.
     assert settings_for(began=tmp_path)[0] == short
+    (tmp_path / "run.toml").write_text("data = 3\nmodel = 4\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"run\.toml.*data"):
+        settings_for(began=tmp_path)
 
 
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])

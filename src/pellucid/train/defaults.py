@@ -238,9 +238,13 @@ def run_settings(
         data = _data_table(data)
         if began is not None and (began / "run.toml").is_file():
             tables = read_run_tables(began / "run.toml")
-            kept = {name: value for name, value in tables.get("data", {}).items() if name not in DATA_PATHS}
-            named = {"data": kept | data, "model": tables.get("model", {}) | model}
-            return make_run(override_run(tables | named, [*length, *overrides]), began=began), ()
+            # The files are the named ones alone: a dev set beside them would be another dev set.
+            if isinstance(recorded := tables.get("data"), Mapping):
+                kept = {name: value for name, value in recorded.items() if name not in DATA_PATHS}
+                tables["data"] = kept | data
+            if isinstance(recorded := tables.get("model"), Mapping):
+                tables["model"] = {**recorded, **model}
+            return make_run(override_run(tables, [*length, *overrides]), str(began / "run.toml"), began=began), ()
         if start is None:
             chosen = choose_settings_for_data(data, overrides, size, steps, minutes)
         else:
