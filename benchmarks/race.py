@@ -197,8 +197,8 @@ class Track:
         rates = {peer: self.choose_rate(peer) for peer in contestants if peer.is_tuned}
         for updates in BUDGETS:
             for contestant in contestants:
-                *_, last = self.points(contestant) or [(updates, 0.0, [])]
-                expected = last[1] * updates / last[0]
+                points = self.points(contestant)
+                expected = points[-1][1] * updates / points[-1][0] if points else 0.0
                 if expected > most_seconds or self.find_seconds(contestant, self.race.marks[-1]):
                     continue
                 for seed in self.seeds if updates <= self.race.short else self.seeds[:1]:
@@ -399,9 +399,9 @@ def draw_curves(tracks: list[Track], path: Path) -> None:
     figure = empty_figure(7.5, 4.2 * len(tracks))
     for axes, track in zip(figure.subplots(len(tracks), 1, squeeze=False)[:, 0], tracks, strict=True):
         for contestant, colour in zip(CONTESTANTS, COLOURS, strict=True):
-            if contestant not in track.contestants:
-                continue
             points = track.points(contestant)
+            if not points:
+                continue
             scores = [statistics.fmean(scores) for _, _, scores in points]
             axes.plot(
                 [seconds for _, seconds, _ in points],

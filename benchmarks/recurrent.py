@@ -104,7 +104,7 @@ def race_on_phrasebook(seconds: float, _: float) -> dict[str, Any]:
 
 def race_on_multi30k(seconds: float, _: float) -> dict[str, Any]:
     """Race on image captions, with the recipe's settings but for what fits a short run."""
-    changes = [f"optim.warmup={DEMO_RECIPE['optim']['warmup']}", "optim.weight_decay=0", "train.batch_tokens=1024"]
+    changes = [f"optim.warmup={DEMO_RECIPE['optim']['warmup']}", "optim.weight_decay=0", "tokenizer.vocabulary=10000"]
     run = read_run(HOUSE / "recipes/multi30k-en-de.toml", changes)
     data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
     tests = (lines(data / f"test_2016_flickr.{language}.gz") for language in ("en", "de"))
