@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -70,6 +71,12 @@ class FileSchedule(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Run one process more than there are cores: some test always waits for a browser or for another process."""
+    return (yield) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
