@@ -1,7 +1,7 @@
 """Reproduce a score: train a recipe, evaluate as its reference did and as sacreBLEU does, and judge.
 
     make reproduce NAME=multi30k-en-de                                       # runs/reproduce, then benchmarks/results
-    make reproduce NAME=multi30k-en-de ARGS="--set train.minutes=1"          # a trial: judged, but no page is written
+    make reproduce NAME=multi30k-en-de ARGS="--set train.minutes=1"          # a trial of one seed: no page is written
     make reproduce NAME=multi30k-en-de ARGS="--seeds 2"                      # trains this seed, and writes no page
 
 An interrupted run is resumed, a finished one is scored as it is. Needs PELLUCID_DATA, and sacremoses where the
@@ -144,7 +144,7 @@ def main() -> None:
         print(f"PELLUCID_DATA must hold {', '.join(missing)}; see {target.task.recipe}", file=sys.stderr)
         sys.exit(2)
     scored = []
-    for seed in options.seeds or target.seeds:
+    for seed in options.seeds or (target.seeds[:1] if options.change else target.seeds):
         run = RUNS / f"{options.name}-{seed}"
         if options.change:
             # A trial never touches the real run, and begins anew each time.

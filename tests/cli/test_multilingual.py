@@ -53,6 +53,8 @@ def test_what_is_inspected_is_the_translation_into_the_language(call, files: Pat
     [query_and_key] = answer("inspect", "pair", model, three, "red", "cat")
     assert (query_and_key["query"], query_and_key["key"]) == ("red", "cat")
     assert answer("inspect", "lens", model, three)
+    read = [probe["words"] for probe in answer("inspect", "probes", model) if probe["probe"]["where"] == "encoder"]
+    assert {words[0] for words in read} == {f"<to:{language}>"}
     assert answer("inspect", "heads", model, *pair)
     assert sum(bucket["sentences"] for bucket in answer("inspect", "length", model, *pair)) == len(SENTENCES[::7])
     links = files / "links"
