@@ -140,14 +140,14 @@ def to_toml(settings: Any, section: str = "") -> str:
         elif isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
             tables += [f"\n[[{path}]]\n{to_toml(element, path + '.')}" for element in value]
         elif value is not None and value != ():
-            meaning = _field_meaning(type(settings), field.name)
+            meaning = field_meaning(type(settings), field.name)
             # A JSON string, number or boolean is a TOML one too; only infinite numbers differ, and no setting is one.
             literal = json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
             plain.append(f"{field.name} = {literal}" + (f"  # {meaning}" if meaning else "") + "\n")
     return "".join(plain + tables)
 
 
-def _field_meaning(kind: Any, name: str) -> str:
+def field_meaning(kind: Any, name: str) -> str:
     """Return the text in the Annotated type of a field, or "" if it has none."""
     hint = typing.get_type_hints(kind, include_extras=True)[name]
     # `Annotated[...] | None` hides its text; `Annotated[... | None, text]` does not.

@@ -43,10 +43,10 @@ class ModelConfig:
     norm: Annotated[
         Norm, "LayerNorm before each sublayer, LayerNorm after its sum (paper: post), or RMSNorm before each sublayer"
     ] = "pre"
-    positions: Annotated[Positions, "how order enters the model (paper: sinusoidal)"] = "sinusoidal"
-    activation: Annotated[Activation, "between the feed-forward's two layers (paper: relu)"] = "relu"
+    positions: Annotated[Positions, "how the order of the pieces enters the model (paper: sinusoidal)"] = "sinusoidal"
+    activation: Annotated[Activation, "function between the feed-forward's two layers (paper: relu)"] = "relu"
     tie: Annotated[Tie, "which of source embedding, target embedding and output share one matrix"] = "all"
-    max_positions: Annotated[int, "longest sentence in pieces, including EOS"] = 1024
+    max_positions: Annotated[int, "longest sentence in pieces that the model takes, EOS included"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
 
     def __post_init__(self) -> None:

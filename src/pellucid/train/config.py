@@ -5,12 +5,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pellucid.config import apply_overrides, build_settings, read_toml
+from pellucid.config import apply_overrides, build_settings, field_meaning, read_toml
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -217,6 +218,10 @@ class DataConfig:
         )
 
 
+# A setting of a model means the same in a run file, so its meaning is written once.
+_meaning = partial(field_meaning, ModelConfig)
+
+
 @dataclass(frozen=True)
 class _ModelSettings:
     """A named size and the numbers that differ from it, or an initial model, which then determines all but dropout."""
@@ -227,26 +232,20 @@ class _ModelSettings:
     size: Annotated[Literal["tiny", "small", "base", "big"], "a name for the five numbers below (see `PRESETS`)"] = (
         "tiny"
     )
-    d_model: Annotated[int | None, "width of every residual stream"] = None
-    d_ff: Annotated[int | None, "inner width of the feed-forward"] = None
-    heads: Annotated[int | None, "attention heads"] = None
-    encoder_layers: Annotated[int | None, "layers of the encoder"] = None
-    decoder_layers: Annotated[int | None, "layers of the decoder"] = None
-    dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = ModelConfig.dropout
-    attention_dropout: Annotated[float, "share dropped from attention patterns"] = ModelConfig.attention_dropout
-    activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = ModelConfig.activation_dropout
-    norm: Annotated[
-        Norm, "LayerNorm before each sublayer, LayerNorm after its sum as in the paper, or RMSNorm before each sublayer"
-    ] = ModelConfig.norm
-    positions: Annotated[Positions, "how the order of the pieces enters the model"] = ModelConfig.positions
-    activation: Annotated[Activation, "activation function between the feed-forward's two layers"] = (
-        ModelConfig.activation
-    )
-    tie: Annotated[Tie | None, "which embeddings share one matrix; if left out, all where the vocabulary is joint"] = (
-        None
-    )
-    max_positions: Annotated[int, "longest sentence in pieces the model will take"] = ModelConfig.max_positions
-    output_bias: Annotated[bool, "a learned number for each target piece, added to its logit"] = ModelConfig.output_bias
+    d_model: Annotated[int | None, _meaning("d_model")] = None
+    d_ff: Annotated[int | None, _meaning("d_ff")] = None
+    heads: Annotated[int | None, _meaning("heads")] = None
+    encoder_layers: Annotated[int | None, _meaning("encoder_layers")] = None
+    decoder_layers: Annotated[int | None, _meaning("decoder_layers")] = None
+    dropout: Annotated[float, _meaning("dropout")] = ModelConfig.dropout
+    attention_dropout: Annotated[float, _meaning("attention_dropout")] = ModelConfig.attention_dropout
+    activation_dropout: Annotated[float, _meaning("activation_dropout")] = ModelConfig.activation_dropout
+    norm: Annotated[Norm, _meaning("norm")] = ModelConfig.norm
+    positions: Annotated[Positions, _meaning("positions")] = ModelConfig.positions
+    activation: Annotated[Activation, _meaning("activation")] = ModelConfig.activation
+    tie: Annotated[Tie | None, f"{_meaning('tie')}; if left out, all where the vocabulary is joint"] = None
+    max_positions: Annotated[int, _meaning("max_positions")] = ModelConfig.max_positions
+    output_bias: Annotated[bool, _meaning("output_bias")] = ModelConfig.output_bias
 
     def __post_init__(self) -> None:
         if self.size in PRESETS:
