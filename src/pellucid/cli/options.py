@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -16,10 +16,10 @@ from pellucid.store.atomic import is_failed_write
 
 def search_option(name: str, **more: Any) -> Any:
     """Return an option whose help is the description of a field of `SearchConfig`."""
-    from pellucid.config import field_meaning
     from pellucid.decode.request import SearchConfig
 
-    return typer.Option(help=field_meaning(SearchConfig, name), **more)
+    # The description is the first metadata of the field's Annotated type.
+    return typer.Option(help=get_type_hints(SearchConfig, include_extras=True)[name].__metadata__[0], **more)
 
 
 def search_default(name: str) -> Any:
