@@ -196,6 +196,13 @@ def test_what_a_correction_asked_for_is_no_loss_on_dev():
     assert (plain.comparison.sentences, plain.comparison.identical) == (22, 20)
 
 
+def test_where_every_sentence_of_dev_changed_as_asked_all_of_them_are_compared():
+    found = replace(changes(dev_with("vocablos"), "el auto", "sí"), corrections=[correction("palabras", "vocablos")])
+    assert not found.asked_for
+    assert found.comparison.sentences == 40
+    assert "lower" in found.find_objections()[0]
+
+
 def test_each_sentence_of_dev_and_of_the_list_that_changed_is_listed():
     after = dev_with("palabras")
     after[6] = "otra\tfrase"

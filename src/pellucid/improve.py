@@ -239,7 +239,8 @@ class Changes:
     def asked_for(self) -> frozenset[str]:
         """Sources of dev whose translation changed as a correction asked: it puts in and takes out the same words.
 
-        The references were written before anybody asked for it, and would call it worse.
+        The references were written before anybody asked for it, and would call it worse. Where every sentence of dev
+        changed so, there are none: something must be left to notice a loss by.
         """
         asked = [_word_changes(c.wrong or self.before[c.source], c.right) for c in self.corrections]
         changed = {
@@ -247,11 +248,12 @@ class Changes:
             for source in self.dev_sources
             if self.before[source] != self.after[source]
         }
-        return frozenset(
+        asked_for = frozenset(
             source
             for source, (new, old) in changed.items()
             if any(put_in <= new and taken_out <= old for put_in, taken_out in asked if put_in and taken_out)
         )
+        return frozenset() if asked_for.issuperset(self.dev_sources) else asked_for
 
     @cached_property
     def comparison(self) -> Comparison:
