@@ -327,7 +327,7 @@ def page_lines(tracks: list[Track]) -> Iterator[str]:
         size, dropout = track.shared["size"], track.shared["final_dropout"]
         yield f"\n## {race.title}: seconds until {metric} on {race.dev[0].split('.')[0]}\n"
         layers = f"{size['encoder_layers']} + {size['decoder_layers']} layers"
-        yield f"Seeds {track.seeds}; width {size['d_model']}, {layers},"
+        yield f"Seeds {', '.join(map(str, track.seeds))}; width {size['d_model']}, {layers},"
         yield f"batches of about {track.shared['batch_tokens']:,} target pieces, dropout {dropout} in long runs; rates"
         yield f"chosen in runs of {race.tuning:,} updates; all seeds up to {race.short:,} updates, then the first.\n"
         yield f"| | {' | '.join(f'{metric} {mark:g}' for mark in race.marks)} |"
