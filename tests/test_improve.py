@@ -198,9 +198,13 @@ def test_what_a_correction_asked_for_is_no_loss_on_dev():
 
 def test_where_every_sentence_of_dev_changed_as_asked_all_of_them_are_compared():
     found = replace(changes(dev_with("vocablos"), "el auto", "sí"), corrections=[correction("palabras", "vocablos")])
-    assert not found.asked_for
-    assert found.comparison.sentences == 40
+    assert found.asked_for == set(found.dev_sources)
+    assert (found.comparison.sentences, found.comparison.identical) == (40, 0)
     assert "lower" in found.find_objections()[0]
+    assert "dev: 40 sentences changed as was asked for; of the 40 that are compared, 40 changed" in "\n".join(
+        found.report_lines()
+    )
+    assert all(row.startswith("asked\t") for row in found.changed_rows())
 
 
 def test_each_sentence_of_dev_and_of_the_list_that_changed_is_listed():

@@ -239,8 +239,7 @@ class Changes:
     def asked_for(self) -> frozenset[str]:
         """Sources of dev whose translation changed as a correction asked: it puts in and takes out the same words.
 
-        The references were written before anybody asked for it, and would call it worse. Where every sentence of dev
-        changed so, there are none: something must be left to notice a loss by.
+        The references were written before anybody asked for it, and would call it worse.
         """
         asked = [_word_changes(c.wrong or self.before[c.source], c.right) for c in self.corrections]
         changed = {
@@ -248,20 +247,23 @@ class Changes:
             for source in self.dev_sources
             if self.before[source] != self.after[source]
         }
-        asked_for = frozenset(
+        return frozenset(
             source
             for source, (new, old) in changed.items()
             if any(put_in <= new and taken_out <= old for put_in, taken_out in asked if put_in and taken_out)
         )
-        return frozenset() if asked_for.issuperset(self.dev_sources) else asked_for
 
     @cached_property
     def comparison(self) -> Comparison:
-        """Comparison of the translations of dev before (A) and after (B), without those that were asked for."""
+        """Comparison of the translations of dev before (A) and after (B), without those that were asked for.
+
+        Where all were asked for, all are compared: something must be left to notice a loss by.
+        """
+        left_out = frozenset() if self.asked_for.issuperset(self.dev_sources) else self.asked_for
         rows = [
             (self.before[source], self.after[source], reference, source)
             for source, reference in zip(self.dev_sources, self.references, strict=True)
-            if source not in self.asked_for
+            if source not in left_out
         ]
         before, after, references, sources = map(list, zip(*rows, strict=True))
         return compare_translations(before, after, references, sources, lowercase=self.lowercase)
@@ -294,8 +296,8 @@ class Changes:
                 yield f"corrections {name}: {before} of {count} were right, {after} are"
         dev = self.comparison
         yield (
-            f"dev: {len(self.asked_for)} sentences changed as was asked for; of the other {dev.sentences:,} "
-            f"{dev.sentences - dev.identical:,} changed (A is the old model, B the new)"
+            f"dev: {len(self.asked_for)} sentences changed as was asked for; of the {dev.sentences:,} that "
+            f"are compared, {dev.sentences - dev.identical:,} changed (A is the old model, B the new)"
         )
         for score in (dev.scores["bleu"], dev.scores["chrf"]):
             yield f"dev: {score.title} was {score.a.score:.2f}, is {score.b.score:.2f}: {score.verdict}"
