@@ -218,7 +218,8 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     choice = choose_settings(files, pairs)
     assert choice.tables["model"]["size"] == size
     always = {"batch_tokens": batch, "initial_embeddings": "text", **PRECISION}
-    assert choice.tables["train"] == {"minutes": 30.0, **always}
+    both = {"both_directions": 0.3} if pairs <= 60_000 else {}
+    assert choice.tables["train"] == {"minutes": 30.0, **both, **always}
     optim = make_run(choice.tables).optim
     assert (optim.kind, optim.weight_decay) == ("muon", 0.1)
     assert optim.dropout_rise > 0
@@ -235,7 +236,8 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
         (29_000, {"minutes": 10}, 2048, 0.3),
         (29_000, {}, 2048, 0.3),
         (29_000, {"steps": 90_000}, 1024, 0.0),
-        (15_000, {"minutes": 20}, 1024, 0.0),
+        (15_000, {"minutes": 20}, 1024, 0.3),
+        (15_000, {"minutes": 5}, 1024, 0.0),
         (113_000, {"minutes": 20}, 4096, 0.0),
     ],
 )

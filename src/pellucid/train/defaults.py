@@ -56,7 +56,7 @@ class _CorpusScale:
 
 # Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results).
 SCALES = (
-    _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024),
+    _CorpusScale(20_000, "tiny", 0.3, 4_000, 1024, both_directions=0.3),
     _CorpusScale(60_000, "tiny", 0.3, 8_000, 1024, long_batch_tokens=2048, both_directions=0.3),
     _CorpusScale(500_000, "small", 0.2, 8_000, 4096),
     _CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
