@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
 from pellucid.config import SimpleRunOptions
+from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
@@ -460,6 +461,10 @@ def load(
         translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
     if not others:  # the probabilities of several are others than those it was calibrated on
         translator.calibration = read_calibration(first.directory, first.manifest)
+    translator.profile = load_source_profile(first.directory, first.manifest)
+    languages = first.manifest.get("languages")
+    target = languages.get("target") if isinstance(languages, Mapping) else None
+    translator.target_language = target if isinstance(target, str) else None
     # All of an ensemble read the same source.
     translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)

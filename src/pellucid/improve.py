@@ -18,6 +18,7 @@ from pellucid.data.formats import find_pair_format
 from pellucid.data.formats.tables import encode_jsonl, read_tsv
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
+from pellucid.data.source_profile import load_source_profile, write_source_words
 from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
@@ -328,9 +329,15 @@ def save_mixed_weights(old: Path, trained: Path, parts: tuple[int, int], out: Pa
     bundle = load_bundle(trained)
     average_weights([old] * parts[0] + [trained] * parts[1], into=bundle.model)
     # Not the scores on dev and the reference, which are those of the model that was trained.
-    facts = ("data", "pairs", "step", "longest_source", "start", "languages")
+    facts = ("data", "pairs", "step", "longest_source", "start", "languages", "sources")
     about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}
-    save_bundle(out, bundle.model, bundle.tokenizer, **about)
+    profile = load_source_profile(bundle.directory, bundle.manifest)
+
+    def write_words(folder: Path) -> None:
+        if profile is not None:
+            write_source_words(folder, profile)
+
+    save_bundle(out, bundle.model, bundle.tokenizer, also=write_words, **about)
 
 
 def save_improved(

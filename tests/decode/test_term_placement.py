@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pellucid.decode.lines import Segment
+from pellucid.decode.reading import ReadText
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.terms.glossary import Terms, TermSpan
@@ -68,7 +69,13 @@ def make_segment(terms: str, *, protected: bool = False, edge: bool = False, pre
     edges = (EDGE,) if edge else ()
     required = tuple(((*edges, ord(letter.upper()), *edges),) for letter in terms)
     term_spans = tuple(TermSpan("abcdefgh".index(letter), "abcdefgh".index(letter) + 1, protected) for letter in terms)
-    return Segment(TaggedText("abcdefgh"), SearchRequest([7, 3], 1, tuple(map(ord, prefix))), required, term_spans)
+    return Segment(
+        TaggedText("abcdefgh"),
+        ReadText("abcdefgh"),
+        SearchRequest([7, 3], 1, tuple(map(ord, prefix))),
+        required,
+        term_spans,
+    )
 
 
 def texts(results: list[list[Hypothesis]]) -> list[list[str]]:
@@ -121,14 +128,14 @@ def test_terms_that_have_no_room_where_they_belong_begin_the_translation():
         return [TermAlignment([range(i, i + 1) for i in range(len(target))], [[1]]) for target in targets]
 
     segment = make_segment("b")
-    segment = Segment(segment.marked, segment.request, ((tuple(map(ord, "BC")),),), segment.term_spans)
+    segment = Segment(segment.marked, segment.read, segment.request, ((tuple(map(ord, "BC")),),), segment.term_spans)
     assert texts(search_with_terms([segment], search_at_most_two, align_last, WORDS)) == [["BC"]]
 
 
 def test_of_several_spellings_the_best_is_taken():
     segment = make_segment("b")
     terms = (((ord("B"),), (ord("X"),), (EDGE, ord("~"), EDGE)),)  # the last cannot stand behind a word
-    segment = Segment(segment.marked, segment.request, terms, segment.term_spans)
+    segment = Segment(segment.marked, segment.read, segment.request, terms, segment.term_spans)
     word_edges = WordEdges(WORDS.ends_in_letter, WORDS.begins_with_letter, WORDS.begins_with_letter)
     for score, expected in ((-2.0, "aXc"), (-1.0, "aBc")):
         answers = {"": "abc", "aB": {"aBc": score}, "aX": {"aXc": -1.5}}
@@ -188,11 +195,19 @@ def required_texts(line: str, count: int) -> Counter[str]:
 
 def test_terms_are_words_of_their_own_for_the_alignment():
     term_spans = (TermSpan(2, 5), TermSpan(10, 16, protected=True))
-    text, numbers = cut_at_terms(Segment(TaggedText("A  dog's. ({name})"), SearchRequest([7, 3], 1), (), term_spans))
+    text, numbers = cut_at_terms(
+        Segment(
+            TaggedText("A  dog's. ({name})"), ReadText("A  dog's. ({name})"), SearchRequest([7, 3], 1), (), term_spans
+        )
+    )
     assert (text.split(), numbers) == (["A", "dog", "'s.", "(", "{name}", ")"], [range(1, 2), range(4, 5)])
-    text, numbers = cut_at_terms(Segment(TaggedText("我有一只狗。"), SearchRequest([7, 3], 1), (), (TermSpan(4, 5),)))
+    text, numbers = cut_at_terms(
+        Segment(TaggedText("我有一只狗。"), ReadText("我有一只狗。"), SearchRequest([7, 3], 1), (), (TermSpan(4, 5),))
+    )
     assert (text.split(), numbers) == (["我有一只", "狗", "。"], [range(1, 2)])
-    _, numbers = cut_at_terms(Segment(TaggedText("to New York"), SearchRequest([7, 3], 1), (), (TermSpan(3, 11),)))
+    _, numbers = cut_at_terms(
+        Segment(TaggedText("to New York"), ReadText("to New York"), SearchRequest([7, 3], 1), (), (TermSpan(3, 11),))
+    )
     assert numbers == [range(1, 3)]
 
 

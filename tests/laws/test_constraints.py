@@ -11,6 +11,7 @@ from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
 from pellucid.decode.lines import Segment
+from pellucid.decode.reading import ReadText
 from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.search import forbidden_rule
 from pellucid.decode.terms.glossary import Terms, TermSpan
@@ -127,7 +128,7 @@ def test_every_hypothesis_has_every_term(width):
             ]
 
         spans = tuple(TermSpan(i, i + 1, protected=draw.random() < 0.5) for i in range(len(terms)))
-        segment = Segment(TaggedText("abc"), SearchRequest([A, EOS], 1, prefix), terms, spans)
+        segment = Segment(TaggedText("abc"), ReadText("abc"), SearchRequest([A, EOS], 1, prefix), terms, spans)
         [hypotheses] = search_with_terms([segment], search, align, WordEdges())
         assert 1 <= len(hypotheses) <= width
         with_alternatives += len(hypotheses) > 1

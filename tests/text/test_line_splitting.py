@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pellucid.text.line_splitting import (
     BREAKS,
+    NO_LIMIT,
     OUTER_RUN,
     SplitLine,
     character_ends,
@@ -60,7 +61,7 @@ def test_a_line_that_fits_is_cut_at_tabs_only(text: str):
     assert all(segment in cell for segment, cell in zip(line.segments, cells, strict=True))
     for gap in line.gaps:
         assert gap == "" or OUTER_RUN.fullmatch(gap)
-    assert describe_split(line) is None
+    assert describe_split(text, line) is None
 
 
 @law
@@ -230,12 +231,16 @@ def test_a_very_long_line_is_cut_with_few_calls(text: str):
     assert sum(lengths) <= 10 * len(text) + 40 * 200 * len(line.segments)
 
 
-def test_a_split_is_described():
-    assert describe_split(split_line("One two. Three four. Five.", lambda text: len(text) < 15)) == "split into 3 parts"
-    assert (
-        describe_split(split_line("One two. Three\tfour. Five.", lambda text: len(text) < 12)) == "split into 3 parts"
-    )
-    assert describe_split(split_line("One two.\tThree four.", always_fits)) is None
+def test_a_split_is_described_where_a_line_was_too_long():
+    def describe(line: str, limit: int, together: int = NO_LIMIT) -> str | None:
+        return describe_split(line, split_line(line, lambda text: len(text) < limit, together=together), together)
+
+    assert describe("One two. Three four. Five.", 15) == "split into 3 parts"
+    assert describe("One two. Three\tfour. Five.", 12) == "split into 3 parts"
+    assert describe("One two.\tThree four.", 99) is None
+    # Sentences that are translated one by one are no reason for a note; a sentence that was cut is.
+    assert describe("One two. Three four. Five.", 99, together=1) is None
+    assert describe("One two. Three four, five.", 12, together=1) == "split into 3 parts"
 
 
 def test_translations_get_a_space_only_where_their_language_has_them():

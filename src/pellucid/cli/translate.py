@@ -312,5 +312,6 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
         "confidence": translation.confidence,
         "word_confidences": translation.word_confidences,
         "memory": translation.remembered,
+        "missing_sentences": translation.missing_sentences or None,
     }
     return always | {name: value for name, value in there_or_not.items() if value is not None}

@@ -1,16 +1,19 @@
 """Takes lines apart into requests for a search, and puts the translations of their segments together again."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
 from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
-from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
+from pellucid.text.line_splitting import NO_LIMIT, SplitLine, describe_split, join_line, sentence_ends, split_line
 from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, restore_tags
+from pellucid.text.sentences import count_sentences
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
@@ -30,10 +33,12 @@ class LengthLimits:
 class Segment:
     """One sentence or more that are translated together; the first `context` tokens of its source are read only.
 
-    The translation has each of `terms`, in one of its spellings; `term_spans` has the source span of each.
+    `marked` is what the user wrote, `read` what the model reads for it. The translation has each of `terms`, in one of
+    its spellings; `term_spans` has the span of each in the text that is read.
     """
 
     marked: TaggedText
+    read: ReadText
     request: SearchRequest
     terms: "tuple[Term, ...]" = ()
     term_spans: "tuple[TermSpan, ...]" = ()
@@ -53,25 +58,29 @@ class PreparedLine:
 
 def prepare_lines(
     lines: Sequence[str],
-    first_line: int,
-    tokenizer: Tokenizer,
+    numbers: Sequence[int],
+    reader: SourceReader,
     lengths: LengthLimits,
     config: SearchConfig,
-    terms: "Terms | None",
-    prefixes: Sequence[str] | None,
+    terms: "Terms | None" = None,
+    prefixes: Sequence[str] | None = None,
     contexts: Sequence[str] | None = None,
+    context_sentences: int = 0,
     check_wanted: Callable[[], None] = continue_always,
 ) -> list[PreparedLine]:
-    """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked.
+    """Return each line with its requests, by its number; ValueError for lines that cannot be translated as asked.
 
     The source of a line (of its first segment) begins with its text of `contexts`, where that leaves it no longer than
-    sources of training were; elsewhere a note says that it does not.
+    sources of training were; elsewhere a note says that it does not. The other segments of a line have those before
+    them as their context, if the model was trained to read `context_sentences` before a sentence.
     """
+    tokenizer = reader.tokenizer
     with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
-    split_lines, tagged, sources = _segment_lines(
-        lines, with_markup, tokenizer, lengths, split=config.too_long == "split"
-    )
-    longest = {first_line + i: max(map(len, line_sources), default=0) for i, line_sources in enumerate(sources)}
+    cut_lines = _cut_lines(lines, with_markup, prefixes, reader, lengths, config)
+    longest = {
+        number: max((len(segment.ids) for segment in cut.segments), default=0)
+        for number, cut in zip(numbers, cut_lines, strict=True)
+    }
     refuse_long_lines("source", longest, lengths.longest)
     if terms is not None and config.method == "sample":
         raise ValueError("terms need beam or greedy search; leave them out, or take method = 'beam'")
@@ -88,80 +97,199 @@ def prepare_lines(
         from pellucid.decode.terms.required import prefix_pieces
 
         line_prefixes = [
-            prefix_pieces(tokenizer, prefix) if line_texts else ()
-            for prefix, line_texts in zip(prefixes, tagged, strict=True)
+            prefix_pieces(tokenizer, prefix) if cut.segments else ()
+            for prefix, cut in zip(prefixes, cut_lines, strict=True)
         ]
-    context_ids = encode_contexts(tokenizer, contexts) if contexts is not None else [[]] * len(lines)
-    prepared, language_pieces = [], len(tokenizer.beginning)
-    for i, (line, line_split, line_texts, line_sources, prefix) in enumerate(
-        zip(lines, split_lines, tagged, sources, line_prefixes, strict=True)
-    ):
+
+    language_pieces = len(tokenizer.beginning)
+    all_contexts = _encode_segment_contexts(cut_lines, contexts, context_sentences, reader)
+    prepared = []
+    for i, (cut, prefix) in enumerate(zip(cut_lines, line_prefixes, strict=True)):
         check_wanted()
-        segments, notes = [], [describe_split(line_split)]
-        for tagged_text, source in zip(line_texts, line_sources, strict=True):
-            terms_by_span, problems = required.find_in(tagged_text.text) if required is not None else ({}, [])
-            notes += problems
-            context = [] if segments else context_ids[i]
-            if len(context) + len(source) > lengths.longest_trained:
-                notes += ["translated without the sentence before it: both together are too long"] if context else []
+        segments, notes = [], list(cut.notes)
+        for n, part in enumerate(cut.segments):
+            terms_by_span, problems = required.find_in(part.read.text) if required is not None else ({}, [])
+            notes += [*problems, part.read.note]
+            context = all_contexts[i][n]
+            if len(context) + len(part.ids) > lengths.longest_trained:
+                # Only the sentence before the line was asked for.
+                lost = context and n == 0
+                notes += ["translated without the sentence before it: both together are too long"] if lost else []
                 context = []
             # The prefix is that of the line, so only its first segment begins with it.
             request = SearchRequest(
-                [*context, *source],
-                first_line + i,
-                () if segments else prefix,
-                segment=len(segments),
+                [*context, *part.ids],
+                numbers[i],
+                prefix if n == 0 else (),
+                segment=n,
                 check_wanted=check_wanted,
             )
             segments.append(
                 Segment(
-                    tagged_text,
+                    part.marked,
+                    part.read,
                     request,
                     tuple(terms_by_span.values()),
                     tuple(terms_by_span),
                     len(context) + language_pieces,
                 )
             )
-        prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
+        kept_notes = tuple(note for note in dict.fromkeys(notes) if note)
+        prepared.append(PreparedLine(cut.line, cut.split_line, tuple(segments), kept_notes))
     return prepared
 
 
-def _segment_lines(
-    lines: Sequence[str], with_markup: Sequence[bool], tokenizer: Tokenizer, lengths: LengthLimits, split: bool
-) -> tuple[list[SplitLine], list[list[TaggedText]], list[list[list[int]]]]:
-    """Return each line in segments, each segment without its tags, and the token ids of each.
+@dataclass(frozen=True)
+class _CutSegment:
+    """A segment of a line without its tags, the text that the model reads for it, and the token ids of that."""
 
-    Only lines with markup are looked through for tags. Unless lines are to be `split`, a line is one segment.
+    marked: TaggedText
+    read: ReadText
+    ids: list[int]
+
+
+@dataclass(frozen=True)
+class _CutLine:
+    """A line in segments."""
+
+    line: str
+    split_line: SplitLine
+    segments: tuple[_CutSegment, ...]
+    notes: tuple[str, ...]
+
+
+def _cut_lines(
+    lines: Sequence[str],
+    with_markup: Sequence[bool],
+    prefixes: Sequence[str] | None,
+    reader: SourceReader,
+    lengths: LengthLimits,
+    config: SearchConfig,
+) -> list[_CutLine]:
+    """Return each line in segments, each segment without its tags and as the model reads it.
+
+    Only lines with markup are looked through for tags. A line that has a prefix keeps its capitals, and together what
+    the prefix begins to translate.
     """
-    # Most lines are translated as they stand: they are encoded once, all together, and their pieces looked up below.
-    encoded = dict(zip(lines, tokenizer.encode_source(lines), strict=True))
+    has_prefix = [bool(prefix) for prefix in prefixes] if prefixes is not None else [False] * len(lines)
+    # Most lines are one sentence and are translated as they stand: they are encoded once, all together.
+    encoder = _SourceEncoder(reader)
+    encoder.encode_all(zip(lines, has_prefix, strict=True))
 
-    def count_pieces(text: str) -> int:
-        if text in encoded:
-            return len(encoded[text])
-        # No text has more pieces than bytes, but for the word-start mark of its first word and EOS. The upper bound
-        # spares the tokenizer most short texts.
-        if (upper_bound := len(text.encode(errors="surrogatepass")) + 2) <= lengths.longest_trained:
+    split_lines, tagged, notes = [], [], []
+    for i, line in enumerate(lines):
+        together = sentences_together(config, reader)
+        continues = reader.continues if config.sentences == "auto" and not has_prefix[i] else _always_continues
+        if has_prefix[i] and prefixes is not None:
+            together = max(together, count_sentences(prefixes[i]))
+
+        def fits(text: str, longest: int, keep_case: bool = has_prefix[i]) -> bool:
+            return config.too_long != "split" or encoder.count_pieces(text, keep_case, longest) <= longest
+
+        # A prefix is a beginning of the translation of all that stands in the line.
+        marks = frozenset[str]() if has_prefix[i] else reader.unknown_marks
+        split = split_line(
+            line,
+            lambda text, fits=fits: fits(text, lengths.longest_trained),
+            lambda text, fits=fits: fits(text, lengths.longest),
+            together,
+            marks,
+            continues,
+        )
+        texts = [TaggedText(segment) for segment in split.segments]
+        notes.append(describe_split(line, split, together, marks, continues) if len(texts) > 1 else None)
+        if with_markup[i]:
+            split, texts = _extract_line_tags(split)
+        split_lines.append(split)
+        tagged.append(texts)
+
+    # Only texts that were split or had tags are new; again one call of the tokenizer for all.
+    encoder.encode_all((item.text, has_prefix[i]) for i, texts in enumerate(tagged) for item in texts)
+    return [
+        _CutLine(
+            line,
+            split_lines[i],
+            tuple(_CutSegment(item, *encoder.look_up(item.text, has_prefix[i])) for item in tagged[i]),
+            () if notes[i] is None else (notes[i],),
+        )
+        for i, line in enumerate(lines)
+    ]
+
+
+def _always_continues(sentence: str) -> bool:
+    return True
+
+
+def sentences_together(config: SearchConfig, reader: SourceReader) -> int:
+    """Return how many sentences of a line are at most translated together."""
+    if config.sentences == "keep":
+        return NO_LIMIT
+    return 1 if config.sentences == "split" else reader.sentences_together
+
+
+class _SourceEncoder:
+    """Texts as the model reads them and their token ids, each read and encoded once."""
+
+    def __init__(self, reader: SourceReader):
+        self.reader = reader
+        self._read: dict[tuple[str, bool], ReadText] = {}
+        self._ids: dict[str, list[int]] = {}
+
+    def read(self, text: str, keep_case: bool) -> ReadText:
+        """Return what the model reads for a text."""
+        key = text, keep_case
+        if key not in self._read:
+            self._read[key] = self.reader.read(text, keep_case)
+        return self._read[key]
+
+    def encode_all(self, texts: Iterable[tuple[str, bool]]) -> None:
+        """Encode texts, each with whether its case is kept, in one call of the tokenizer."""
+        read = dict.fromkeys(self.read(*text).text for text in texts)
+        new = [text for text in read if text not in self._ids]
+        self._ids.update(zip(new, self.reader.tokenizer.encode_source(new), strict=True))
+
+    def look_up(self, text: str, keep_case: bool) -> tuple[ReadText, list[int]]:
+        """Return what is read for a text that was encoded, and its token ids."""
+        read = self.read(text, keep_case)
+        return read, self._ids[read.text]
+
+    def count_pieces(self, text: str, keep_case: bool, limit: int) -> int:
+        """Count the pieces of a text; where they are at most `limit` for sure, an upper bound may be returned."""
+        read = self.read(text, keep_case).text
+        if read in self._ids:
+            return len(self._ids[read])
+        # No text has more pieces than bytes, but for the word-start mark of its first word, the pieces of a language to
+        # write, and EOS. The upper bound spares the tokenizer most short texts.
+        upper_bound = len(read.encode(errors="surrogatepass")) + 4
+        if upper_bound <= limit:
             return upper_bound
-        [ids] = tokenizer.encode_source([text])
+        [ids] = self.reader.tokenizer.encode_source([read])
         return len(ids)
 
-    split_lines, tagged = [], []
-    for line, has_markup in zip(lines, with_markup, strict=True):
-        line_split = split_line(
-            line,
-            lambda text: not split or count_pieces(text) <= lengths.longest_trained,
-            lambda text: not split or count_pieces(text) <= lengths.longest,
-        )
-        line_texts = [TaggedText(segment) for segment in line_split.segments]
-        if has_markup:
-            line_split, line_texts = _extract_line_tags(line_split)
-        split_lines.append(line_split)
-        tagged.append(line_texts)
-    # Only texts that were split or had tags are new; again one call of the tokenizer for all.
-    new_texts = [item.text for line_texts in tagged for item in line_texts if item.text not in encoded]
-    encoded.update(zip(new_texts, tokenizer.encode_source(new_texts), strict=True))
-    return split_lines, tagged, [[encoded[item.text] for item in line_texts] for line_texts in tagged]
+
+def _encode_segment_contexts(
+    lines: Sequence[_CutLine], contexts: Sequence[str] | None, count: int, reader: SourceReader
+) -> list[list[list[int]]]:
+    """Return the token ids of the context of each segment of each line."""
+    empty = [[[] for _ in cut.segments] for cut in lines]
+    if not count and contexts is None:
+        return empty
+    texts: list[str] = []
+    for i, cut in enumerate(lines):
+        before = [] if contexts is None or not contexts[i] else _last_sentences(contexts[i], count, reader)
+        for part in cut.segments:
+            texts.append(" ".join(before[-count:] if count else before))
+            before = [*before, part.read.text] if count else []
+    ids = iter(encode_contexts(reader.tokenizer, texts))
+    return [[next(ids) for _ in cut.segments] for cut in lines]
+
+
+def _last_sentences(context: str, count: int, reader: SourceReader) -> list[str]:
+    """Return the end of a context as the model has learned it: as many sentences as it reads before another."""
+    if reader.sentences_together > 1 or not count:
+        return [context]
+    ends = [0, *sentence_ends(context, 0, len(context))]
+    return [context[start:end].strip() for start, end in pairwise(ends)][-count:]
 
 
 def _extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
@@ -170,7 +298,7 @@ def _extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
     for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
         tagged_text = extract_tags(segment)
         # Nothing to split means nothing to translate: white space is left where the tags were.
-        if not tagged_text.tags or split_line(tagged_text.text, lambda _: True).segments:
+        if not tagged_text.tags or split_line(tagged_text.text).segments:
             segments.append(segment)
             tagged.append(tagged_text)
             gaps.append(gap)
@@ -209,7 +337,8 @@ class Translation:
     the translation of a similar sentence, which was not used. `confidence` is how likely it is that the translation
     needs no change; None where the model was not calibrated, and where there was no search or no score.
     `word_confidences` says for each word of `text` how likely it is that a person would keep it; None also where there
-    are no `piece_log_probs`, or the pieces do not spell the text.
+    are no `piece_log_probs`, or the pieces do not spell the text. `missing_sentences` says how many sentences fewer
+    than its line the translation has, where the ends of sentences tell.
     """
 
     text: str
@@ -225,6 +354,7 @@ class Translation:
     remembered: "MemoryMatch | None" = None
     confidence: float | None = None
     word_confidences: tuple[float, ...] | None = None
+    missing_sentences: int = 0
 
 
 @dataclass(frozen=True)
@@ -256,8 +386,11 @@ def assemble_translation(
         return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=no_links)
     ranks = max(len(result.hypotheses) for result in results)
     best, *others = (_assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
-    # dict.fromkeys: each note once, in order.
-    notes = tuple(dict.fromkeys((*prepared.notes, *(note for result in results for note in result.notes))))
+    notes = [*prepared.notes, *(note for result in results for note in result.notes)]
+    if best.missing_sentences:
+        sentences = "sentence" if best.missing_sentences == 1 else "sentences"
+        notes.append(f"the translation has {best.missing_sentences} {sentences} fewer than the line")
+    notes = tuple(dict.fromkeys(notes))  # each note once, in order
     return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
@@ -268,6 +401,7 @@ def _assemble_rank(
     ranks = [min(rank, len(result.hypotheses) - 1) for result in results]
     hypotheses = [result.hypotheses[n] for result, n in zip(results, ranks, strict=True)]
     links = [result.links[n] if result.links else [] for result, n in zip(results, ranks, strict=True)]
+    # `texts` are in the case and spelling of the user's line (`Translator.add_texts`).
     plain = [result.texts[n] for result, n in zip(results, ranks, strict=True)]
     # Tags are put back by the word alignment of the plain texts, so this comes before the segments are joined.
     tagged = [
@@ -289,6 +423,10 @@ def _assemble_rank(
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
         [piece for ids in sources for piece in tokenizer.source_pieces(ids)],
         alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
+        missing_sentences=sum(
+            max(0, count_sentences(segment.marked.text) - count_sentences(text))
+            for segment, text in zip(prepared.segments, plain, strict=True)
+        ),
     )
 
 

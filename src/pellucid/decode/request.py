@@ -27,6 +27,7 @@ class SearchOptions(TypedDict, total=False):
     top_p: float
     seed: int
     too_long: Literal["split", "refuse"]
+    sentences: Literal["auto", "split", "keep"]
     repetition: Literal["retry", "keep"]
     markup: Literal["keep", "text"]
     alignments: bool
@@ -55,6 +56,11 @@ class SearchConfig:
     too_long: Annotated[
         Literal["split", "refuse"], "a line longer than the model takes: translate its sentences, or refuse it"
     ] = "split"
+    sentences: Annotated[
+        Literal["auto", "split", "keep"],
+        "several sentences in a line: translate as many together as the model has learned, each by itself (split), or "
+        "all together (keep)",
+    ] = "auto"
     repetition: Annotated[
         Literal["retry", "keep"], "a translation that repeats itself over and over: search again, or keep it"
     ] = "retry"
@@ -94,6 +100,7 @@ class SearchConfig:
             ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
             ("seed", self.seed >= 0, "0 or more"),
             ("too_long", self.too_long in ("split", "refuse"), "split or refuse"),
+            ("sentences", self.sentences in ("auto", "split", "keep"), "auto, split or keep"),
             ("repetition", self.repetition in ("retry", "keep"), "retry or keep"),
             ("markup", self.markup in ("keep", "text"), "keep or text"),
         )

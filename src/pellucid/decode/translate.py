@@ -10,6 +10,7 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid.data.context import DocumentReader, encode_with_context, join_context, split_context
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
 from pellucid.decode.lines import (
@@ -22,6 +23,7 @@ from pellucid.decode.lines import (
     prepare_lines,
     refuse_long_lines,
 )
+from pellucid.decode.reading import SourceReader
 from pellucid.decode.request import (
     Engine,
     Hypothesis,
@@ -77,6 +79,11 @@ class Translator:
         """The translator of a multilingual model of which this is one for one language to write."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
+        self.profile: SourceProfile | None = None
+        """What the sources of its training text looked like; None of a model that does not say."""
+        self.target_language: str | None = None
+        """Code of the language that it writes, where that is known."""
+        self._reader: tuple[tuple[Tokenizer, SourceProfile | None, str | None], SourceReader] | None = None
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         if tokenizer.target is tokenizer.source:
@@ -102,6 +109,14 @@ class Translator:
             torch.set_num_threads(self.threads)
         return TorchEngine(self.models, self.bounds.forbidden, self.tokenizer)
 
+    @property
+    def reader(self) -> SourceReader:
+        """Reader that turns texts of users into texts like those of the training."""
+        key = self.tokenizer, self.profile, self.target_language
+        if self._reader is None or self._reader[0] != key:
+            self._reader = key, SourceReader(*key)
+        return self._reader[1]
+
     @cached_property
     def engine(self) -> Engine:
         """Engine that searches: torch, unless another one was put in its place."""
@@ -111,6 +126,7 @@ class Translator:
         """Return the translator of a multilingual model for one language to write, with the same engine."""
         translator = copy(self)
         translator.tokenizer, translator.base = self.tokenizer.into(language), self.base or self
+        translator.target_language = language
         return translator
 
     def require_context(self, option: str) -> None:
@@ -154,18 +170,46 @@ class Translator:
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
-        prepared = prepare_lines(
-            lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, contexts, check_wanted
-        )
-        if translation_memory is not None:
-            prepared = [
+
+        def prepare(chosen: Sequence[int], config: SearchConfig) -> list[PreparedLine]:
+            """Prepare the chosen lines, with what was asked for each."""
+            prepared = prepare_lines(
+                [lines[i] for i in chosen],
+                [first_line + i for i in chosen],
+                self.reader,
+                self.lengths,
+                config,
+                terms,
+                None if prefixes is None else [prefixes[i] for i in chosen],
+                None if contexts is None else [contexts[i] for i in chosen],
+                self.context,
+                check_wanted,
+            )
+            if translation_memory is None:
+                return prepared
+            return [
                 line if prefixes and prefixes[i] else _remember_line(line, translation_memory)
-                for i, line in enumerate(prepared)
+                for i, line in zip(chosen, prepared, strict=True)
             ]
+
+        translations = self.translate_prepared(prepare(range(len(lines)), config), config)
+        if config.sentences != "auto":
+            return translations
+
+        # A model may leave out a sentence of those that it translates together.
+        lossy = [i for i, translation in enumerate(translations) if translation.missing_sentences]
+        each_alone = replace(config, sentences="split")
+        for i, again in zip(lossy, self.translate_prepared(prepare(lossy, each_alone), each_alone), strict=True):
+            if again.missing_sentences < translations[i].missing_sentences:
+                translations[i] = replace(again, notes=(*again.notes, SENTENCE_BY_SENTENCE))
+        return translations
+
+    def translate_prepared(self, prepared: Sequence[PreparedLine], config: SearchConfig) -> list[Translation]:
+        """Return the translation of each line that `prepare_lines` made ready."""
         segments = [segment for line in prepared for segment in line.segments]
         with self.inference():
             results = self.search_segments(segments, config)
-            results = self.add_alignments(segments, self.add_texts(results), config)
+            results = self.add_alignments(segments, self.add_texts(segments, results), config)
         # The segments of all lines stand in one list: each line takes as many results as it has segments.
         remaining = iter(results)
         return [
@@ -302,13 +346,16 @@ class Translator:
         search = partial(self.search_requests, config=config)
         return search_with_terms(segments, search, align, self.torch.word_edges)
 
-    def add_texts(self, results: Sequence[SearchResult]) -> list[SearchResult]:
-        """Return the results with the text of every hypothesis."""
+    def add_texts(self, segments: Sequence[Segment], results: Sequence[SearchResult]) -> list[SearchResult]:
+        """Return the results with the text of every hypothesis, in the case and spelling of the user's text."""
         # One call decodes all of them.
         texts = iter(
             self.tokenizer.decode_targets([hypothesis.tokens for result in results for hypothesis in result.hypotheses])
         )
-        return [replace(result, texts=[next(texts) for _ in result.hypotheses]) for result in results]
+        return [
+            replace(result, texts=[segment.read.restore(next(texts)) for _ in result.hypotheses])
+            for segment, result in zip(segments, results, strict=True)
+        ]
 
     def add_alignments(
         self, segments: Sequence[Segment], results: Sequence[SearchResult], config: SearchConfig
@@ -451,6 +498,7 @@ def inference_only(*models: "Transformer") -> Iterator[None]:
             model.train()
 
 
+SENTENCE_BY_SENTENCE = "translated sentence by sentence: together a sentence was left out"
 NO_REPEAT_NGRAM = 4  # tokens in a row of which no sequence may stand twice in the second search
 
 

@@ -1,12 +1,16 @@
 """Splits a line into segments that the model can translate, and joins their translations to a line again."""
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
-from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected
+from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected, separates_words
+from pellucid.text.sentences import sentence_ends
+from pellucid.text.surroundings import trim_marks
 
 # A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
@@ -33,18 +37,8 @@ OUTER_RUN = re.compile(
 OUTER_CHARACTER = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
 
 # Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back and try again.
-CLOSERS = r"""["'”’»›)\]}」』）】〉》〕]"""
-SENTENCE_END = re.compile(
-    rf"(?<![.!?…])([.!?…]++)(?:{CLOSERS}|[“«‹])*+(?:\s[»›])?(?=\s++(\S))|[。！？｡।॥؟۔։።။]++{CLOSERS}*+"
-)
 CLAUSE_END = re.compile(r"[;:,–—](?=\s)|[、，；：،؛]")
 SPACE = re.compile(r"\s++")
-LAST_WORD = re.compile(r"\w*\Z")
-ABBREVIATIONS = """
-abb abs bd bzw ca capt cf chap co col corp dept dipl dr eds etc ev fig figs gen gov hon hr hrsg inc jr lt ltd maj mgr
-min mlle mme mr mrs ms msgr mt nos nr num pág pp prof pte ref rep rev sen sgt sr sra srta st ste str tel usw vgl vol
-vols vs zzgl
-"""
 
 UNSPACED = re.compile(  # a letter or mark of a script that puts no spaces between sentences
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
@@ -62,22 +56,36 @@ class SplitLine:
         assert len(self.gaps) == len(self.segments) + 1
 
 
-def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[str], bool] | None = None) -> SplitLine:
-    r"""Split a line into segments: its cells between tabs, each whole if it `fits`, and otherwise cut into few pieces.
+NO_LIMIT = sys.maxsize
 
-    A cell is cut after sentences; a sentence that does not meet `fits_sentence`, which may be wider, is cut after
-    clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two. White space
-    and emoji at the ends of a segment go into the gaps. A single character that does not fit is a segment all the same.
 
-    >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
+def split_line(
+    line: str,
+    fits: Callable[[str], bool] = lambda text: True,
+    fits_sentence: Callable[[str], bool] | None = None,
+    together: int = NO_LIMIT,
+    marks: frozenset[str] = frozenset(),
+    continues: Callable[[str], bool] = lambda sentence: True,
+) -> SplitLine:
+    r"""Split a line into segments: the sentences of its cells between tabs, at most so many of them `together`.
+
+    Sentences stand in one segment where it `fits`, and where each `continues` the one before. One that does not meet `fits_sentence`, which may be wider,
+    is cut after clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two.
+    White space, emoji, and `marks` of these kinds (`MARK_KINDS`) around a segment go into the gaps. A single character
+    that does not fit is a segment all the same.
+
+    >>> split_line("\tThe ball is blue. It is new. 😀")
     SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))
-    >>> split_line("The ball is blue. It is new.", lambda text: len(text) <= 20).segments
+    >>> split_line("The ball is blue. It is new.", together=1).segments
     ('The ball is blue.', 'It is new.')
+    >>> split_line("1. The ball is blue. It is new.", lambda text: len(text) <= 20, marks=frozenset({"numbers"}))
+    SplitLine(segments=('The ball is blue.', 'It is new.'), gaps=('1. ', ' ', ''))
     """
     spans: list[tuple[int, int]] = []
+    packing = _Packing(line, fits, fits_sentence or fits, marks, continues)
     levels = _keep_markup_whole(line)
     for cell in re.finditer(f"[^{BREAKS}]++", line):
-        spans += _pack_spans(line, *cell.span(), fits, fits_sentence or fits, levels)
+        spans += packing.pack_sentences(*cell.span(), levels, together)
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
@@ -102,56 +110,97 @@ def join_line(line: SplitLine, texts: Sequence[str]) -> str:
     return "".join(piece for pair in zip(gaps, [*texts, ""], strict=True) for piece in pair)
 
 
-def describe_split(line: SplitLine) -> str | None:
-    r"""Return a note on a line that was too long for one segment, or None; the cells of a table are no reason for one.
+def describe_split(
+    line: str,
+    split: SplitLine,
+    together: int = NO_LIMIT,
+    marks: frozenset[str] = frozenset(),
+    continues: Callable[[str], bool] = lambda sentence: True,
+) -> str | None:
+    r"""Return a note on a line that was too long for one segment, or None; its cells and sentences are no reason.
 
-    >>> (describe_split(SplitLine(("Yes.", "No."), ("", " ", ""))),
-    ...  describe_split(SplitLine(("Yes.", "No."), ("", "\t", ""))))
-    ('split into 2 parts', None)
+    >>> describe_split("Yes, no.", SplitLine(("Yes,", "no."), ("", " ", "")))
+    'split into 2 parts'
+    >>> describe_split("Yes.\tNo.", SplitLine(("Yes.", "No."), ("", "\t", "")))
     """
-    divided = any(not set(gap) & set(BREAKS) for gap in line.gaps[1:-1])
-    return f"split into {len(line.segments)} parts" if divided else None
+    wanted = split_line(line, together=together, marks=marks, continues=continues).segments
+    return f"split into {len(split.segments)} parts" if len(split.segments) > len(wanted) else None
 
 
-def _pack_spans(
-    text: str,
-    start: int,
-    end: int,
-    fits: Callable[[str], bool],
-    fits_sentence: Callable[[str], bool],
-    levels: Sequence[FindEnds],
-) -> list[tuple[int, int]]:
-    """Return the spans of the segments of text[start:end], each as long as fits, cut at the coarsest level possible."""
-    start, end = _trim_span(text, start, end)
-    if start == end:
-        return []
-    if not levels or fits(text[start:end]):
-        return [(start, end)]
+@dataclass(frozen=True)
+class _Packing:
+    """Rules for the segments of a text: what fits into one, and which marks stand around it."""
 
-    spans: list[tuple[int, int]] = []
-    ends = levels[0](text, start, end)
-    first_end = 0
-    while first_end < len(ends):
-        count = _count_fitting_ends(text, start, ends, first_end, fits)
-        stop = ends[first_end + max(1, count) - 1]
-        if count:
-            first, last = _trim_span(text, start, stop)
-            spans += [(first, last)] if first < last else []
-        else:
-            # Not even one sentence fits. Below the first level only the wider limit counts.
-            spans += _pack_spans(text, start, stop, fits_sentence, fits_sentence, levels[1:])
-        start, first_end = stop, first_end + max(1, count)
-    return spans
+    text: str
+    fits: Callable[[str], bool]
+    fits_sentence: Callable[[str], bool]
+    marks: frozenset[str]
+    continues: Callable[[str], bool]
 
+    def pack_sentences(self, start: int, end: int, levels: Sequence[FindEnds], together: int) -> list[tuple[int, int]]:
+        """Return the spans of the segments of text[start:end], with at most so many sentences `together`."""
+        start, end = self.trim(start, end)
+        if start == end:
+            return []
+        ends = levels[0](self.text, start, end)
+        spans: list[tuple[int, int]] = []
+        first_end = 0
+        while first_end < len(ends):
+            last_end = first_end + 1
+            while last_end < min(len(ends), first_end + together) and self.continues(
+                self.text[ends[last_end - 1] : ends[last_end]]
+            ):
+                last_end += 1
+            count = self._count_fitting_ends(start, ends[first_end:last_end], self.fits)
+            stop = ends[first_end + max(1, count) - 1]
+            if count:
+                first, last = self.trim(start, stop)
+                spans += [(first, last)] if first < last else []
+            else:
+                # Not even one sentence fits: it is cut where only the wider limit does not take it.
+                spans += self._pack_parts(start, stop, levels[1:])
+            start, first_end = stop, first_end + max(1, count)
+        return spans
 
-def _count_fitting_ends(text: str, start: int, ends: Sequence[int], first_end: int, fits: Callable[[str], bool]) -> int:
-    """Count how many of the ends, from number `first_end` on, a segment that begins at `start` can include."""
+    def _pack_parts(self, start: int, end: int, levels: Sequence[FindEnds]) -> list[tuple[int, int]]:
+        """Return the spans of the segments of a sentence, each as long as fits, cut at the coarsest level possible."""
+        start, end = self.trim(start, end)
+        if start == end:
+            return []
+        if not levels or self.fits_sentence(self.text[start:end]):
+            return [(start, end)]
 
-    def fit(count: int) -> bool:
-        first, last = _trim_span(text, start, ends[first_end + count - 1])
-        return first == last or fits(text[first:last])
+        spans: list[tuple[int, int]] = []
+        ends = levels[0](self.text, start, end)
+        first_end = 0
+        while first_end < len(ends):
+            count = self._count_fitting_ends(start, ends[first_end:], self.fits_sentence)
+            stop = ends[first_end + max(1, count) - 1]
+            if count:
+                first, last = self.trim(start, stop)
+                spans += [(first, last)] if first < last else []
+            else:
+                spans += self._pack_parts(start, stop, levels[1:])
+            start, first_end = stop, first_end + max(1, count)
+        return spans
 
-    return _largest_fitting(fit, len(ends) - first_end)
+    def trim(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span of text[start:end] without white space, emoji and the marks around it."""
+        span = _trim_span(self.text, start, end)
+        if not self.marks:
+            return span
+        while (inner := trim_marks(self.text, *span, self.marks)) != span:
+            span = _trim_span(self.text, *inner)
+        return span
+
+    def _count_fitting_ends(self, start: int, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
+        """Count how many of the ends a segment that begins at `start` can include."""
+
+        def fit(count: int) -> bool:
+            first, last = self.trim(start, ends[count - 1])
+            return first == last or fits(self.text[first:last])
+
+        return _largest_fitting(fit, len(ends))
 
 
 def _trim_span(text: str, start: int, end: int) -> tuple[int, int]:
@@ -189,33 +238,6 @@ def _largest_fitting(holds: Callable[[int], bool], total: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
-
-
-def sentence_ends(text: str, start: int, end: int) -> list[int]:
-    """Return the ends of sentences: after full stops and their like, with closing quotes and brackets.
-
-    A full stop after one letter, a number of one or two digits or a known abbreviation does not end a sentence, nor
-    does any mark before a small letter.
-
-    >>> text = 'Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!'
-    >>> [text[i:j] for i, j in pairwise([0, *sentence_ends(text, 0, len(text))])]
-    ['Dr. A. Bee paid 3.50 on May 3. "Why?" she asked.', ' He (I know...) left!']
-    """
-    matches = (match for match in SENTENCE_END.finditer(text, start, end) if not _sentence_goes_on(text, match))
-    return [*(match.end() for match in matches if match.end() < end), end]
-
-
-def _sentence_goes_on(text: str, match: re.Match[str]) -> bool:
-    """Whether the sentence continues after what looks like its end."""
-    mark, following = match.groups()
-    # No mark: one of a script without capital letters, such as the Chinese full stop, which is always an end.
-    if mark is None or following.islower():
-        return mark is not None
-    # Ten characters are enough for the longest abbreviation.
-    before = LAST_WORD.search(text[max(0, match.start() - 10) : match.start()])
-    word = before[0] if before else ""
-    short = len(word) == 1 or (len(word) == 2 and word.isdecimal()) or word.lower() in ABBREVIATIONS.split()
-    return mark == "." and short
 
 
 def _ends_after(pattern: re.Pattern[str]) -> FindEnds:
@@ -262,4 +284,39 @@ def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
         return lambda text, start, end: [*(i for i in find_ends(text, start, end)[:-1] if i not in inside), end]
 
     coarse = SPLIT_LEVELS.index(character_ends)
-    return *map(outside, SPLIT_LEVELS[:coarse]), *SPLIT_LEVELS[coarse:]
+    beside_tags = partial(_sentence_ends_beside_tags, [match for match in matches if match.re is TAG])
+    return *map(outside, (beside_tags, *SPLIT_LEVELS[1:coarse])), *SPLIT_LEVELS[coarse:]
+
+
+def _sentence_ends_beside_tags(tags: Sequence[re.Match[str]], text: str, start: int, end: int) -> list[int]:
+    """Return the ends of sentences of a text with tags, as if they were not there; closing tags stay with the end.
+
+    >>> text = "The <b>ball</b> is <i>blue.</i> <u>It</u> is new."
+    >>> tags = list(TAG.finditer(text))
+    >>> [text[:i] for i in _sentence_ends_beside_tags(tags, text, 0, len(text))]
+    ['The <b>ball</b> is <i>blue.</i>', 'The <b>ball</b> is <i>blue.</i> <u>It</u> is new.']
+    """
+    # The text without its tags, and where each of its characters ends in the text with them.
+    visible: list[str] = []
+    positions: list[int] = []
+    previous_end = start
+    for tag in (*tags, None):
+        stop = end if tag is None else min(max(tag.start(), previous_end), end)
+        visible.append(text[previous_end:stop])
+        positions += range(previous_end + 1, stop + 1)
+        if tag is None or tag.start() >= end:
+            break
+        previous_end = max(previous_end, min(tag.end(), end))
+        if tag.start() >= start and separates_words(tag):
+            visible.append(" ")
+            positions.append(previous_end)
+    without_tags = "".join(visible)
+
+    closing = {tag.start(): tag.end() for tag in tags if tag[1]}
+    ends: list[int] = []
+    for visible_end in sentence_ends(without_tags, 0, len(without_tags))[:-1]:
+        position = positions[visible_end - 1]
+        while position in closing and closing[position] <= end:
+            position = closing[position]
+        ends.append(position)
+    return [*(position for position in ends if position < end), end]

@@ -84,6 +84,12 @@ def begins_word(text: str) -> bool:
     return not (closes or text[0].isspace())
 
 
+def separates_words(match: re.Match[str]) -> bool:
+    """Whether a match of `TAG` separates the words beside it, as "<br/>" does and "<b>" does not."""
+    _, name, single = match.groups()
+    return bool(single) or BLOCKS.fullmatch(name.lower()) is not None
+
+
 def _separates_words(tag: Tag) -> bool:
     """Whether a tag separates the word before it from the word after it, as in "one</li><li>two"."""
     return tag.kind == "single" or BLOCKS.fullmatch(tag.name) is not None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
@@ -23,6 +24,13 @@ from pellucid.data.corpus import (
 from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.lines import read_lines
 from pellucid.data.shards import map_shards
+from pellucid.data.source_profile import (
+    PROFILED_SOURCES,
+    SourceProfile,
+    profile_sources,
+    read_source_profile,
+    read_source_words,
+)
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
@@ -69,6 +77,7 @@ class TrainingData:
     notes: tuple[str, ...]
     accounts: tuple[CorpusAccount, ...] = ()  # one account for each corpus; stand-in data has none
     languages: dict[str, str] | None = None  # codes of the "source" and the "target" language, where the text says them
+    profile: SourceProfile | None = None  # what the sources look like; None where nobody looked at them
 
     @property
     def dev(self) -> SentencePairs:
@@ -105,7 +114,47 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
     fingerprint = combine_fingerprints([fingerprint_pairs(pairs) for pairs in corpus.train])
-    return TrainingData(tokenizer, encoded, corpus.dev_sets, fingerprint, notes, accounts, find_languages(run.data))
+    profile = profile_sample(
+        [pair for pairs in corpus.train for pair in zip(pairs.sources, pairs.targets, strict=True)]
+    )
+    notes = (*notes, *describe_profile(profile))
+    languages = find_languages(run.data)
+    return TrainingData(tokenizer, encoded, corpus.dev_sets, fingerprint, notes, accounts, languages, profile)
+
+
+def profile_sample(pairs: Sequence[tuple[str, str]]) -> SourceProfile:
+    """Count what the sources look like, in all pairs or, if they are many, in some that are spread evenly over them."""
+    return profile_sources(pairs[:: 1 + len(pairs) // PROFILED_SOURCES])
+
+
+def describe_profile(profile: SourceProfile) -> list[str]:
+    """Return notes on sources of several sentences, and on spellings too rare to be learned."""
+    notes = []
+    if profile.several_sentences >= 0.001:
+        count = profile.sentences_together
+        what = f"up to {count} sentences of a line" if count > 1 else "each sentence of a line by itself"
+        notes.append(
+            f"{profile.several_sentences:.1%} of the sources hold several sentences: the model will translate {what} "
+            "(--set sentences=keep or split changes it)"
+        )
+    rare = {name: count for name, count in profile.spellings.items() if not profile.knows_spelling(name)}
+    if rare:
+        commonest = sorted(rare, key=lambda name: -rare[name])[:5]
+        listing = ", ".join(f"{describe_character(name)} in {rare[name]:,}" for name in commonest)
+        notes.append(
+            f"sources hold characters that are too rare to be learned, and are read as plain ones when the model "
+            f"translates: {listing}" + (f", and {len(rare) - 5} more" if len(rare) > 5 else "")
+        )
+    return notes
+
+
+def describe_character(character: str) -> str:
+    """Return the code and the name of a character.
+
+    >>> describe_character("\u00a0")
+    'U+00A0 (no-break space)'
+    """
+    return f"U+{ord(character):04X} ({unicodedata.name(character, 'no name').lower()})"
 
 
 @dataclass(frozen=True)
@@ -342,7 +391,12 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
     )
     notes = (*manifest["notes"], *notes)
-    return TrainingData(shards_tokenizer, encoded, dev_sets, fingerprint, notes, accounts, find_languages(run.data))
+    # Shards of older versions have no profile.
+    profile = None
+    if "sources" in manifest:
+        profile = read_source_profile(manifest["sources"], read_source_words(folder))
+    languages = find_languages(run.data)
+    return TrainingData(shards_tokenizer, encoded, dev_sets, fingerprint, notes, accounts, languages, profile)
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from pellucid.data.batching import Batch, collate, epoch_batches
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator, inference_only
@@ -78,10 +79,17 @@ class DevSet:
     references: list[str]
     notes: tuple[str, ...]  # sentences on dev pairs that are left out, and why
     tokenizer: Tokenizer
+    profile: SourceProfile | None = None  # of the training text
 
     @classmethod
     def from_pairs(
-        cls, pairs: SentencePairs, tokenizer: Tokenizer, sentences: int, batch_tokens: int, limit: int
+        cls,
+        pairs: SentencePairs,
+        tokenizer: Tokenizer,
+        sentences: int,
+        batch_tokens: int,
+        limit: int,
+        profile: SourceProfile | None = None,
     ) -> "DevSet":
         """Take all pairs for the loss, and for translation so many `sentences` of them, spread evenly over the file.
 
@@ -99,6 +107,7 @@ class DevSet:
             [pairs.targets[i] for i in fitting],
             notes,
             tokenizer,
+            profile,
         )
 
 
@@ -152,7 +161,9 @@ def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -
     device = model.output_embedding.weight.device
     with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
-    translations = Translator(model, tokenizer).translate_sources(dev.sources, SearchConfig(beam=beam))
+    translator = Translator(model, tokenizer)
+    translator.profile = dev.profile
+    translations = translator.translate_sources(dev.sources, SearchConfig(beam=beam))
     references = zip(dev.sources, translations, strict=True)
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
     # A lowercase model cannot know the case of the references.

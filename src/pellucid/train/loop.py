@@ -14,6 +14,7 @@ import torch
 from pellucid.config import to_toml
 from pellucid.data.batching import reverse_batch
 from pellucid.data.context import encode_with_context
+from pellucid.data.source_profile import write_source_words
 from pellucid.data.stream import Stream
 from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
@@ -334,7 +335,7 @@ def _set_up(
     c = run.train
     model = place_model(model.train(), workers, c.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
-    sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
+    sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces, data.profile
     dev_sets = tuple(
         DevSet.from_pairs(pairs, run.data.tokenizer_of(languages, data.tokenizer), *sizes)
         for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True)
@@ -443,6 +444,8 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         "context": setup.run.data.context,
         "directions": setup.run.data.directions,
     }
+    if data.profile is not None:
+        facts["sources"] = data.profile.as_json()
     manifest |= {name: value for name, value in facts.items() if value}
     reference, limit = [], manifest["longest_source"]
     if setup.run.train.keep_reference:
@@ -457,6 +460,8 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
         manifest["reference"] = {"lines": len(reference), **search}
 
     def write_more(folder: Path) -> None:
+        if data.profile is not None:
+            write_source_words(folder, data.profile)
         if reference:
             (folder / REFERENCE_FILE).write_text(encode_reference(reference), encoding="utf-8", newline="\n")
 

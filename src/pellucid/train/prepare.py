@@ -20,6 +20,7 @@ import numpy as np
 
 from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.shards import join_parts, write_part
+from pellucid.data.source_profile import PROFILED_SOURCES, write_source_words
 from pellucid.data.stream import encode_pairs_or_none, id_type
 from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.store.atomic import (
@@ -38,11 +39,13 @@ from pellucid.train.data import (
     DEV_FILE,
     FORMAT,
     KIND,
+    describe_profile,
     describe_text_file,
     draw_dev_pairs,
     has_changed,
     note_held_out,
     pair_blocks,
+    profile_sample,
     read_dev_pairs,
     read_held_out,
     read_shards_manifest,
@@ -80,15 +83,18 @@ def _learn_from_text(
     rows = count_rows(run.data, dev, facts)
     if initial is None:
         sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
+        profile = profile_sample(sample)
         say(f"learning the vocabulary from {len(sample):,} of {sum(counts.pairs for counts in facts):,} pairs")
         sources, targets = [source for source, _ in sample], [target for _, target in sample]
         # A million pairs should not stay in memory twice while the vocabulary is learned.
         del sample
         tokenizer = data.learn_tokenizer(sources, targets, run)
     else:
-        deque(rows, maxlen=0)  # reads all rows for their facts, and keeps none
+        # Reads all rows for their facts.
+        profile = profile_sample(sample_lines(rows, PROFILED_SOURCES, run.seed))
         tokenizer = initial
     tokenizer.save(folder)
+    write_source_words(folder, profile)
     notes = [note for corpus_facts in facts for note in reading_notes(corpus_facts.skipped)]
     if dev is not None:
         notes.append(note_held_out(len(dev)))
@@ -104,7 +110,8 @@ def _learn_from_text(
             }
             for corpus_facts in facts
         ],
-        "notes": [*notes, *tokenizer.notes],
+        "notes": [*notes, *tokenizer.notes, *describe_profile(profile)],
+        "sources": profile.as_json(),
         "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
         "drawn": dev is not None
         or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
@@ -296,4 +303,6 @@ def join_shards(
     # Little-endian in the file, whatever the machine.
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
     manifest = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    # A reading that an older version finished has no profile.
+    manifest |= {"sources": facts["sources"]} if "sources" in facts else {}
     write_manifest(result, {**manifest, **recipe, "corpora": corpora, "notes": notes})

@@ -206,7 +206,7 @@ def align_terms(
 
 def cut_at_terms(segment: Segment) -> tuple[str, list[range]]:
     """Return the text with a space at either end of each term, and the range of words of each term in it."""
-    text = normalize_text(segment.marked.text)
+    text = normalize_text(segment.read.text)
     # So a term in the middle of a word, as a placeholder may be, becomes a word of its own.
     cuts = sorted({0, len(text), *(position for span in segment.term_spans for position in (span.start, span.end))})
     stretches = [text[start:end] for start, end in pairwise(cuts)]

@@ -1,0 +1,210 @@
+"""Counts of how the sources of a training text look: their sentences, capitals, marks and spellings."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pellucid.data.context import split_context
+from pellucid.text.casing import is_in_capitals, is_in_title_case
+from pellucid.text.sentences import sentence_ends
+from pellucid.text.spelling import plain_counterpart
+from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds
+
+# A habit that at least one source in a hundred has is one that the model has learned to translate; of two sentences or
+# more in one source it takes one in ten, because a sentence that is left out costs more than a wrong capital:
+# benchmarks/results/sentences.md.
+_LEARNED_SHARE, _SENTENCES_SHARE = 0.01, 0.1
+# A spelling with a plain counterpart is the model's own from one source in a thousand on.
+_SPELLING_SHARE = 0.001
+# A word is common at the beginning of later sentences if it begins one in a hundred of them.
+_CONTINUATION_SHARE = 0.01
+_OBJECTS = ("continuations", "marks", "spellings")
+_MOST_SENTENCES = 20  # longer sources count as this many sentences
+_MOST_WORDS = 50_000
+SOURCE_WORDS = "source_words.txt"  # file of a model directory: the words of the profile, one a line
+PROFILED_SOURCES = 200_000
+"""Largest number of sources that are looked at; they are drawn evenly."""
+
+_WORD = re.compile(r"\w[\w'’]*")
+
+
+@dataclass(frozen=True)
+class SourceProfile:
+    """Numbers about the sources that a model was trained on, by which a text is made like them before it is read.
+
+    `sentences` has the number of sources of one sentence, of two, and so on; `continuations` the words that sentences
+    after the first began with, and how often: those that are common, and less common in first sentences. `spellings` has for each character with a
+    plain counterpart (a no-break space, a curly quote) the number of sources that hold it. `words` are the words of
+    the sources as they are spelled inside a sentence, the commonest first.
+    """
+
+    sources: int = 0
+    sentences: tuple[int, ...] = ()
+    continuations: Mapping[str, int] = field(default_factory=dict)
+    without_letters: int = 0  # such as "12", where the target is another text
+    capitals: int = 0
+    title_case: int = 0
+    marks: Mapping[str, int] = field(default_factory=dict)  # of each of `MARK_KINDS`
+    spellings: Mapping[str, int] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+
+    @property
+    def several_sentences(self) -> float:
+        """Share of the sources that hold more than one sentence."""
+        return sum(self.sentences[1:]) / self.sources if self.sources else 0.0
+
+    @property
+    def sentences_together(self) -> int:
+        """Return how many sentences of a line are translated together: as many as one source in ten has, or more."""
+        together = 1
+        while together < len(self.sentences) and self._is_share(sum(self.sentences[together:]), _SENTENCES_SHARE):
+            together += 1
+        return together
+
+    def is_continuation(self, sentence: str) -> bool:
+        """Whether a sentence begins like those that stood behind another one in a source."""
+        return first_word(sentence) in self.continuations
+
+    @property
+    def has_capitals(self) -> bool:
+        """Whether the model has learned sources in capitals."""
+        return self._is_share(self.capitals, _LEARNED_SHARE)
+
+    @property
+    def has_title_case(self) -> bool:
+        """Whether the model has learned sources with a capital on each word."""
+        return self._is_share(self.title_case, _LEARNED_SHARE)
+
+    @property
+    def translates_numbers(self) -> bool:
+        """Whether the model has learned to translate lines without a letter."""
+        return self._is_share(self.without_letters, _LEARNED_SHARE)
+
+    @cached_property
+    def unknown_marks(self) -> frozenset[str]:
+        """Kinds of marks around a line that the model has not learned."""
+        return frozenset(kind for kind in MARK_KINDS if not self._is_share(self.marks.get(kind, 0), _LEARNED_SHARE))
+
+    def knows_spelling(self, character: str) -> bool:
+        """Whether a character that has a plain counterpart is common enough to be read as it is."""
+        return self._is_share(self.spellings.get(character, 0), _SPELLING_SHARE)
+
+    @cached_property
+    def word_forms(self) -> dict[str, str]:
+        """Spelling of each known word inside a sentence, by the word in capitals."""
+        # The commonest comes first, so it is the one that stays.
+        return {word.upper(): word for word in reversed(self.words)}
+
+    def _is_share(self, count: int, share: float) -> bool:
+        return self.sources > 0 and count >= share * self.sources
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the numbers, without the words, as they stand in the manifest of a model."""
+        row = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "words"}
+        objects = {name: dict(getattr(self, name)) for name in _OBJECTS}
+        return {**row, "sentences": list(self.sentences), **objects}
+
+
+def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
+    """Count what the sources of these pairs (source, target) look like."""
+    total = without_letters = capitals = title_case = 0
+    sentences, beginnings, continuations = Counter[int](), Counter[str](), Counter[str]()
+    marks, spellings, words = Counter[str](), Counter[str](), Counter[str]()
+    for source_with_context, target in pairs:
+        source = split_context(source_with_context)[1]
+        total += 1
+        ends = sentence_ends(source, 0, len(source))
+        sentences[min(len(ends), _MOST_SENTENCES)] += 1
+        beginnings[first_word(source[: ends[0]])] += 1
+        continuations.update(first_word(source[start:end]) for start, end in pairwise(ends))
+        if not source.isascii():
+            spellings.update(character for character in set(source) if plain_counterpart(character) is not None)
+        if not any(map(str.isalpha, source)):
+            without_letters += source != target
+            continue
+        if is_in_capitals(source):
+            capitals += 1
+            continue
+        marks.update(find_mark_kinds(source))
+        if is_in_title_case(source):
+            title_case += 1
+            continue
+        # The first word has a capital wherever it stands, which says nothing.
+        words.update(_WORD.findall(source)[1:])
+
+    counts = tuple(sentences[n] for n in range(1, max(sentences, default=0) + 1))
+    forms = _commonest_forms(words)
+    # "They" begins second sentences more often than first ones; "the" does not, and says nothing.
+    later = continuations.total()
+    common = {
+        word: count
+        for word, count in continuations.most_common(200)
+        if count >= _CONTINUATION_SHARE * later and count * total > beginnings[word] * later
+    }
+    return SourceProfile(
+        total, counts, common, without_letters, capitals, title_case, dict(marks), dict(spellings), forms
+    )
+
+
+def first_word(sentence: str) -> str:
+    """Return the first word of a sentence, without the marks before it, in small letters.
+
+    >>> first_word(' "They were cheap."')
+    'they'
+    """
+    match = _WORD.search(sentence)
+    return match[0].lower() if match else ""
+
+
+def _commonest_forms(words: Counter[str]) -> tuple[str, ...]:
+    """Return for each word its commonest spelling, the commonest words first."""
+    commonest: dict[str, str] = {}
+    for word, _ in words.most_common():
+        commonest.setdefault(word.upper(), word)
+    return tuple(commonest.values())[:_MOST_WORDS]
+
+
+def write_source_words(directory: Path, profile: SourceProfile) -> None:
+    """Write the words of a profile, whose numbers belong into the manifest, into a directory."""
+    (directory / SOURCE_WORDS).write_text("\n".join(profile.words), encoding="utf-8", newline="\n")
+
+
+def read_source_words(directory: Path) -> list[str]:
+    """Read the words of a profile from a directory; none where it has none."""
+    path = directory / SOURCE_WORDS
+    return path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+
+
+def load_source_profile(directory: Path, manifest: Mapping[str, Any]) -> SourceProfile | None:
+    """Read the profile of a model directory, whose files were verified; None where it has none.
+
+    Raises ValueError for one that is damaged.
+    """
+    if "sources" not in manifest:
+        return None
+    try:
+        words = read_source_words(directory) if SOURCE_WORDS in manifest["files"] else []
+        return read_source_profile(manifest["sources"], words)
+    except ValueError as error:
+        raise ValueError(f"{directory} holds no sound profile of its training text: {error!s:.200}") from None
+
+
+def read_source_profile(table: Any, words: Collection[str] = ()) -> SourceProfile:
+    """Return the profile that a manifest holds; ValueError for one that is not as `SourceProfile.as_json` made it."""
+    known = {each.name for each in fields(SourceProfile)} - {"words"}
+    if not isinstance(table, dict) or table.keys() != known:
+        raise ValueError(f"its sources must be an object with {', '.join(sorted(known))}")
+    counts = [table[name] for name in ("sources", "without_letters", "capitals", "title_case")]
+    objects = [table[name] for name in _OBJECTS]
+    if not isinstance(table["sentences"], list) or not all(isinstance(item, dict) for item in objects):
+        raise ValueError(f"its sources must have a list of sentences, and objects of {', '.join(_OBJECTS)}")
+    counts += [*table["sentences"], *(count for item in objects for count in item.values())]
+    if not all(type(count) is int and 0 <= count < 2**53 for count in counts):
+        raise ValueError("its sources must have whole numbers")
+    table = {**table, "sentences": tuple(table["sentences"])}
+    return SourceProfile(**table, words=tuple(word for word in words if word)[:_MOST_WORDS])

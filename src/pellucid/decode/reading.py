@@ -1,0 +1,122 @@
+"""Gives a model each text in the spelling and the case that it has learned, and the translation those of the user."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pellucid.data.source_profile import SourceProfile
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.text.casing import (
+    Casing,
+    has_capitalised_nouns,
+    is_in_capitals,
+    is_in_title_case,
+    recase_sentence,
+    restore_casing,
+)
+from pellucid.text.spelling import PlainText, plain_counterpart, spell_plainly
+
+CASING_NOTES: dict[Casing, str] = {
+    "capitals": "read without its capitals, of which the training text has few",
+    "title": "read without the capital on each word, of which the training text has few",
+}
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """The text that a model reads for a user's text, and what its translation gets back."""
+
+    text: str
+    plain: PlainText | None = None
+    casing: Casing | None = None
+    target_language: str | None = None
+
+    def restore(self, translation: str) -> str:
+        """Return a translation in the case, and with the spellings of copied words, that the user's text had."""
+        if self.plain is not None:
+            translation = self.plain.restore(translation)
+        if self.casing is not None:
+            translation = restore_casing(translation, self.casing, self.target_language)
+        return translation
+
+    @property
+    def note(self) -> str | None:
+        """A sentence about the case, where it was changed."""
+        return None if self.casing is None else CASING_NOTES[self.casing]
+
+
+@dataclass(frozen=True)
+class SourceReader:
+    """Turns texts of users into texts like those that a model was trained on, as its `profile` describes them.
+
+    Without a profile, as for models of older versions and for imported ones, only characters that no piece of the
+    vocabulary spells are replaced.
+    """
+
+    tokenizer: Tokenizer
+    profile: SourceProfile | None = None
+    target_language: str | None = None
+
+    @property
+    def sentences_together(self) -> int:
+        """How many sentences of a line the model has learned to translate together."""
+        return 1 if self.profile is None else self.profile.sentences_together
+
+    def continues(self, sentence: str) -> bool:
+        """Whether a sentence begins like those that the model has learned together with the one before."""
+        return self.profile is None or self.profile.is_continuation(sentence)
+
+    @property
+    def unknown_marks(self) -> frozenset[str]:
+        """Kinds of marks around a line that are kept around its translation, because the model has not learned them."""
+        return frozenset() if self.profile is None else self.profile.unknown_marks
+
+    def read(self, text: str, keep_case: bool = False) -> ReadText:
+        """Return what the model reads for a text without tags; `keep_case` leaves its capitals alone."""
+        plain = spell_plainly(text, self.knows)
+        casing = None if keep_case else self.find_casing(plain.text)
+        changed = plain if plain.respelled else None
+        if casing is None:
+            return ReadText(plain.text, changed)
+        assert self.profile is not None
+        recased = recase_sentence(plain.text, casing, self.profile.word_forms, self._capitalise_unknown)
+        return ReadText(recased, changed, casing, self.target_language)
+
+    def find_casing(self, text: str) -> Casing | None:
+        """Return the casing of a text that the model did not learn, or None where it can be read as it is."""
+        profile = self.profile
+        # A tokenizer that makes everything lower case knows no other.
+        if profile is None or self.tokenizer.lowercase:
+            return None
+        if is_in_capitals(text):
+            # "NATO" may be a word that the training text has in capitals.
+            return None if profile.has_capitals or self._is_known_word(text) else "capitals"
+        if not profile.has_title_case and is_in_title_case(text, profile.word_forms):
+            return "title"
+        return None
+
+    def knows(self, character: str) -> bool:
+        """Whether the model can read a character as it is."""
+        if character.isascii():
+            return True
+        if self.profile is not None and plain_counterpart(character) is not None:
+            return self.profile.knows_spelling(character)
+        return character in self._characters
+
+    def unknown_characters(self, texts: Iterable[str]) -> list[str]:
+        """Return the characters of texts that no piece of the vocabulary spells, in order."""
+        characters = dict.fromkeys(character for text in texts if not text.isascii() for character in text)
+        return [character for character in characters if not self.knows(character)]
+
+    def _is_known_word(self, text: str) -> bool:
+        assert self.profile is not None
+        return self.profile.word_forms.get(text.strip(".!?:,; ")) == text.strip(".!?:,; ")
+
+    @cached_property
+    def _characters(self) -> frozenset[str]:
+        """Characters that pieces of the vocabulary spell."""
+        return frozenset("".join(self.tokenizer.source_names)) | {"\u2581"}
+
+    @cached_property
+    def _capitalise_unknown(self) -> bool:
+        return self.profile is not None and has_capitalised_nouns(self.profile.word_forms)

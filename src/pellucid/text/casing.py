@@ -1,0 +1,171 @@
+"""Capitals: gives a model a text in the case that it knows, and its translation the case that the text had."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from pellucid.text.markup import find_protected
+
+Casing = Literal["capitals", "title"]
+
+_WORD = re.compile(r"\w[\w'’]*")
+# Words of up to this many letters may be small in a title: "of", "with", "und".
+_LONGEST_SMALL_WORD = 4
+# Where so many words have a capital inside a sentence, as German nouns do, an unknown word is given one too.
+_CAPITALISED_SHARE = 0.25
+
+# What English titles leave small, unless it is the first or the last word.
+_SMALL_WORDS = frozenset(
+    re.findall("[a-z]+", "a an the and but or nor as at by for from in into of off on onto out over per to up via with")
+)
+
+
+def is_in_capitals(text: str) -> bool:
+    """Whether all letters of a text are capitals, and at least two stand in one word; addresses and the like are free.
+
+    >>> [is_in_capitals(text) for text in ("THE DOG {name}", "I", "A 5", "NATO", "The DOG")]
+    [True, False, False, True, False]
+    """
+    # Most texts have a small letter among their first characters.
+    if text.islower() or text[1:4].islower():
+        return False
+    visible = _without_protected(text)
+    return visible.isupper() and any(len(_cased_letters(word)) > 1 for word in _WORD.findall(visible))
+
+
+def is_in_title_case(text: str, word_forms: Mapping[str, str] | None = None) -> bool:
+    """Whether each word of a text begins with a capital, except short ones, and some would not in a sentence.
+
+    `word_forms` says how words are spelled inside a sentence, by the word in capitals. Without it, three words with a
+    capital are enough.
+
+    >>> forms = {"DOG": "dog", "RUNS": "runs", "JOHN": "John"}
+    >>> [is_in_title_case(text, forms) for text in ("The Big Dog Runs", "My Dog John", "John Smith", "The Dog goes")]
+    [True, True, False, False]
+    """
+    words = [word for word in _WORD.findall(_without_protected(text)) if _cased_letters(word)][1:]
+    if not words:
+        return False
+    capitalised = [word for word in words if word[0].isupper() and not word.isupper()]
+    small = [word for word in words if word[0].islower()]
+    if len(capitalised) <= len(small) or any(len(word) > _LONGEST_SMALL_WORD for word in small):
+        return False
+    if word_forms is None:
+        return len(capitalised) >= 3
+    return any(word_forms.get(word.upper(), word)[0].islower() for word in capitalised)
+
+
+def has_capitalised_nouns(word_forms: Mapping[str, str]) -> bool:
+    """Whether so many words have a capital inside a sentence that a new word probably has one."""
+    capitalised = sum(form[0].isupper() for form in word_forms.values())
+    return capitalised > _CAPITALISED_SHARE * len(word_forms)
+
+
+def recase_sentence(text: str, casing: Casing, word_forms: Mapping[str, str], capitalise_unknown: bool) -> str:
+    """Spell a text in capitals, or with a capital on each word, as a sentence; what is protected stays as it is.
+
+    >>> recase_sentence("JOHN'S DOG SEES {NAME}.", "capitals", {"JOHN": "John"}, capitalise_unknown=False)
+    "John's dog sees {NAME}."
+    """
+
+    def spell(word: str) -> str:
+        known = _known_form(word, word_forms)
+        if known is not None:
+            return known
+        if casing == "title":
+            return word  # it may be a name
+        return word.capitalize() if capitalise_unknown else word.lower()
+
+    recased = _replace_words(text, spell)
+    first = next((i for i, character in enumerate(recased) if character.isalpha()), None)
+    if first is None or _is_protected(recased, first):
+        return recased
+    return recased[:first] + recased[first].upper() + recased[first + 1 :]
+
+
+def restore_casing(translation: str, casing: Casing, language: str | None) -> str:
+    """Give a translation the case that its source had; a title gets capitals where its language writes them so.
+
+    >>> restore_casing("El perro ve {name}.", "capitals", "es"), restore_casing("The dog of the king", "title", "en")
+    ('EL PERRO VE {name}.', 'The Dog of the King')
+    """
+    base = (language or "").replace("_", "-").partition("-")[0].lower()
+    if casing == "capitals":
+        return _replace_outside_protected(translation, lambda part: capitalise(part, base))
+    # Other languages write their titles as sentences, and their names have capitals already.
+    return _capitalise_title(translation) if base in ("en", "eng") else translation
+
+
+def capitalise(text: str, language: str) -> str:
+    """Return a text in capitals, as its language writes them.
+
+    >>> capitalise("istanbul", "tr"), capitalise("Αθήνα", "el"), capitalise("Straße", "de")
+    ('İSTANBUL', 'ΑΘΗΝΑ', 'STRASSE')
+    """
+    if language in ("tr", "az", "tur", "aze"):
+        text = text.replace("i", "İ")
+    capitals = text.upper()
+    if language in ("el", "ell", "gre"):
+        # Greek capitals have no accents, but keep the diaeresis.
+        plain = unicodedata.normalize("NFD", capitals).replace("\u0301", "")
+        capitals = unicodedata.normalize("NFC", plain)
+    return capitals
+
+
+def _capitalise_title(text: str) -> str:
+    words = [match.span() for match in _WORD.finditer(text)]
+
+    def spell(word: str, is_outer: bool) -> str:
+        if word != word.lower() or (word in _SMALL_WORDS and not is_outer):
+            return word
+        return word[0].upper() + word[1:]
+
+    out, previous_end = [], 0
+    for number, (start, end) in enumerate(words):
+        is_outer = number in (0, len(words) - 1)
+        word = text[start:end] if _is_protected(text, start) else spell(text[start:end], is_outer)
+        out += [text[previous_end:start], word]
+        previous_end = end
+    return "".join([*out, text[previous_end:]])
+
+
+def _known_form(word: str, word_forms: Mapping[str, str]) -> str | None:
+    """Return the spelling of a word inside a sentence; of one with an apostrophe also by what stands before it."""
+    known = word_forms.get(word.upper())
+    if known is None and (cut := max(word.rfind("'"), word.rfind("’"))) > 0:
+        stem = word_forms.get(word[:cut].upper())
+        known = stem and stem + word[cut:].lower()
+    return known
+
+
+def _cased_letters(word: str) -> str:
+    return "".join(character for character in word if character.lower() != character.upper())
+
+
+def _without_protected(text: str) -> str:
+    return _replace_protected(text, lambda _: " ")
+
+
+def _replace_protected(text: str, replace: Callable[[str], str]) -> str:
+    out, previous_end = [], 0
+    for match in find_protected(text):
+        out += [text[previous_end : match.start()], replace(match[0])]
+        previous_end = match.end()
+    return "".join([*out, text[previous_end:]]) if out else text
+
+
+def _replace_outside_protected(text: str, replace: Callable[[str], str]) -> str:
+    out, previous_end = [], 0
+    for match in find_protected(text):
+        out += [replace(text[previous_end : match.start()]), match[0]]
+        previous_end = match.end()
+    return "".join([*out, replace(text[previous_end:])])
+
+
+def _replace_words(text: str, spell: Callable[[str], str]) -> str:
+    return _replace_outside_protected(text, lambda part: _WORD.sub(lambda match: spell(match[0]), part))
+
+
+def _is_protected(text: str, position: int) -> bool:
+    return any(match.start() <= position < match.end() for match in find_protected(text))

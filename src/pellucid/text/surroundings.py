@@ -1,0 +1,82 @@
+"""Marks around a whole line: a number or bullet before it, and quotation marks or brackets around it."""
+
+import re
+
+MARK_KINDS = ("numbers", "bullets", "quotes", "brackets")
+
+# "12.", "3)", "1.2.", "(4)", "b)", "IV." before the line, and a section number of three parts or more without an end.
+_NUMBER = re.compile(
+    r"(?:\(?\d{1,4}(?:\.\d{1,3})*+[.):\]]|\d+(?:\.\d+){2,}|\(?[a-zA-Z]\)|\(?[ivxIVX]{1,5}\)|[IVX]{2,5}\."
+    r"|\d{1,4}\s?[–—-](?=\s+\D))\s+"
+)
+_BULLET = re.compile(r"[-–—*+•‣▪▸►●○◦·∙]\s+")
+
+_CLOSING_QUOTES = {
+    '"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", "‚": "‘’", "‹": "›", "›": "‹", "”": "”",
+    "'": "'", "「": "」", "『": "』",
+}  # fmt: skip
+_CLOSING_BRACKETS = {"(": ")", "[": "]", "（": "）", "【": "】", "〔": "〕", "［": "］"}
+_AFTER_CLOSING = ".,;:!?…。"
+
+
+def find_mark_kinds(text: str) -> set[str]:
+    """Return the kinds of marks that stand around a text.
+
+    >>> sorted(find_mark_kinds('3. "The ball is blue."')), find_mark_kinds("The ball is blue.")
+    (['numbers', 'quotes'], set())
+    """
+    kinds, (start, end) = set[str](), (0, len(text))
+    while (trimmed := _trim_one(text, start, end)) is not None:
+        kind, start, end = trimmed
+        kinds.add(kind)
+    return kinds
+
+
+def trim_marks(text: str, start: int, end: int, kinds: frozenset[str]) -> tuple[int, int]:
+    """Return the span of text[start:end] without marks of these kinds around it; something with a letter stays.
+
+    >>> text = '3. "The ball is blue."'
+    >>> text[slice(*trim_marks(text, 0, len(text), frozenset(MARK_KINDS)))]
+    'The ball is blue.'
+    """
+    while (trimmed := _trim_one(text, start, end)) is not None and trimmed[0] in kinds:
+        _, start, end = trimmed
+    return start, end
+
+
+def _trim_one(text: str, start: int, end: int) -> tuple[str, int, int] | None:
+    """Return the kind of the outermost mark, and the span inside of it; None where there is no mark."""
+    if start == end:
+        return None
+    first = text[start]
+    # Most lines begin with a letter that none of the marks begins with.
+    if first.isalpha() and text[start + 1 : start + 2].isalpha() and first not in "IVXivx":
+        return None
+    found: tuple[str, int, int] | None = None
+    if match := _NUMBER.match(text, start, end):
+        found = "numbers", match.end(), end
+    elif match := _BULLET.match(text, start, end):
+        found = "bullets", match.end(), end
+    elif first in _CLOSING_QUOTES:
+        found = _trim_pair("quotes", text, start, end, _CLOSING_QUOTES[first])
+    elif first in _CLOSING_BRACKETS:
+        found = _trim_pair("brackets", text, start, end, _CLOSING_BRACKETS[first])
+    if found is None or not any(map(str.isalpha, text[found[1] : found[2]])):
+        return None
+    return found
+
+
+def _trim_pair(kind: str, text: str, start: int, end: int, closing: str) -> tuple[str, int, int] | None:
+    """Return the span inside a pair of marks; None unless the pair stands around everything."""
+    last = end - 1
+    while last > start and text[last] in _AFTER_CLOSING:
+        last -= 1
+    if last <= start + 1 or text[last] not in closing:
+        return None
+    # Another mark of the pair inside means that this one does not go around the whole: "Yes," he said, "no." An
+    # apostrophe between two letters is none.
+    for i in range(start + 1, last):
+        is_inside_word = text[i - 1].isalpha() and text[i + 1].isalpha()
+        if text[i] in (text[start], text[last]) and not is_inside_word:
+            return None
+    return kind, start + 1, last
