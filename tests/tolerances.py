@@ -50,7 +50,8 @@ def approx_log_prob(expected: Any, dtype: torch.dtype = torch.float32) -> Any:
 
 def assert_same_sums(actual: Any, expected: Any, terms: int = MODEL_TERMS, size: float | None = None) -> None:
     """Assert that two tensors or arrays are equal but for the rounding of sums of some terms in their type."""
-    first, second = (torch.as_tensor(numbers) for numbers in (actual, expected))
+    # A copy: torch warns of arrays that cannot be written to.
+    first, second = (torch.as_tensor(np.array(x) if isinstance(x, np.ndarray) else x) for x in (actual, expected))
     assert first.dtype == second.dtype, f"{first.dtype} is compared with {second.dtype}"
     largest = largest_size(second) if size is None else size
     torch.testing.assert_close(first, second, rtol=0.0, atol=relative_rounding(second.dtype, terms) * largest)

@@ -284,7 +284,7 @@ def test_a_model_that_does_not_look_at_its_source_is_found():
     trace = table_model(table).trace("kima lopu")
     verdict = trace.verdict()
     [finding] = verdict.findings
-    rounding = relative_rounding(terms=1) * np.abs(trace["logits"].values).max()
+    rounding = relative_rounding(terms=1) * float(np.abs(trace["logits"].values).max())
     assert np.abs(verdict.erasure_source).max() <= rounding
     assert finding.kind == "hallucination"
     assert finding.numbers["source"] == pytest.approx(0, abs=rounding)
