@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean race
+.PHONY: help demo page serve screenshots docs articles mutants test test-processors check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean race
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,8 +51,20 @@ mutants: .venv/.installed-dev page ## put faults into copies of the code, one at
 	@$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 # Where Python is told to write no bytecode, each process would compile the package and the tests anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+# Other instructions add the terms of a sum in another order. Without AVX2, which hardly any processor lacks, only those
+# tests run that compare numbers: the others start trainings, kill them and compare what one processor gave twice.
+NUMERIC_LAWS := accounts batches both_directions constraints foreign_parts initial_embeddings learning loss model muon one_model search update watching
+NUMERIC_TESTS := tests/model tests/decode $(NUMERIC_LAWS:%=tests/laws/test_%.py) \
+  $(addprefix tests/interop/test_,ctranslate2.py int8.py lexicon.py marian.py marian_start.py)
+
+test-processors: .venv/.installed-dev page ## run the numeric tests as other processors compute: one with AVX2 and no more, and one without it
+	@ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) tests/laws tests/model tests/interop tests/decode $(ARGS)
+	@ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC_TESTS) $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, the reading path, generated pages
 	$(BIN)/ruff format --check --quiet .

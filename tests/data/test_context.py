@@ -16,6 +16,7 @@ from pellucid.inspect.heads import study_patterns
 from pellucid.inspect.pattern_measures import encode_study_pairs
 from pellucid.train.loop import train_run
 from tests.decode.models import small_tokenizer
+from tests.tolerances import approx_log_prob
 from tests.trace.traced import small_traced
 from tests.train.corpora import small_run
 
@@ -79,7 +80,7 @@ def test_a_document_is_translated_with_the_sentence_before_each(block: int):
             target = [tokenizer.target_names.index(piece) for piece in translation.pieces]
             with model.translator.inference():
                 [log_probs] = model.translator.torch.log_probs([ids], [target])
-            assert translation.log_prob == pytest.approx(sum(log_probs), abs=1e-4)
+            assert translation.log_prob == approx_log_prob(sum(log_probs))
             assert translation.source_pieces == tokenizer.source_pieces(ids[count_context(ids) :])
             ended += 1
     assert ended >= 3
@@ -130,7 +131,7 @@ def test_a_trace_marks_the_pieces_of_the_context():
     assert trace["decoder.0.cross.pattern"].values.shape[-1] == len(source.pieces)
     document = model.translate_document(["Where is the house?", "The ball is blue."])
     assert trace.target.text == document[1].text
-    assert trace.log_prob == pytest.approx(document[1].log_prob, abs=1e-5)
+    assert trace.log_prob == approx_log_prob(document[1].log_prob)
     # What is not translated cannot be left out of a translation.
     omissions = [finding.word for finding in trace.verdict().findings if finding.kind == "omission"]
     assert all(word is None or word > 4 for word in omissions)
@@ -157,8 +158,8 @@ def test_scores_links_and_studies_of_a_document_read_what_its_translation_read()
     ids = encode_with_context(tokenizer, sources)
     with model.translator.inference():
         expected = model.translator.torch.log_probs(ids, targets)
-    assert [score.log_prob for score in model.score(lines, texts, document=True)] == pytest.approx(
-        [sum(row) for row in expected], abs=1e-4
+    assert [score.log_prob for score in model.score(lines, texts, document=True)] == approx_log_prob(
+        [sum(row) for row in expected]
     )
     pairs = encode_alignment_pairs(tokenizer, sources, texts)
     with model.translator.inference():

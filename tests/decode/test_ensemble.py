@@ -26,6 +26,7 @@ from pellucid.model import Transformer
 from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
+from tests.tolerances import approx_log_prob
 
 SOURCES = [[4, 7, 9, 3], [5, 3], [11, 8, 4, 12, 3]]
 LIMITS = limit(7, 11, 5)
@@ -47,8 +48,7 @@ def run_search(step: Step, state: SearchState, width: int) -> list[list[Hypothes
 def same_hypotheses(first: list[list[Hypothesis]], second: list[list[Hypothesis]]) -> bool:
     pairs = [(a, b) for x, y in zip(first, second, strict=True) for a, b in zip(x, y, strict=True)]
     return all(
-        (a.tokens, a.stop) == (b.tokens, b.stop) and a.log_probs == pytest.approx(b.log_probs, abs=1e-5)
-        for a, b in pairs
+        (a.tokens, a.stop) == (b.tokens, b.stop) and a.log_probs == approx_log_prob(b.log_probs) for a, b in pairs
     )
 
 
@@ -130,8 +130,8 @@ def test_models_of_several_sizes_give_the_mean_of_their_probabilities():
             log(sum(map(exp, log_probs)) / 3)
             for log_probs in zip(*(scores[i] for scores in scores_of_models), strict=True)
         ]
-        assert hypothesis.log_probs == pytest.approx(means, abs=1e-5)
-        assert mean_log_probs(scores_of_models)[i] == pytest.approx(means, abs=1e-9)
+        assert hypothesis.log_probs == approx_log_prob(means)
+        assert mean_log_probs(scores_of_models)[i] == approx_log_prob(means, torch.float64)
 
 
 def test_two_pieces_that_one_model_each_is_sure_of_have_half_the_probability():

@@ -12,6 +12,7 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Translator, batch_by_length
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
+from tests.tolerances import approx_log_prob
 
 SHORT = SearchConfig(beam=3, max_extra=5)
 
@@ -181,7 +182,7 @@ def test_scores_are_the_models_log_probabilities(translator):
             )
             logits = translator.models[0](torch.tensor([source_ids]), torch.tensor([[BOS, *target_ids[:-1]]]))[0]
             expected = logits.log_softmax(1)[torch.arange(len(target_ids)), target_ids]
-            assert score.per_piece == pytest.approx(expected.tolist(), abs=1e-4)
+            assert score.per_piece == approx_log_prob(expected.tolist())
             assert score.log_prob == pytest.approx(sum(score.per_piece))
             assert score.pieces == translator.tokenizer.target_pieces(target_ids)
     assert translator.score(["Yes."], [""], batch=1)[0].pieces == ["</s>"]

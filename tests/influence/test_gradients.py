@@ -10,6 +10,7 @@ from pellucid.data.tokenizer import BOS, EOS
 from pellucid.influence.word_influence import PieceChoice, pair_influences, select_pairs, sum_influences
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.loss import smoothed_cross_entropy
+from tests.tolerances import assert_same_sums, largest_size
 
 VOCABULARY = 23
 
@@ -58,7 +59,7 @@ def test_the_closed_form_is_the_product_of_both_gradients(smoothing, output_bias
     model = random_model(1, output_bias)
     of_choice = output_gradient(model, choice_loss(model, CHOICE))
     expected = [output_gradient(model, pair_loss(model, n, smoothing)) @ of_choice for n in range(len(PAIRS))]
-    assert torch.allclose(pair_influences(model, PAIRS, CHOICE, smoothing), torch.stack(expected), atol=1e-4, rtol=1e-4)
+    assert_same_sums(pair_influences(model, PAIRS, CHOICE, smoothing), torch.stack(expected))
 
 
 def test_a_step_on_a_pair_changes_the_choice_by_the_rate_times_its_influence():
@@ -72,17 +73,17 @@ def test_a_step_on_a_pair_changes_the_choice_by_the_rate_times_its_influence():
             model.output_embedding.weight -= rate * gradient[:-VOCABULARY].view_as(model.output_embedding.weight)
             model.output_bias -= rate * gradient[-VOCABULARY:]  # type: ignore[operator]
         gain = (before - choice_loss(model, CHOICE)).item()
-        assert gain == pytest.approx(rate * influence, rel=0.05, abs=1e-6)
+        assert gain == pytest.approx(rate * influence, rel=0.05, abs=1e-3 * rate * influences.abs().max().item())
 
 
 def test_checkpoints_are_summed():
     models = [random_model(1), random_model(2)]
     first, second = (pair_influences(model, PAIRS, CHOICE, 0.1) for model in models)
-    assert torch.allclose(sum_influences(models, PAIRS, CHOICE, 0.1), first + second)
+    assert_same_sums(sum_influences(models, PAIRS, CHOICE, 0.1), first + second)
 
 
 def test_a_pair_has_the_same_influence_whatever_pairs_stand_beside_it():
     model = random_model(1)
     whole = pair_influences(model, PAIRS, CHOICE, 0.1)
     alone = pair_influences(model, select_pairs(PAIRS, [3, 0]), CHOICE, 0.1)
-    assert torch.allclose(alone, whole[[3, 0]], atol=1e-4)
+    assert_same_sums(alone, whole[[3, 0]], size=largest_size(whole))

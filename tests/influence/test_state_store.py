@@ -15,6 +15,7 @@ from pellucid.influence.state_store import open_state_store, remember_states, st
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle
 from pellucid.train.loop import train_run
+from tests.tolerances import approx_sum, assert_same_sums
 from tests.train.corpora import small_run
 
 
@@ -58,7 +59,7 @@ def test_every_target_token_has_the_state_from_which_the_model_predicts_it(run, 
         expected = torch.nn.functional.normalize(states, dim=1).numpy()
         # Rounding to 8 bits moves a number by half of a 127th of the largest, and a new length by as much again.
         assert (np.abs(stored - expected).max(axis=1) <= 1 / 127 * np.abs(expected).max(axis=1)).all()
-        assert np.linalg.norm(stored, axis=1) == pytest.approx(1.0, abs=1e-6)
+        assert np.linalg.norm(stored, axis=1) == approx_sum(1.0, terms=stored.shape[1])
 
 
 def test_a_pair_is_known_by_the_line_of_its_file(run):
@@ -111,7 +112,7 @@ def test_searching_in_blocks_changes_nothing(run, monkeypatch):
     monkeypatch.setattr(state_store, "_STATES_AT_ONCE", 101)
     for one, other in zip(whole, store.find_nearest(state, int(store.pairs.targets.ids[0]), 9), strict=True):
         assert one.positions.tolist() == other.positions.tolist()
-        assert np.allclose(one.cosines, other.cosines, atol=1e-6)
+        assert one.cosines == approx_sum(other.cosines, terms=len(state))
 
 
 def test_a_store_that_was_cut_off_goes_on_and_ends_the_same(run, monkeypatch):
@@ -195,11 +196,11 @@ def test_a_wide_state_is_projected_so_that_a_token_takes_no_more_room():
     model = Transformer(config).eval()
     directions = state_store.output_directions(model)
     assert directions.shape == (192, state_store.WIDTH)
-    assert np.allclose(directions.T @ directions, np.eye(state_store.WIDTH), atol=1e-5)
+    assert directions.T @ directions == approx_sum(np.eye(state_store.WIDTH))
     # With 101 pieces W has 101 directions, so 128 lose nothing of any logit.
     states = torch.randn(7, 192)
     kept = torch.from_numpy(states.numpy() @ directions @ directions.T)
-    assert torch.allclose(model.logits(kept), model.logits(states), atol=1e-4)
+    assert_same_sums(model.logits(kept), model.logits(states))
 
 
 def test_a_store_knows_each_corpus_by_its_files(run, tmp_path):

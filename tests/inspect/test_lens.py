@@ -5,6 +5,7 @@ import torch
 from pellucid.api import Model
 from pellucid.inspect.lens import early_logits, logit_lens, residual_tensors
 from pellucid.trace.session import Trace
+from tests.tolerances import approx_sum
 from tests.trace.copying import copying_model, word_tokenizer
 from tests.trace.traced import ball, small_traced
 
@@ -23,7 +24,7 @@ def test_the_last_layer_says_what_the_model_says(norm: str, tie: str):
     tensors = residual_tensors(model.bundle.model.config)
     assert list(tensors) == ["input", "layer 0", "layer 1", "layer 2"]
     last = early_logits(model.bundle.model, trace.values_of(tensors["layer 2"])).numpy()
-    assert last == pytest.approx(trace.values_of("logits"), rel=1e-6, abs=1e-6)
+    assert last == approx_sum(trace.values_of("logits"))
     lens = logit_lens(trace, count=4)
     for cell, step in zip(lens.rows[-1], trace.steps, strict=True):
         assert [piece.id for piece in cell.top] == [piece.id for piece in step.top[:4]]
@@ -42,9 +43,7 @@ def test_a_row_is_the_norm_and_the_output_by_hand():
     centred = stream - stream.mean(axis=1, keepdims=True)
     normal = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * weight + bias
     logits = normal @ output.T + shift
-    assert early_logits(model, trace.values_of("decoder.1.ffn_residual.sum")).numpy() == pytest.approx(
-        logits, rel=1e-4, abs=1e-4
-    )
+    assert early_logits(model, trace.values_of("decoder.1.ffn_residual.sum")).numpy() == approx_sum(logits)
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
     row = logit_lens(trace).rows[2]

@@ -25,6 +25,7 @@ from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 from tests.growth import assert_linear_work, count_lines
 from tests.laws.test_search import VOCABULARY, every_sentence, same_hypotheses
+from tests.tolerances import approx_log_prob
 
 A, B, C = 4, 5, 6
 EVERYTHING = 113  # a beam as wide as there are candidates: 108 at most
@@ -174,7 +175,7 @@ def test_hypotheses_of_a_model_have_their_terms_as_words_and_the_log_probabiliti
             target = [number_of[piece] for piece in candidate.pieces]
             with torch.inference_mode():
                 [expected] = score_targets(model, [source], [target])
-            assert candidate.piece_log_probs == pytest.approx(expected, abs=1e-6)
+            assert candidate.piece_log_probs == approx_log_prob(expected)
 
 
 def terms_translator() -> Translator:

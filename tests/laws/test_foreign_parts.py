@@ -24,6 +24,7 @@ from pellucid.model.watch import unseen
 from pellucid.page.html import manifest_with_answers
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.tolerances import approx_log_prob
 
 
 class Distance(Positions):
@@ -111,7 +112,7 @@ def test_the_torch_engine_searches_with_the_models_own_parts(model):
     for request, hypothesis in zip(requests, bests, strict=True):
         tokens = [*hypothesis.tokens, *([3] if hypothesis.stop == "eos" else [])]
         [log_probs] = engine.log_probs([list(request.source)], [tokens])
-        assert log_probs == pytest.approx(hypothesis.log_probs, abs=1e-4)
+        assert log_probs == approx_log_prob(hypothesis.log_probs)
 
 
 def choices() -> list[tuple[str, str | bool]]:

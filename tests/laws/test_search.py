@@ -14,6 +14,7 @@ from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, 
 from pellucid.decode.translate import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
+from tests.tolerances import approx_log_prob
 
 VOCABULARY = 7  # the four special pieces and three others
 
@@ -40,7 +41,7 @@ def beam(step, state, limits, width, n_best=None, alpha=0.6):
 
 def same_hypotheses(first: list[Hypothesis], second: list[Hypothesis]) -> bool:
     return [(h.tokens, h.stop) for h in first] == [(h.tokens, h.stop) for h in second] and all(
-        a.log_probs == pytest.approx(b.log_probs, abs=1e-4) and a.score == pytest.approx(b.score, abs=1e-4)
+        a.log_probs == approx_log_prob(b.log_probs) and a.score == approx_log_prob(b.score)
         for a, b in zip(first, second, strict=True)
     )
 
@@ -163,7 +164,7 @@ def test_a_hypothesis_has_the_log_probabilities_that_scoring_it_gives():
         scored = score_targets(model, [source for source, _ in pairs], [[*h.tokens, EOS] for _, h in pairs])
     assert len(pairs) > 10
     for (_, hypothesis), log_probs in zip(pairs, scored, strict=True):
-        assert log_probs == pytest.approx(hypothesis.log_probs, abs=1e-4)
+        assert log_probs == approx_log_prob(hypothesis.log_probs)
 
 
 def test_any_batch_gives_the_same_translations_in_the_same_order():

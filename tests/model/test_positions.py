@@ -7,6 +7,7 @@ import torch
 
 from pellucid.model.positions import Rotary, sinusoids
 from tests.model.models import sentences, small_model
+from tests.tolerances import approx_sum, largest_size, relative_rounding
 
 
 @pytest.mark.article("A10-12", "X3")
@@ -25,7 +26,7 @@ def test_known_numbers_of_the_sinusoids():
     """Position 3 of the paper's 512: a well-known article prints 0.342782 at dimension 2, its exponent doubled."""
     third = sinusoids(4, 512)[3]
     assert third[2].item() == pytest.approx(0.245085, abs=5e-7)
-    assert third.norm().item() == pytest.approx(16, abs=1e-5)
+    assert third.norm().item() == approx_sum(16, terms=512)
     assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
 
 
@@ -47,7 +48,8 @@ def test_rotary_is_a_product_with_a_complex_number():
     turn = torch.polar(torch.ones(11, 5, dtype=torch.float64), at[:, None] * frequencies)
     for vectors, turned in zip((q, k), Rotary(50, 53, 5).double().rotate(q, k, at), strict=True):
         expected = torch.view_as_real(torch.view_as_complex(vectors.unflatten(-1, (5, 2))) * turn).flatten(-2)
-        torch.testing.assert_close(turned, expected, rtol=0, atol=1e-6)  # the table is float32
+        size = relative_rounding(torch.float32, terms=2) * largest_size(expected)  # the table is float32
+        torch.testing.assert_close(turned, expected, rtol=0, atol=size)
 
 
 def test_rotary_products_depend_on_the_distance_alone():
@@ -57,10 +59,12 @@ def test_rotary_products_depend_on_the_distance_alone():
     turned_q, _ = rotary.rotate(q.expand(1, 5, 53, 10), k.expand(1, 5, 53, 10), torch.arange(53))
     _, turned_k = rotary.rotate(q.expand(1, 5, 53, 10), k.expand(1, 5, 53, 10), torch.arange(53))
     products = turned_q @ turned_k.transpose(-1, -2)
+    # The table of sines is float32, and a product of two vectors is at most as large as the product of their lengths.
+    rounding, size = relative_rounding(torch.float32, terms=10), (q.norm(dim=-1) * k.norm(dim=-1)).max().item()
     for distance in (-11, 0, 2, 17):
         diagonal = products.diagonal(distance, -2, -1)
-        torch.testing.assert_close(diagonal, diagonal[..., :1].expand_as(diagonal), rtol=0, atol=1e-5)
-    torch.testing.assert_close(turned_q.norm(dim=-1), q.norm(dim=-1).expand(1, 5, 53), rtol=0, atol=1e-5)
+        torch.testing.assert_close(diagonal, diagonal[..., :1].expand_as(diagonal), rtol=0, atol=rounding * size)
+    torch.testing.assert_close(turned_q.norm(dim=-1), q.norm(dim=-1).expand(1, 5, 53), rtol=rounding, atol=0)
 
 
 @pytest.mark.article("A9", "C5", "X24")

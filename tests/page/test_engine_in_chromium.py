@@ -12,6 +12,7 @@ from pellucid.trace import Hide, Silence, Without
 from pellucid.trace.model_page import save_model_page
 from tests.browser.small import OTHER, SENTENCE, save_trained_model
 from tests.page.browser import open_tab
+from tests.tolerances import approx_log_prob
 
 STOPS = {8: Without("mask"), 10: Silence("encoder.0.self", 0), 12: Hide(1)}
 """One of each kind: the numbers of all are compared in Node, and all switches are used with a server."""
@@ -117,7 +118,7 @@ def test_a_script_around_the_page_may_translate(page: OpenPage):
     answer = page.tab.evaluate("text => window.pellucid.translate(text, { beam: 2 })", OTHER)
     expected = page.model.translate(OTHER, beam=2)
     assert [answer["text"], answer["stop"], answer["pieces"]] == [expected.text, expected.stop, expected.pieces]
-    assert answer["score"] == pytest.approx(expected.score, abs=1e-4)
+    assert answer["score"] == approx_log_prob(expected.score)
     refusal = page.tab.evaluate("window.pellucid.translate('a', { beam: 0 }).catch(error => error.message)")
     assert refusal == "The beam is 0; it must be a whole number from 1 to 64."
 

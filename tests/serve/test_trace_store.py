@@ -9,6 +9,7 @@ from pellucid.serve.service import TraceStore
 from pellucid.serve.settings import Limits
 from pellucid.trace.session import perform_act
 from tests.serve.servers import client, small_model
+from tests.tolerances import approx_log_prob
 from tests.trace.traced import small_traced
 
 SENTENCE = "The ball is blue."
@@ -169,7 +170,7 @@ def test_every_hypothesis_of_a_beam_opens_as_its_own_trace():
             response = server.post("/trace", json={"sentence": SENTENCE, "target_ids": ids})
             assert response.status_code == 200, response.text
             assert response.json()["target"]["ids"] == ids
-            assert response.json()["score"] == pytest.approx(node["score"], abs=1e-4)
+            assert response.json()["score"] == approx_log_prob(node["score"])
 
 
 def test_edits_may_be_given_with_the_sentence(server, traced):

@@ -20,6 +20,7 @@ from pellucid.trace import capture as capture_module
 from pellucid.trace.facts import make_side
 from pellucid.trace.session import TraceOrigin, trace_sentence
 from tests.model.models import every_option
+from tests.tolerances import approx_log_prob
 from tests.trace.traced import SENTENCES, ball, make_model, small_traced, tree_of_ball
 
 TYPES = Path(__file__).parents[2] / "web" / "src" / "types.ts"
@@ -105,7 +106,7 @@ def test_each_step_agrees_with_its_logits():
 def test_the_steps_have_the_log_probabilities_of_the_search():
     """The log-probabilities of one pass with visible attention are those of the search."""
     trace = ball()
-    assert [step.chosen.log_prob for step in trace.steps] == pytest.approx(trace.translation.piece_log_probs, abs=1e-5)
+    assert [step.chosen.log_prob for step in trace.steps] == approx_log_prob(trace.translation.piece_log_probs)
 
 
 def test_a_given_target_is_read_and_scored():
@@ -179,13 +180,13 @@ def test_every_hypothesis_of_a_beam_can_be_traced_with_its_pieces_and_log_probab
         assert opened.target.ids == ids
         assert opened.target.pieces == [ancestor.piece for ancestor in path]
         assert opened.stop == ("eos" if ids[-1] == EOS else "length")
-        assert opened.log_prob == pytest.approx(node.total, abs=1e-4)
-        assert opened.score == pytest.approx(node.score, abs=1e-4)
-        assert [step.chosen.log_prob for step in opened.steps] == pytest.approx(
-            [ancestor.log_prob for ancestor in path], abs=1e-4
+        assert opened.log_prob == approx_log_prob(node.total)
+        assert opened.score == approx_log_prob(node.score)
+        assert [step.chosen.log_prob for step in opened.steps] == approx_log_prob(
+            [ancestor.log_prob for ancestor in path]
         )
     [winner] = [node for node in nodes if node.best and node.piece_id == EOS]
-    assert winner.total == pytest.approx(trace.log_prob)
+    assert winner.total == approx_log_prob(trace.log_prob)
 
 
 def test_editing_from_the_start_equals_editing_a_trace():
