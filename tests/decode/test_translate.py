@@ -141,15 +141,15 @@ def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(tra
 
 def test_long_lines_are_split_at_sentence_ends_with_a_note(translator):
     sentences = [f"{word} is the house?" * 3 for word in ("Where", "There", "That", "This", "What")]
-    [translation] = translator.translate(["  ".join(sentences) + " 😀"], SHORT)
-    assert translation.notes == ("split into 3 parts",)
+    together = dataclasses.replace(SHORT, sentences="keep")
+    [translation] = translator.translate(["  ".join(sentences) + " 😀"], together)
+    assert "split into 3 parts" in translation.notes
     assert translation.text.endswith(" 😀")
     assert translation.pieces.count("</s>") == 3 * (translation.stop == "eos") or translation.stop == "length"
     segments = ["  ".join(sentences[:2]), "  ".join(sentences[2:4]), sentences[4]]
-    assert translation.text == "  ".join(segment.text for segment in translator.translate(segments, SHORT)) + " 😀"
-    assert translation.log_prob == pytest.approx(
-        sum(segment.log_prob for segment in translator.translate(segments, SHORT))
-    )
+    alone = translator.translate(segments, together)
+    assert translation.text == "  ".join(segment.text for segment in alone) + " 😀"
+    assert translation.log_prob == pytest.approx(sum(segment.log_prob for segment in alone))
 
 
 @pytest.mark.article("B15", "X17")
@@ -157,9 +157,10 @@ def test_a_model_trained_on_short_sentences_is_given_no_longer_ones():
     tokenizer = small_tokenizer()
     model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     line = "The ball is blue. Where is the house? Yes."
-    [whole] = Translator(model, tokenizer).translate([line], SHORT)
-    [split] = Translator(model, tokenizer, trained=20).translate([line], SHORT)
-    assert (whole.notes, split.notes) == ((), ("split into 2 parts",))
+    together = dataclasses.replace(SHORT, sentences="keep")
+    [whole] = Translator(model, tokenizer).translate([line], together)
+    [split] = Translator(model, tokenizer, trained=20).translate([line], together)
+    assert ("split into 2 parts" in whole.notes, "split into 2 parts" in split.notes) == (False, True)
     [uncut] = Translator(model, tokenizer, trained=4).translate(["The black cat drank the milk"], SHORT)
     assert uncut.notes == ()  # a single sentence is given to the model as long as the model takes it
 

@@ -27,7 +27,7 @@ _OBJECTS = ("continuations", "marks", "spellings")
 _MOST_SENTENCES = 20  # longer sources count as this many sentences
 _MOST_WORDS = 50_000
 SOURCE_WORDS = "source_words.txt"  # file of a model directory: the words of the profile, one a line
-PROFILED_SOURCES = 200_000
+PROFILED_SOURCES = 100_000
 """Largest number of sources that are looked at; they are drawn evenly."""
 
 _WORD = re.compile(r"\w[\w'’]*")
@@ -37,10 +37,10 @@ _WORD = re.compile(r"\w[\w'’]*")
 class SourceProfile:
     """Numbers about the sources that a model was trained on, by which a text is made like them before it is read.
 
-    `sentences` has the number of sources of one sentence, of two, and so on; `continuations` the words that sentences
-    after the first began with, and how often: those that are common, and less common in first sentences. `spellings` has for each character with a
-    plain counterpart (a no-break space, a curly quote) the number of sources that hold it. `words` are the words of
-    the sources as they are spelled inside a sentence, the commonest first.
+    `sentences` has the number of sources of one sentence, of two, and so on. `continuations` has the words that begin
+    sentences after the first, and how often: those that are common there, and less common in first sentences.
+    `spellings` has for each character with a plain counterpart (a no-break space, a curly quote) the number of sources
+    that hold it. `words` are the words of the sources as they are spelled inside a sentence, the commonest first.
     """
 
     sources: int = 0

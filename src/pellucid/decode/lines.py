@@ -55,6 +55,11 @@ class PreparedLine:
     notes: tuple[str, ...]
     match: "MemoryMatch | None" = None  # the entry of a translation memory for it, or for a similar line
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether one of its segments holds several sentences."""
+        return any(count_sentences(segment.marked.text) > 1 for segment in self.segments)
+
 
 def prepare_lines(
     lines: Sequence[str],

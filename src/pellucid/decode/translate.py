@@ -192,12 +192,15 @@ class Translator:
                 for i, line in zip(chosen, prepared, strict=True)
             ]
 
-        translations = self.translate_prepared(prepare(range(len(lines)), config), config)
+        prepared = prepare(range(len(lines)), config)
+        translations = self.translate_prepared(prepared, config)
         if config.sentences != "auto":
             return translations
 
         # A model may leave out a sentence of those that it translates together.
-        lossy = [i for i, translation in enumerate(translations) if translation.missing_sentences]
+        lossy = [i for i in range(len(lines)) if translations[i].missing_sentences and prepared[i].is_joined]
+        if not lossy:
+            return translations
         each_alone = replace(config, sentences="split")
         for i, again in zip(lossy, self.translate_prepared(prepare(lossy, each_alone), each_alone), strict=True):
             if again.missing_sentences < translations[i].missing_sentences:

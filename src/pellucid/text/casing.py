@@ -31,7 +31,8 @@ def is_in_capitals(text: str) -> bool:
     if text.islower() or text[1:4].islower():
         return False
     visible = _without_protected(text)
-    return visible.isupper() and any(len(_cased_letters(word)) > 1 for word in _WORD.findall(visible))
+    # One capital alone, as in "A 5", may be a small word at the beginning of a sentence.
+    return visible.isupper() and any(sum(map(_has_case, word)) > 1 for word in _WORD.findall(visible))
 
 
 def is_in_title_case(text: str, word_forms: Mapping[str, str] | None = None) -> bool:
@@ -44,7 +45,10 @@ def is_in_title_case(text: str, word_forms: Mapping[str, str] | None = None) -> 
     >>> [is_in_title_case(text, forms) for text in ("The Big Dog Runs", "My Dog John", "John Smith", "The Dog goes")]
     [True, True, False, False]
     """
-    words = [word for word in _WORD.findall(_without_protected(text)) if _cased_letters(word)][1:]
+    # Most sentences have a long word without a capital, and need no closer look.
+    if any(len(word) > _LONGEST_SMALL_WORD + 2 and word.isalpha() and word.islower() for word in text.split()):
+        return False
+    words = [word for word in _WORD.findall(_without_protected(text)) if _has_case(word)][1:]
     if not words:
         return False
     capitalised = [word for word in words if word[0].isupper() and not word.isupper()]
@@ -139,8 +143,8 @@ def _known_form(word: str, word_forms: Mapping[str, str]) -> str | None:
     return known
 
 
-def _cased_letters(word: str) -> str:
-    return "".join(character for character in word if character.lower() != character.upper())
+def _has_case(text: str) -> bool:
+    return text.lower() != text.upper()
 
 
 def _without_protected(text: str) -> str:

@@ -69,10 +69,10 @@ def split_line(
 ) -> SplitLine:
     r"""Split a line into segments: the sentences of its cells between tabs, at most so many of them `together`.
 
-    Sentences stand in one segment where it `fits`, and where each `continues` the one before. One that does not meet `fits_sentence`, which may be wider,
-    is cut after clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two.
-    White space, emoji, and `marks` of these kinds (`MARK_KINDS`) around a segment go into the gaps. A single character
-    that does not fit is a segment all the same.
+    Sentences stand in one segment where it `fits`, and where each `continues` the one before. A sentence that does not
+    meet `fits_sentence`, which may be wider, is cut after clauses, then after words, then between characters. Only the
+    last cuts a tag or a placeholder in two. White space, emoji, and `marks` of these kinds (`MARK_KINDS`) around a
+    segment go into the gaps. A single character that does not fit is a segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀")
     SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))

@@ -1,0 +1,91 @@
+"""A text in capitals, or with a capital on each word, is read as a sentence, and its translation gets the case back."""
+
+import pytest
+
+from pellucid.text.casing import (
+    capitalise,
+    has_capitalised_nouns,
+    is_in_capitals,
+    is_in_title_case,
+    recase_sentence,
+    restore_casing,
+)
+
+ENGLISH = {
+    word.upper(): word for word in ("the", "dog", "runs", "in", "Berlin", "with", "my", "NATO", "I", "red", "car")
+}
+GERMAN = {word.upper(): word for word in ("der", "Hund", "läuft", "Straße", "über", "die", "Mann", "Frau")}
+
+
+@pytest.mark.parametrize(
+    "text", ["THE DOG RUNS.", "STOP", "ÜBER DIE STRASSE", "ПРИВЕТ МИР", "OPEN {name} AT www.x.com/a"]
+)
+def test_texts_in_capitals(text: str):
+    assert is_in_capitals(text)
+
+
+@pytest.mark.parametrize("text", ["The DOG runs", "I", "A 5", "12", "", "A. B.", "犬が走る", "The dog"])
+def test_texts_that_are_not_in_capitals(text: str):
+    assert not is_in_capitals(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["The Dog Runs", "My Red Car", "Red Car", "A Dog Runs in Berlin with Hope", "The Dog Runs 3 Times"]
+)
+def test_texts_with_a_capital_on_each_word(text: str):
+    assert is_in_title_case(text, ENGLISH)
+
+
+@pytest.mark.parametrize(
+    "text", ["The dog runs", "My Berlin", "John Smith", "The Dog quickly runs", "I", "In NATO", "THE DOG"]
+)
+def test_texts_without_a_capital_on_each_word(text: str):
+    assert not is_in_title_case(text, ENGLISH)
+
+
+def test_german_nouns_are_no_title():
+    assert not is_in_title_case("Der Mann und Frau Hund", GERMAN)
+    assert is_in_title_case("Der Hund Läuft Über die Straße", GERMAN)
+
+
+def test_words_are_read_in_the_case_that_the_training_text_gives_them():
+    assert recase_sentence("THE DOG RUNS IN BERLIN.", "capitals", ENGLISH, False) == "The dog runs in Berlin."
+    assert (
+        recase_sentence("DER HUND LÄUFT ÜBER DIE STRASSE", "capitals", GERMAN, True) == "Der Hund läuft über die Straße"
+    )
+    assert recase_sentence("MY DOG'S CAR", "capitals", ENGLISH, False) == "My dog's car"
+    # An unknown word is a noun in German; in a title it may be a name.
+    assert recase_sentence("DER WURSTSALAT", "capitals", GERMAN, True) == "Der Wurstsalat"
+    assert recase_sentence("The Dog Karlsruhe Runs", "title", ENGLISH, False) == "The dog Karlsruhe runs"
+    assert recase_sentence("NATO RUNS", "capitals", ENGLISH, False) == "NATO runs"
+
+
+def test_what_is_protected_keeps_its_case():
+    text = "SEE {NAME} AT HTTPS://EXAMPLE.COM/A OR https://example.com/B"
+    recased = recase_sentence(text, "capitals", ENGLISH, False)
+    assert "{NAME}" in recased
+    assert "https://example.com/B" in recased
+    assert restore_casing("mira {name} en https://example.com/b", "capitals", "es") == (
+        "MIRA {name} EN https://example.com/b"
+    )
+
+
+def test_a_translation_gets_the_case_of_its_source_as_its_language_writes_it():
+    assert restore_casing("Der Hund läuft.", "capitals", "de") == "DER HUND LÄUFT."
+    assert (
+        restore_casing("the dog of the king's men in Berlin", "title", "en-GB") == "The Dog of the King's Men in Berlin"
+    )
+    assert restore_casing("El perro del rey", "title", "es") == "El perro del rey"
+    assert restore_casing("El perro del rey", "title", None) == "El perro del rey"
+    assert restore_casing("犬", "capitals", "ja") == "犬"
+
+
+def test_capitals_of_languages_with_rules_of_their_own():
+    assert capitalise("diyarbakır", "tr") == "DİYARBAKIR"
+    assert capitalise("προϊόν καφές", "el") == "ΠΡΟΪΟΝ ΚΑΦΕΣ"
+    assert capitalise("groß", "de") == "GROSS"
+
+
+def test_a_language_whose_nouns_have_capitals_shows_it():
+    assert has_capitalised_nouns(GERMAN)
+    assert not has_capitalised_nouns({word.upper(): word for word in ["Berlin", *"abcdefgh"]})

@@ -1,0 +1,53 @@
+"""Numbers and bullets before a line, and quotation marks and brackets around it, are told from the text itself."""
+
+import pytest
+
+from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds, trim_marks
+
+ALL = frozenset(MARK_KINDS)
+
+
+def trim(text: str, kinds: frozenset[str] = ALL) -> str:
+    return text[slice(*trim_marks(text, 0, len(text), kinds))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. The ball", "12) The ball", "(3) The ball", "3.1. The ball", "1.2.3 The ball", "a) The ball", "iv) The ball",
+        "XII. The ball", "7 - The ball", "- The ball", "• The ball", "– The ball", "* The ball", "+ The ball",
+        '"The ball"', "“The ball”", "„The ball“", "«The ball»", "»The ball«", "‘The ball’", "「The ball」",
+        "(The ball)", "[The ball]", "（The ball）", '1. "The ball"', "- (The ball)", '"(The ball)"', '"The ball".',
+    ],
+)  # fmt: skip
+def test_marks_around_a_line_are_found(text: str):
+    assert trim(text) == "The ball"
+    assert find_mark_kinds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The ball", "3 balls", "1984 was a year", "3.5 million people", "2 - 1 = 1", "5-10 people", "A ball.", "I. ",
+        '"Yes," he said, "no."', "(One) and (two)", "-5 degrees", "12", "1. 2. 3.",
+        "10 km", "5) 6)", "Don't", "*ball*", "«One» «two»",
+    ],
+)  # fmt: skip
+def test_text_that_only_looks_like_marks_stays(text: str):
+    assert trim(text) == text
+
+
+def test_apostrophes_inside_words_are_no_quotation_marks():
+    assert trim("'Don't drop Pete's ball'") == "Don't drop Pete's ball"
+
+
+def test_only_the_kinds_that_are_named_are_trimmed():
+    text = '1. "The ball"'
+    assert find_mark_kinds(text) == {"numbers", "quotes"}
+    assert trim(text, frozenset({"numbers"})) == '"The ball"'
+    assert trim(text, frozenset({"quotes"})) == text
+
+
+def test_a_span_inside_a_longer_text_is_trimmed_within_its_bounds():
+    text = 'xx "The ball" yy'
+    assert text[slice(*trim_marks(text, 3, 13, ALL))] == "The ball"
