@@ -272,7 +272,11 @@ def main() -> None:
                 speeds.append(f"| {title} | {what} | {' | '.join(times)} |")
                 print(speeds[-1], flush=True)
     for joined, by_name in totals.items():
-        print(joined, {name: score.show() for name, score in by_name.items()}, {n: s.show() for n, s in shared.get(joined, {}).items()})
+        print(
+            joined,
+            {name: score.show() for name, score in by_name.items()},
+            {n: s.show() for n, s in shared.get(joined, {}).items()},
+        )
     _ = machine, version
 
 
