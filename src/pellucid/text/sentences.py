@@ -46,13 +46,14 @@ LABEL = re.compile(r"(?:[0-9]{1,3}|[IVX]{1,4}|[^\W\d_])(?:\.(?:[0-9]{1,3}|[^\W\d
 # An ordinal number as German writes it, after a word that asks for one: "am 3. Mai", but not "I am 12. Tom is 13."
 ORDINAL = re.compile(
     r"(?:\A|\s)(?:(?<!I )am|der|die|das|dem|den|des|im|ins|vom|zum|zur|beim|ab|bis|seit|und|jede[mnrs]?|eine[mnrs]?)"
-    r"\s(?:[1-9][0-9]?|[IVX]{2,4})\Z|\([1-9][0-9]?\Z"
+    r"\s(?:[1-9][0-9]?|[IVX]{2,7})\Z|\([1-9][0-9]?\Z",
+    re.IGNORECASE,
 )
-PLAIN_NUMBER = re.compile(r"(?:\A|(?<=[\s(]))(?:[1-9][0-9]?|[IVX]{2,4})\Z")
+PLAIN_NUMBER = re.compile(r"(?:\A|(?<=[\s(]))(?:[1-9][0-9]?|[IVX]{2,7})\Z")
 GERMAN_MONTHS = _read_words(
     "Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert"
 )
-NUMBER_START = re.compile(r"[0-9]|[IVX]{2,4}(?![^\W_])")
+NUMBER_START = re.compile(r"[0-9]|[IVX]{2,7}(?![^\W_])")
 
 # A word in small letters is known with a capital, too; one with a capital only so ("Sen.", for "sen" is Czech).
 # Something always follows these: titles, and words that lead to an example or a name.
@@ -64,7 +65,7 @@ LEADING_ABBREVIATIONS = _read_words("""
 """)
 # These may be the last word of a sentence.
 ABBREVIATIONS = _read_words("""
-    Abb Abs al apod approx aprox assn Av avda ave Bd bde bldg blvd boul bros ca cca chap chr cía Co corp dept dpto eds
+    Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul bros ca cca chap chr cía Co corp dept dpto eds
     ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh jhd jr kap Lic ltd Min mio mj mld mm mrd nám Nr
     nrs num núm obl oz pág págs pl pp pr pte resp sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud
     Uds ul univ uu Vd Vds vols zz zzgl św
@@ -75,6 +76,7 @@ ABBREVIATIONS_BEFORE_NUMBERS = _read_words("""
     abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag par pos rdn ref roč sec
     sect tab ust vol ziff
     jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
+    ок прибл
 """)
 # Often the first word of a sentence, and hardly ever that of a name.
 FIRST_WORDS = _read_words("""
@@ -100,7 +102,7 @@ FIRST_WORDS = _read_words("""
     Але Без Біля Був Була Були В Ви Від Він Вона Вони Все Всі Де Для До Є З За Зараз І Із Його Її Їх Й Коли Ми Мій На
     Наш Не Ні Ось Отже По Потім При Про Та Так Також Там Те То Тому Тут У Це Цей Ця Через Чи Що Щоб Я Як Якщо
     А Вот Вы Где Если Ещё И Из Их К Как Когда Кто Мы Но О Об Она Они Оно От По Почему С Сейчас Он Теперь Тогда Ты
-    Уже Что Чтобы Это Этот Эта Эти
+    Затем Здесь После Потом Поэтому     Уже Что Чтобы Это Этот Эта Эти
 """)
 # They are names after an initial: "U. K. Le Guin".
 NAME_PARTICLES = _read_words("La Le Las Los El")
