@@ -19,7 +19,15 @@ from pellucid.decode.translate import Translator
 from pellucid.interop.marian import import_marian
 from pellucid.phrasebook import generate_phrases
 from pellucid.store.directory import Bundle
-from pellucid.text.sentences import sentence_ends
+from pellucid.text.sentences import (
+    ABBREVIATIONS,
+    ABBREVIATIONS_BEFORE_NUMBERS,
+    FIRST_WORDS,
+    GERMAN_MONTHS,
+    LEADING_ABBREVIATIONS,
+    NAME_PARTICLES,
+    sentence_ends,
+)
 from pellucid.trace import Hide
 from pellucid.trace.model_page import save_model_page
 from pellucid.trace.session import Trace, perform_act
@@ -370,6 +378,18 @@ def test_sentences_end_where_they_do_in_python(tmp_path: Path):
     ]
     texts = [case.replace("|", "") for table in CASES for case in table.strip().split("\n")]
     texts += [" ".join(random_lines.sample(texts, 3)) for _ in range(500)]
+    lists = (
+        LEADING_ABBREVIATIONS,
+        ABBREVIATIONS,
+        ABBREVIATIONS_BEFORE_NUMBERS,
+        FIRST_WORDS,
+        GERMAN_MONTHS,
+        NAME_PARTICLES,
+    )
+    for word in sorted(frozenset().union(*lists)):
+        texts += [
+            f"Das {word}. Wal {word}. 5 {word}. II und 12. {word} sah J. {word} hin. Zoo {word.capitalize()}. Wal"
+        ]
     texts += ["".join(random_lines.choices(pieces, k=random_lines.randrange(20))) for _ in range(5000)]
     [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("sentences", texts)])
     assert answer == [list_sentences(text) for text in texts]

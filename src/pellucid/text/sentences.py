@@ -24,7 +24,7 @@ OPENERS = r"""(?:[(\[{「『（【《〈\u200b-\u200f\u202a-\u202e\u2060-\u2069\
 # Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back and try again. The pattern
 # begins with a set of characters, which is found quickly; only then it is made sure that no mark stands before.
 SENTENCE_END = re.compile(
-    rf"(?P<marks>[{MARKS}](?<![{MARKS}][{MARKS}])[{MARKS}]*+(?:\s[!?]++(?=\s|\Z|{CLOSERS}))*+){TAIL}"
+    rf"(?P<marks>[{MARKS}](?<![{MARKS}][{MARKS}])[{MARKS}]*+(?:\s[!?！？]++(?=\s|\Z|{CLOSERS}))*+){TAIL}"
     rf"(?=(?P<gap>\s*+)(?P<openers>{OPENERS})(?P<following>\S?))"
 )
 
@@ -58,25 +58,25 @@ NUMBER_START = re.compile(r"[0-9]|[IVX]{2,7}(?![^\W_])")
 # A word in small letters is known with a capital, too; one with a capital only so ("Sen.", for "sen" is Czech).
 # Something always follows these: titles, and words that lead to an example or a name.
 LEADING_ABBREVIATIONS = _read_words("""
-    Adm Brig Capt Cmdr Col Cpl dipl dhr Dir doc dott dr dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
-    mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres prof Pvt Rep Reps Rev rndr Sen Sens Sgt Sig
-    sra srta Supt акад доц ім проф
+    Adm Brig Capt Cmdr Col Cpl dipl dhr Dir dott dr Dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
+    mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt Sig
+    sra srta Supt акад доц ім
     bijv bzw cf d.h e.g i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
 """)
 # These may be the last word of a sentence.
 ABBREVIATIONS = _read_words("""
-    Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul bros ca cca chap chr cía Co corp dept dpto eds
-    ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh jhd jr kap Lic ltd Min mio mj mld mm mrd nám Nr
-    nrs num núm obl oz pág págs pl pp pr pte resp sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud
+    Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul Bros ca cca chap chr cía Co corp dept doc dpto
+    eds ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh jhd jr kap Lic ltd Min mio mj mld mm mrd Nr
+    nrs num núm obl pág págs pl pp pr prof pte resp sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud
     Uds ul univ uu Vd Vds vols zz zzgl św
-    вул гл гр грн др коп млн млрд обл пл просп рис руб св см ст стр табл тис тыс ул
+    вул гр грн др коп млн млрд обл пл просп проф руб св см ст тис тыс ул
 """)
 # These are abbreviations before a number.
 ABBREVIATIONS_BEFORE_NUMBERS = _read_words("""
     abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag par pos rdn ref roč sec
     sect tab ust vol ziff
     jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
-    ок прибл
+    гл ок прибл рис стр табл
 """)
 # Often the first word of a sentence, and hardly ever that of a name.
 FIRST_WORDS = _read_words("""

@@ -13,7 +13,7 @@ const TAIL =
   String.raw`(?:${CLOSERS}|[“«‹](?=[${WHITE}]|${CLOSERS})|\[[\p{L}\p{N}_]{1,3}\])*` + String.raw`(?:[${WHITE}][»›](?=[${WHITE},.;]|$)|[${WHITE}][」』])?`;
 const OPENERS = String.raw`(?:[(\[\{「『（【《〈\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff–—\-][${WHITE}]*)*`;
 const SENTENCE_END = new RegExp(
-  String.raw`([${MARKS}](?<![${MARKS}][${MARKS}])[${MARKS}]*(?:[${WHITE}][!?]+(?=[${WHITE}]|$|${CLOSERS}))*)${TAIL}` +
+  String.raw`([${MARKS}](?<![${MARKS}][${MARKS}])[${MARKS}]*(?:[${WHITE}][!?！？]+(?=[${WHITE}]|$|${CLOSERS}))*)${TAIL}` +
     String.raw`(?=([${WHITE}]*)(${OPENERS})([^${WHITE}]?))`,
   "gu",
 );
@@ -40,23 +40,23 @@ const PLAIN_NUMBER = new RegExp(String.raw`(?:^|(?<=[${WHITE}(]))(?:[1-9][0-9]?|
 const NUMBER_START = /(?:[0-9]|[IVX]{2,7}(?![\p{L}\p{N}]))/uy;
 const GERMAN_MONTHS = readWords("Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert");
 const LEADING_ABBREVIATIONS = readWords(`
-  Adm Brig Capt Cmdr Col Cpl dipl dhr Dir doc dott dr dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
-  mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres prof Pvt Rep Reps Rev rndr Sen Sens Sgt Sig
-  sra srta Supt акад доц ім проф
+  Adm Brig Capt Cmdr Col Cpl dipl dhr Dir dott dr Dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
+  mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt Sig
+  sra srta Supt акад доц ім
   bijv bzw cf d.h e.g i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
 `);
 const ABBREVIATIONS = readWords(`
-  Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul bros ca cca chap chr cía Co corp dept dpto eds
-  ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh jhd jr kap Lic ltd Min mio mj mld mm mrd nám Nr
-  nrs num núm obl oz pág págs pl pp pr pte resp sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud
+  Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul Bros ca cca chap chr cía Co corp dept doc dpto
+  eds ee einschl evtl Fa ff Fr geb gegr gest ggf hl hrsg hs inc inkl jh jhd jr kap Lic ltd Min mio mj mld mm mrd Nr
+  nrs num núm obl pág págs pl pp pr prof pte resp sek sog sr st Sta std Ste sté str sv taf tel tél teléf tis tsd tř Ud
   Uds ul univ uu Vd Vds vols zz zzgl św
-  вул гл гр грн др коп млн млрд обл пл просп рис руб св см ст стр табл тис тыс ул
+  вул гр грн др коп млн млрд обл пл просп проф руб св см ст тис тыс ул
 `);
 const ABBREVIATIONS_BEFORE_NUMBERS = readWords(`
   abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag par pos rdn ref roč sec
   sect tab ust vol ziff
   jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
-  ок прибл
+  гл ок прибл рис стр табл
 `);
 const FIRST_WORDS = readWords(`
   A After All Also Although An And Another As At Because Before Both But By Each Even Every For From He Her Here His
