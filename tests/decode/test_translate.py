@@ -140,7 +140,7 @@ def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(tra
 
 
 def test_long_lines_are_split_at_sentence_ends_with_a_note(translator):
-    sentences = [f"{word} is the house?" * 3 for word in ("Where", "There", "That", "This", "What")]
+    sentences = [f"{word} is the house" * 3 + "?" for word in ("Where", "There", "That", "This", "What")]
     together = dataclasses.replace(SHORT, sentences="keep")
     [translation] = translator.translate(["  ".join(sentences) + " 😀"], together)
     assert "split into 3 parts" in translation.notes

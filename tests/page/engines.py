@@ -29,7 +29,7 @@ class EngineInNode:
         """Return the answer to each question; a refusal is its sentence."""
         lines = "\n".join(json.dumps(question) for question in questions)
         words = "node", str(_bundle_engine()), str(self.page)
-        answers = map(json.loads, _run_program(*words, stdin=lines).splitlines())
+        answers = map(json.loads, _run_program(*words, stdin=lines).removesuffix("\n").split("\n"))
         return [answer.get("problem") or answer["value"] for answer in answers]
 
 

@@ -3,7 +3,7 @@
 import gzip
 import io
 import random
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,15 @@ from pellucid.decode.translate import Translator
 from pellucid.interop.marian import import_marian
 from pellucid.phrasebook import generate_phrases
 from pellucid.store.directory import Bundle
+from pellucid.text.sentences import (
+    ABBREVIATIONS,
+    ABBREVIATIONS_BEFORE_NUMBERS,
+    FIRST_WORDS,
+    GERMAN_MONTHS,
+    LEADING_ABBREVIATIONS,
+    NAME_PARTICLES,
+    sentence_ends,
+)
 from pellucid.trace import Hide
 from pellucid.trace.model_page import save_model_page
 from pellucid.trace.session import Trace, perform_act
@@ -26,6 +35,7 @@ from tests.decode.models import LINES, random_model
 from tests.interop.marian_models import quiet, write_marian_model
 from tests.page.engines import EngineInNode, read_floats
 from tests.page.traces import Read
+from tests.text.test_sentences import CASES
 from tests.tolerances import approx_log_prob, approx_sum, relative_rounding
 from tests.trace.traced import make_model, small_traced
 
@@ -328,6 +338,77 @@ def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
     ):
         assert [ours["text"], ours["stop"], ours["pieces"]] == [theirs.text, theirs.stop, theirs.pieces], line
         assert ours["score"] == approx_log_prob(theirs.score)
+
+
+def list_sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in pairwise([0, *sentence_ends(text, 0, len(text))])]
+
+
+def test_sentences_end_where_they_do_in_python(tmp_path: Path):
+    """Cases of all languages, alone and in each other's company, and lines of odd characters."""
+    random_lines = random.Random(9)
+    pieces = [
+        *"aZ1.?!…;\u00a0\u3000\"'“”„«»()[]-–*_¿。！？」।؟ก\u200b",
+        *" .",
+        "Mr",
+        "z",
+        "B",
+        "etc",
+        "The",
+        "Le",
+        "am",
+        "II",
+        "No",
+    ]
+    pieces += [
+        "Τι",
+        "Inc",
+        "😀",
+        "\U00010400",
+        "e\u0301",
+        "Ǆ",
+        "ﬁ",
+        "ª",
+        "²",
+        "Ⅳ",
+        "\U00020000",
+        "\U0001f1fa",
+        "İ",
+        "ß",
+        "\x85",
+    ]
+    texts = [case.replace("|", "") for table in CASES for case in table.strip().split("\n")]
+    texts += [" ".join(random_lines.sample(texts, 3)) for _ in range(500)]
+    lists = (
+        LEADING_ABBREVIATIONS,
+        ABBREVIATIONS,
+        ABBREVIATIONS_BEFORE_NUMBERS,
+        FIRST_WORDS,
+        GERMAN_MONTHS,
+        NAME_PARTICLES,
+    )
+    for word in sorted(frozenset().union(*lists)):
+        texts += [
+            f"Das {word}. Wal {word}. 5 {word}. II und 12. {word} sah J. {word} hin. Zoo {word.capitalize()}. Wal"
+        ]
+    texts += ["".join(random_lines.choices(pieces, k=random_lines.randrange(20))) for _ in range(5000)]
+    [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("sentences", texts)])
+    assert answer == [list_sentences(text) for text in texts]
+
+
+def test_sentences_of_real_text_end_where_they_do_in_python(pellucid_data: Path, tmp_path: Path):
+    files = [f"wmt_news/newstest2013.{language}.gz" for language in ("en", "de", "fr", "es", "cs")]
+    files += [
+        "messy/emoji_uk-en/generaltest2022.uk.gz",
+        "messy/nospace_ja-en/generaltest2022.ja.gz",
+        "pydocs_en-es/test.es.gz",
+    ]
+    texts: list[str] = []
+    for file in files:
+        lines = gzip.decompress((pellucid_data / file).read_bytes()).decode().split("\n")
+        texts += [*lines, *map(" ".join, zip(lines, lines[1:], lines[2:], strict=False))]
+    [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("sentences", texts)])
+    assert answer == [list_sentences(text) for text in texts]
 
 
 def round_parameter(parameter: torch.Tensor, precision: str) -> torch.Tensor:

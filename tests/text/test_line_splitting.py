@@ -16,9 +16,9 @@ from pellucid.text.line_splitting import (
     character_ends,
     describe_split,
     join_line,
-    sentence_ends,
     split_line,
 )
+from pellucid.text.sentences import sentence_ends
 
 law = settings(derandomize=True, deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 

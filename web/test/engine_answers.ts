@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describeError } from "../src/format";
 import { makeAnswers } from "../src/engine/answers";
+import { findSentenceEnds } from "../src/engine/sentences";
 import { type PackedModel, unpackModel } from "../src/engine/package";
 
 const [path = ""] = process.argv.slice(2);
@@ -17,6 +18,7 @@ const answers = {
   ...makeAnswers(),
   encode: ({ side, lines }: { side: "source" | "target"; lines: string[] }) => lines.map((line) => translator[side].encode(line)),
   decode: (sentences: number[][]) => sentences.map((ids) => translator.target.decode(ids)),
+  sentences: (lines: string[]) => lines.map((line) => findSentenceEnds(line).map((end, i, ends) => line.slice(ends[i - 1] ?? 0, end))),
   split: (lines: string[]) => lines.map((line) => translator.split(line)),
 } as Record<string, (args: never) => unknown>;
 await answers.open?.(packed as never);

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from pellucid.text.line_splitting import sentence_ends
 from pellucid.text.markup import TAG, list_protected
+from pellucid.text.sentences import count_sentences
 
 # Takes a source and a target and returns how bad the fault is, 0 for none; within one fault the numbers compare.
 PairCheck = Callable[[str, str], float]
@@ -132,7 +132,7 @@ def _find_sentences(source: str, target: str) -> float:
     """Return how many sentences one side has more than the other, which has only one."""
     if not (_INNER_END.search(source) or _INNER_END.search(target)):
         return 0
-    a, b = (len(sentence_ends(text, 0, len(text))) for text in (source.rstrip(), target.rstrip()))
+    a, b = count_sentences(source), count_sentences(target)
     return float(abs(a - b)) if min(a, b) == 1 else 0
 
 

@@ -1,7 +1,7 @@
 // Text around the model, as in src/pellucid/text/: lines are split into segments that fit it, and words are found among pieces.
 import { SPACE } from "./sentencepiece";
+import { findSentenceEnds, WHITE } from "./sentences";
 
-const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // what Python calls white space
 const WORDS = new RegExp(`[^${WHITE}]+`, "gu");
 
 /** Strips white space from both ends, as Python does. */
@@ -125,34 +125,12 @@ function findLargestFitting(holds: (count: number) => boolean, total: number): n
   return low;
 }
 
-const CLOSERS = String.raw`["'”’»›)\]}」』）】〉》〕]`;
-const SENTENCE_END = new RegExp(
-  String.raw`(?<![.!?…])([.!?…]+)(?:${CLOSERS}|[“«‹])*(?:[${WHITE}][»›])?(?=[${WHITE}]+([^${WHITE}]))|[。！？｡।॥؟۔։።།]+${CLOSERS}*`,
-  "gu",
-);
 const CLAUSE_END = new RegExp(`[;:,–—](?=[${WHITE}])|[、，；：،؛]`, "gu");
 const SPACE_END = new RegExp(`[${WHITE}]+`, "gu");
-const ABBREVIATIONS = new Set(
-  `abb abs bd bzw ca capt cf chap co col corp dept dipl dr eds etc ev fig figs gen gov hon hr hrsg inc jr lt ltd maj mgr min mlle
-  mme mr mrs ms msgr mt nos nr num pág pp prof pte ref rep rev sen sgt sr sra srta st ste str tel usw vgl vol vols vs zzgl`.split(/\s+/),
-);
 
 function listEnds(text: string, matches: Iterable<RegExpMatchArray>): number[] {
   const ends = [...matches].map((match) => (match.index as number) + match[0].length);
   return [...ends.filter((end) => end < text.length), text.length];
-}
-
-/** Finds the ends of sentences: a full stop after one letter, a short number or an abbreviation ends none, nor before a small letter. */
-function findSentenceEnds(text: string): number[] {
-  const goesOn = (match: RegExpMatchArray) => {
-    const [, mark, following] = match;
-    if (mark === undefined || following === undefined) return false;
-    if (/\p{Lowercase}/u.test(following)) return true;
-    const word = /[\p{L}\p{N}_]*$/u.exec([...text.slice(0, match.index)].slice(-10).join(""))?.[0] ?? "";
-    const isShort = [...word].length === 1 || /^\p{Nd}{2}$/u.test(word) || ABBREVIATIONS.has(word.toLowerCase());
-    return mark === "." && isShort;
-  };
-  return listEnds(text, [...text.matchAll(SENTENCE_END)].filter((match) => !goesOn(match)));
 }
 
 /** Finds the ends of characters as a reader sees them: a letter with accents, an emoji with joiners, a flag. */
