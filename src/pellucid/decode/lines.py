@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
-from pellucid.text.line_splitting import SplitLine, describe_split, join_line, split_line
-from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, restore_tags
+from pellucid.text.line_splitting import SplitLine, describe_split, is_translatable, join_line, split_line
+from pellucid.text.markup import MARKUP_SIGN, TaggedText, extract_tags, find_tags, restore_tags
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
@@ -61,15 +61,23 @@ def prepare_lines(
     prefixes: Sequence[str] | None,
     contexts: Sequence[str] | None = None,
     check_wanted: Callable[[], None] = continue_always,
+    *,
+    translates_numbers: bool = False,
 ) -> list[PreparedLine]:
     """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked.
 
+    Text without a letter stays as it is, but where it has a term, or for a model that `translates_numbers`.
     The source of a line (of its first segment) begins with its text of `contexts`, where that leaves it no longer than
     sources of training were; elsewhere a note says that it does not.
     """
-    with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
+    with_markup = [config.markup == "keep" and MARKUP_SIGN.search(line) is not None for line in lines]
+    keep_without_letters = [not translates_numbers] * len(lines)
+    if terms is not None:
+        for i, (line, has_markup) in enumerate(zip(lines, with_markup, strict=True)):
+            if not is_translatable(line, has_markup) and terms.matches(line):
+                keep_without_letters[i] = False
     split_lines, tagged, sources = _segment_lines(
-        lines, with_markup, tokenizer, lengths, split=config.too_long == "split"
+        lines, with_markup, keep_without_letters, tokenizer, lengths, split=config.too_long == "split"
     )
     longest = {first_line + i: max(map(len, line_sources), default=0) for i, line_sources in enumerate(sources)}
     refuse_long_lines("source", longest, lengths.longest)
@@ -127,7 +135,12 @@ def prepare_lines(
 
 
 def _segment_lines(
-    lines: Sequence[str], with_markup: Sequence[bool], tokenizer: Tokenizer, lengths: LengthLimits, split: bool
+    lines: Sequence[str],
+    with_markup: Sequence[bool],
+    keep_without_letters: Sequence[bool],
+    tokenizer: Tokenizer,
+    lengths: LengthLimits,
+    split: bool,
 ) -> tuple[list[SplitLine], list[list[TaggedText]], list[list[list[int]]]]:
     """Return each line in segments, each segment without its tags, and the token ids of each.
 
@@ -147,15 +160,17 @@ def _segment_lines(
         return len(ids)
 
     split_lines, tagged = [], []
-    for line, has_markup in zip(lines, with_markup, strict=True):
+    for line, has_markup, keep_bare in zip(lines, with_markup, keep_without_letters, strict=True):
         line_split = split_line(
             line,
             lambda text: not split or count_pieces(text) <= lengths.longest_trained,
             lambda text: not split or count_pieces(text) <= lengths.longest,
+            keep_without_letters=keep_bare,
+            keep_markup=has_markup,
         )
         line_texts = [TaggedText(segment) for segment in line_split.segments]
         if has_markup:
-            line_split, line_texts = _extract_line_tags(line_split)
+            line_split, line_texts = _extract_line_tags(line_split, keep_bare)
         split_lines.append(line_split)
         tagged.append(line_texts)
     # Only texts that were split or had tags are new; again one call of the tokenizer for all.
@@ -164,13 +179,14 @@ def _segment_lines(
     return split_lines, tagged, [[encoded[item.text] for item in line_texts] for line_texts in tagged]
 
 
-def _extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
+def _extract_line_tags(line: SplitLine, keep_without_letters: bool) -> tuple[SplitLine, list[TaggedText]]:
     """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
     segments, tagged, gaps = [], [], [line.gaps[0]]
     for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
         tagged_text = extract_tags(segment)
         # Nothing to split means nothing to translate: white space is left where the tags were.
-        if not tagged_text.tags or split_line(tagged_text.text, lambda _: True).segments:
+        split_text = split_line(tagged_text.text, lambda _: True, keep_without_letters=keep_without_letters)
+        if not tagged_text.tags or split_text.segments:
             segments.append(segment)
             tagged.append(tagged_text)
             gaps.append(gap)
@@ -316,7 +332,7 @@ def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str)
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
         # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
-        hidden = {i for match in TAG.finditer(tagged_text) for i in range(*match.span())}
+        hidden = {i for tag in find_tags(tagged_text) for i in range(tag.start, tag.end)}
         visible = [start + i for i in _letter_positions(tagged_text) if i not in hidden]
         letters = _letter_positions(plain_text)
         positions = visible if len(visible) == len(letters) else []

@@ -77,6 +77,8 @@ class Translator:
         """The translator of a multilingual model of which this is one for one language to write."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
+        self.translates_numbers = False
+        """Whether the model was trained to translate text without a letter, such as 12; it stays as it is otherwise."""
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         if tokenizer.target is tokenizer.source:
@@ -139,23 +141,33 @@ class Translator:
         translation_memory: "TranslationMemory | None" = None,
         check_wanted: Callable[[], None] = continue_always,
     ) -> list[Translation]:
-        """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
+        """Return one translation for each line, in order.
 
-        A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
-        notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
-        depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
-        where), and begins with its text of `prefixes`. Each line is read with its text of `contexts`, the sentences
-        before it. A line without prefix that is in `translation_memory` is not searched for: it gets that translation,
-        and stop = "memory". Raises ValueError, naming the lines, for lines that the model cannot take, and for weights
-        that are infinite or NaN. `check_wanted` is called again and again while it translates, and stops it by an
-        exception, which is passed on.
+        A blank line, or one with nothing to translate, is returned as it is, with stop = "empty"; so is one without a
+        letter, unless the model `translates_numbers`. A line that cannot be translated as asked is returned as it is
+        too, with stop = "failed" and the reason in its notes. Lines are counted from `first_line`: that number is what
+        an error names, and what the draws of sampling depend on together with the seed. The translation of a line has
+        what `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. Each line is
+        read with its text of `contexts`, the sentences before it. A line without prefix that is in `translation_memory`
+        is not searched for: it gets that translation, and stop = "memory". Raises ValueError, naming the lines, for
+        lines that the model cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and
+        again while it translates, and stops it by an exception, which is passed on.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
         prepared = prepare_lines(
-            lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, contexts, check_wanted
+            lines,
+            first_line,
+            self.tokenizer,
+            self.lengths,
+            config,
+            terms,
+            prefixes,
+            contexts,
+            check_wanted,
+            translates_numbers=self.translates_numbers,
         )
         if translation_memory is not None:
             prepared = [

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected
+from pellucid.text.icu_messages import find_message_texts
+from pellucid.text.markup import LEADING_MARKS, MARKUP_SIGN, extract_tags, find_tags
+from pellucid.text.protected import find_protected, has_letters
 
 # A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # they separate cells or lines, and are never inside a segment
+CELL = re.compile(f"[^{BREAKS}]++")
 # White space, control characters and invisible characters, except joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 
@@ -62,26 +65,68 @@ class SplitLine:
         assert len(self.gaps) == len(self.segments) + 1
 
 
-def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[str], bool] | None = None) -> SplitLine:
+def split_line(
+    line: str,
+    fits: Callable[[str], bool],
+    fits_sentence: Callable[[str], bool] | None = None,
+    *,
+    keep_without_letters: bool = True,
+    keep_markup: bool = True,
+) -> SplitLine:
     r"""Split a line into segments: its cells between tabs, each whole if it `fits`, and otherwise cut into few pieces.
 
     A cell is cut after sentences; a sentence that does not meet `fits_sentence`, which may be wider, is cut after
     clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in two. White space
-    and emoji at the ends of a segment go into the gaps. A single character that does not fit is a segment all the same.
+    and emoji at the ends of a segment go into the gaps, and so does all that stays as it is: text without a letter
+    (outside of tags and protected text, which is no text where `keep_markup`) if `keep_without_letters`, the marks of a
+    heading, and all of a message of ICU but its texts, if `keep_markup`. A single character that does not fit is a
+    segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
     SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))
-    >>> split_line("The ball is blue. It is new.", lambda text: len(text) <= 20).segments
+    >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 20).segments
     ('The ball is blue.', 'It is new.')
+    >>> split_line("# {n, plural, one {a ball} other {# balls}}\t12,5", lambda _: True).segments
+    ('a ball', '# balls')
     """
     spans: list[tuple[int, int]] = []
     levels = _keep_markup_whole(line)
-    for cell in re.finditer(f"[^{BREAKS}]++", line):
-        spans += _pack_spans(line, *cell.span(), fits, fits_sentence or fits, levels)
+    has_markup = keep_markup and MARKUP_SIGN.search(line) is not None
+    for start, end in _find_texts(line) if has_markup else [(0, len(line))]:
+        for cell in CELL.finditer(line, start, end):
+            if not keep_without_letters or is_translatable(cell[0], has_markup):
+                spans += _pack_spans(line, *cell.span(), fits, fits_sentence or fits, levels)
+    # A cell that was cut may have parts without a letter.
+    if keep_without_letters and len(spans) > 1:
+        spans = [(start, end) for start, end in spans if is_translatable(line[start:end], has_markup)]
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
     return SplitLine(tuple(texts[1::2]), tuple(texts[::2]))
+
+
+def _find_texts(line: str) -> list[tuple[int, int]]:
+    """Return the spans of a line without the marks at its beginning and without what frames the texts of a message."""
+    marks = LEADING_MARKS.match(line)
+    first = marks.end() if marks else 0
+    return [(max(start, first), end) for start, end in find_message_texts(line) if end > first]
+
+
+def is_translatable(text: str, has_markup: bool) -> bool:
+    """Return whether a text has letters; where it may have markup, letters outside of it.
+
+    >>> is_translatable("5 <b>%</b>, {name}", has_markup=True), is_translatable("5 {name}", has_markup=False)
+    (False, True)
+    """
+    if not has_markup or not has_letters(text):
+        return has_letters(text)
+    plain = extract_tags(text).text
+    position = 0
+    for match in find_protected(plain):
+        if has_letters(plain[position : match.start()]):
+            return True
+        position = match.end()
+    return has_letters(plain[position:])
 
 
 def join_line(line: SplitLine, texts: Sequence[str]) -> str:
@@ -109,7 +154,8 @@ def describe_split(line: SplitLine) -> str | None:
     ...  describe_split(SplitLine(("Yes.", "No."), ("", "\t", ""))))
     ('split into 2 parts', None)
     """
-    divided = any(not set(gap) & set(BREAKS) for gap in line.gaps[1:-1])
+    # The texts of a message have a brace between them.
+    divided = any(not set(gap) & set(BREAKS + "{}") for gap in line.gaps[1:-1])
     return f"split into {len(line.segments)} parts" if divided else None
 
 
@@ -252,10 +298,10 @@ SPLIT_LEVELS: tuple[FindEnds, ...] = (
 def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
     """Return the levels at which a line is cut, without cuts inside a tag or a placeholder above that of characters."""
     # Most lines have none of these signs, and need no search.
-    if not any(sign in line for sign in MARKUP_SIGNS):
+    if not MARKUP_SIGN.search(line):
         return SPLIT_LEVELS
-    matches = [*find_protected(line), *TAG.finditer(line)]
-    inside = {position for match in matches for position in range(match.start() + 1, match.end())}
+    whole = [*(match.span() for match in find_protected(line)), *((tag.start, tag.end) for tag in find_tags(line))]
+    inside = {position for start, end in whole for position in range(start + 1, end)}
 
     def outside(find_ends: FindEnds) -> FindEnds:
         # The end of the whole span stays, wherever it is.

@@ -3,10 +3,12 @@
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import chain, takewhile
+from typing import Literal, NamedTuple
 
+from pellucid.text.protected import CODE, PROTECTED_SIGN, find_protected
 from pellucid.text.tag_placement import Link, Span, Tag, leaning_side, link_pieces, match_tags, place_tags
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
@@ -18,21 +20,26 @@ BLOCKS = re.compile(  # names of tags that separate words; those in `EMPTY` need
     "|".join((*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title"))
 )
 
-IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
-GROUP = rf"\({IN_URL}*+\)|\{{{IN_URL}*+\}}"
-PROTECTED = re.compile(
-    rf"(?:(?:https?|ftp)://|(?<![A-Za-z0-9])www\.)(?:{IN_URL}|{GROUP})*(?:[A-Za-z0-9_/#=&~+%$@-]|{GROUP})"
-    r"|(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
-    r"|\{\{[^{}]*+\}\}"  # {{ name }}
-    r"|[$#]\{\w++\}"  # ${HOME}
-    r"|\{(?:\w[\w.\[\]-]*+)?(?:![rsa])?(?::[^\s{}]*+)?\}"  # {}, {0}, {name}, {price:.2f}
-    r"|(?<![\d%])%(?:\(\w++\)|\d++\$)[-+#0]?\d*+(?:\.\d++)?[a-zA-Z@]"  # %(name)s, %1$d
-    r"|(?<![\d%])%[-+#0]?\d*+(?:\.\d++)?(?:hh?|ll?|[zjt])?[diouxXeEfFgGcrs@](?![A-Za-z]{3})"  # %s, %5.2f, no "%sale"
+# Marks of Markdown: of emphasis, and of links, as [text](address), ![text](address) or [text][name].
+_MARK = re.compile(
+    r"\\[*_~\[\]]|(?P<emphasis>(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~))|(?P<opening>!?\[)"
+    r"|(?P<closing>\](?P<address>\((?:[^()\s]|\([^()\s]*+\))++(?:\s++\"[^\"]*+\")?\)|\[[^\[\]]++\])?)"
 )
+_MARK_SIGN = re.compile(r"[*_~]|\][(\[]")  # every text with a pair of marks has one
+_NUMBERED = re.compile(r"</?\d")
+# What begins a heading or a quotation of Markdown.
+LEADING_MARKS = re.compile(r"(?:\s*+(?:#{1,6}(?=\s)|>))++")
 
-# Signs of which every match of `PROTECTED` has one; most texts have none, and need no search.
-PROTECTED_SIGNS = ("{", "%", "@", "://", "www.")
-MARKUP_SIGNS = ("<", *PROTECTED_SIGNS)  # signs of which every text with a tag or with protected text has one
+MARKUP_SIGN = re.compile(rf"<|{_MARK_SIGN.pattern}|{PROTECTED_SIGN.pattern}|^\s*+>")  # every text with markup has one
+
+
+class TagMatch(NamedTuple):
+    """A tag where it stands in a text."""
+
+    start: int
+    end: int
+    name: str
+    kind: Literal["opening", "closing", "single"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,8 @@ def extract_tags(text: str) -> TaggedText:
     tags: list[Tag] = []
     # `group` is the index of the first tag after the last text.
     length = previous_end = group = 0
-    for match in [*TAG.finditer(text), None]:
-        between = text[previous_end : match.start() if match else len(text)]
+    for match in [*find_tags(text), None]:
+        between = text[previous_end : match.start if match else len(text)]
         if between and tags:
             # The white space after a tag that already has some before it, or begins the text, is the tag's.
             if not plain or plain[-1][-1].isspace():
@@ -71,11 +78,69 @@ def extract_tags(text: str) -> TaggedText:
             plain.append(between)
             length, group = length + len(between), len(tags)
         if match:
-            closing, name, single = match.groups()
-            kind = "closing" if closing else "single" if single else "opening"
-            tags.append(Tag(match[0], name.lower(), kind, length))
-            previous_end = match.end()
+            tags.append(Tag(text[match.start : match.end], match.name, match.kind, length))
+            previous_end = match.end
     return _move_last_space(TaggedText("".join(plain), tuple(tags)))
+
+
+def find_tags(text: str) -> list[TagMatch]:
+    """Find the tags of a text, in order: those of XML and HTML, numbered ones, and pairs of marks of Markdown.
+
+    >>> [text[tag.start : tag.end] for text in ["A <b>*big* cat</b>, 2*3, see [it](x.md)."] for tag in find_tags(text)]
+    ['<b>', '*', '*', '</b>', '[', '](x.md)']
+    """
+    tags: list[TagMatch] = []
+    if "<" in text:
+        # In code, as in `<b>` or :ref:`text <label>`, only numbered tags are tags: they stand for markup of a document.
+        code = {i for match in CODE.finditer(text) for i in range(*match.span())} if "`" in text else set[int]()
+        for match in TAG.finditer(text):
+            if match.start() not in code or _NUMBERED.match(match[0]):
+                closing, name, single = match.groups()
+                kind = "closing" if closing else "single" if single else "opening"
+                tags.append(TagMatch(*match.span(), name.lower(), kind))
+    return sorted([*tags, *_find_marks(text)]) if _MARK_SIGN.search(text) else tags
+
+
+def _find_marks(text: str) -> list[TagMatch]:
+    """Find the marks of Markdown in a text, as opening and closing tags; each has its partner."""
+    taken = {i for match in chain(find_protected(text), TAG.finditer(text)) for i in range(*match.span())}
+    marks: list[TagMatch] = []
+    open_marks: list[TagMatch] = []
+    open_names = Counter[str]()
+    for match in _MARK.finditer(text):
+        if match.lastgroup is None or match.start() in taken:
+            continue
+        name = match["emphasis"] or "["
+        opens, closes = _mark_sides(text, match) if match["emphasis"] else (not match["closing"], match["closing"])
+        mark = TagMatch(*match.span(), name, "closing")
+        if closes and open_names[name]:
+            # Marks that were opened after the partner have none.
+            partner = None
+            while partner is None or partner.name != name:
+                partner = open_marks.pop()
+                open_names[partner.name] -= 1
+            # Brackets without an address are brackets.
+            marks += [partner, mark] if match["emphasis"] or match["address"] else []
+        elif opens:
+            open_marks.append(mark._replace(kind="opening"))
+            open_names[name] += 1
+    return marks
+
+
+def _mark_sides(text: str, match: re.Match[str]) -> tuple[bool, bool]:
+    """Return whether a mark of emphasis can open and whether it can close, by the characters beside it.
+
+    It touches the text that it marks. On its other side is no letter or digit of Latin script, beside "_" none at all:
+    "2*3*4", "f**k" and "snake_case" are text, but the words beside "**" may be Chinese.
+    """
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+
+    def is_outside(character: str) -> bool:
+        return not (character.isalnum() and (character.isascii() or match[0].startswith("_")))
+
+    can_open = bool(after.strip()) and is_outside(before)
+    can_close = bool(before.strip()) and is_outside(after)
+    return can_open, can_close
 
 
 def begins_word(text: str) -> bool:
@@ -172,20 +237,6 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
     sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
     order = place_tags(marked.tags, marked.text, sources, targets, links)
     return _write_with_tags(order, marked, translation, targets)
-
-
-def find_protected(text: str) -> Iterator[re.Match[str]]:
-    """Find the texts that must stay as they are: the matches of `PROTECTED`."""
-    return PROTECTED.finditer(text) if any(sign in text for sign in PROTECTED_SIGNS) else iter(())
-
-
-def list_protected(text: str) -> list[str]:
-    """List the texts that a translation must repeat unchanged: placeholders, web addresses and e-mail addresses.
-
-    >>> list_protected("Hi {name}, %d of {0:.1f} at https://example.com/a_(b). 50% done, ${HOME}")
-    ['{name}', '%d', '{0:.1f}', 'https://example.com/a_(b)', '${HOME}']
-    """
-    return [match[0] for match in find_protected(text)]
 
 
 def _write_with_tags(

@@ -146,7 +146,17 @@ def only_segment(translator: Translator, sentence: str, config: SearchConfig, co
     """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
     if context:
         translator.require_context("context")
-    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None, [context])
+    [line] = prepare_lines(
+        [sentence],
+        1,
+        translator.tokenizer,
+        translator.lengths,
+        config,
+        None,
+        None,
+        [context],
+        translates_numbers=translator.translates_numbers,
+    )
     if not line.segments:
         raise ValueError("there is nothing to trace: no part of the line is translated")
     [segment, *more] = line.segments
