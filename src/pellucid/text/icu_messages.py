@@ -12,8 +12,9 @@ _CASE = re.compile(r"\s*+(?:=\s*+-?\d++|[^\s{},'\"#|=]++)\s*+\{")
 _END = re.compile(r"\s*+\}")
 # A placeholder without texts, which is part of the text around it.
 _PLACEHOLDER = re.compile(r"\{\{[^{}]*+\}\}|\{[^{}]*+\}")
-# Text in apostrophes, where braces are no braces. An apostrophe before any other character is only that.
-_QUOTED = re.compile(r"'(?=[{}#])(?:[^']|'')*+(?:'|\Z)")
+# Text in apostrophes, where braces are no braces. An apostrophe before any other character is only that, and one after
+# a letter, as in "l'{name}", stands for a letter: ICU would read it otherwise, but nobody writes a quoted text so.
+_QUOTED = re.compile(r"(?<![^\W\d_])'(?=[{}#])(?:[^']|'')*+(?:'|\Z)")
 _QUOTED_BRACE = re.compile(r"'(?:[{}]|\{[\w.]*+\}|\{\{[^{}]*+\}\})'")  # `find_protected` keeps these
 _FRAME = re.compile(r"['{}#]++")  # what must not be translated of other quoted texts
 _NUMBER = re.compile(r"(?<=\w)#|#(?!(?:st|nd|rd|th)\b)(?=\w)")  # a number sign that touches a word
@@ -33,7 +34,7 @@ def find_message_texts(line: str) -> list[Span]:
     """
     if not _ARGUMENT.search(line):
         return [(0, len(line))]
-    # Some programs, such as Angular, know no quoting: there "l'{name}" is no quoted text.
+    # Some programs, such as Angular, know no quoting: there an apostrophe is only that.
     spans = _parse_message(line, quoting=True) or _parse_message(line, quoting=False) or [(0, len(line))]
     return [(first, last) for first, last in spans if first < last]
 

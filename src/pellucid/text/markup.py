@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -235,8 +236,23 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
         return translation
     cuts = {tag.position for tag in marked.tags}
     sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
-    order = place_tags(marked.tags, marked.text, sources, targets, links)
+    order = place_tags(marked.tags, marked.text, sources, targets, links, _find_uncut(marked, translation, targets))
     return _write_with_tags(order, marked, translation, targets)
+
+
+def _find_uncut(marked: TaggedText, translation: str, targets: Sequence[Span]) -> list[Span]:
+    """Return the pieces of a translation that no tag may separate: those of protected text that had no tag inside."""
+    with_tag = {
+        match[0]
+        for match in find_protected(marked.text)
+        if any(match.start() < tag.position < match.end() for tag in marked.tags)
+    }
+    starts = [start for start, _ in targets]
+    return [
+        (bisect_left(starts, match.start()), bisect_left(starts, match.end()))
+        for match in find_protected(translation)
+        if match[0] not in with_tag
+    ]
 
 
 def _write_with_tags(

@@ -25,19 +25,20 @@ _CODE = (
 _BRACES = (
     r"\{\{\{[^{}]*+\}\}\}",  # {{{ name }}}
     r"\{\{[^{}]*+\}\}",  # {{ name }}, {{ name | pipe }}
-    r"\{%[^{}]*+%\}|\{\#[^{}]*+\#\}|\[%[^\[\]]*+%\]",  # the tags and comments of templates: {% if name %}
+    # The tags and comments of templates: {% if name %}.
+    r"\{%(?:[^{}%]|%(?!\}))*+%\}|\{\#(?:[^{}#]|\#(?!\}))*+\#\}|\[%(?:[^\[\]%]|%(?!\]))*+%\]",
     r"<%(?:[^%<]|%(?!>))*+%>|<\?(?:[^?<]|\?(?!>))*+\?>",  # <%= name %>, <?php echo $name ?>
     r"\$t\([^()]*+\)|\$\([\w.-]++\)",  # $t(key), $(name)
     r"\$\{[^{}]*+\}|\#\{[^{}\s]++\}",  # ${HOME}, #{name}
     r"%\{[^\W\d][\w.-]*+\}|%<[^\W\d]\w*+>(?:[-+#0]?\d*+(?:\.\d++)?[a-zA-Z])?",  # %{name}, %<name>.2f
     r"\{\s*+[$!][\w.$-]++\s*+\}|\{\s*+[A-Z]++\(\s*+\$[^{}()]*+\)\s*+\}",  # { $name }, { NUMBER($name) }
-    r"\{\s++[^\W\d][\w.-]*+\s++\}",  # { name }
+    r"\{\s++(?!(?:and|et|o|oder|or|ou|und|y)\s)[^\W\d][\w.-]*+\s++\}",  # { name }, but not "{ and }"
     r"\{\s*+\w++\s*+,\s*+(?:number|date|time|duration|ordinal|spellout)\s*+(?:,[^{}]*+)?\}",  # {0, number, integer}
     r"\{\s*+\w++\s*+,\s*+choice\s*+,(?:[^{}]|\{[^{}]*+\})*+\}",  # {0,choice,0#no file|1#one file}
     r"\{\d++(?:,\s*+-?\d++)?(?::[^{}]*+)?\}",  # {0}, {0,-5:N2}
     r"\{\w++:[^\s{}]*+(?:\{\w*+\}[^\s{}]*+)++\}|\{\w++:%[^{}]*+\}",  # {price:{width}.2f}, {day:%d %B}
     r"\{(?:\w(?:[\w.-]|\[[^\[\]{}\s]*+\])*+)?(?:![rsa])?(?::[^\s{}]*+)?\}",  # {}, {name}, {rows[0]}, {name!r}
-    r"[\[{]\d{1,3}[}\]]",  # [1]
+    r"[\[{]\d{1,3}[}\]](?!\()",  # [1], but not the link [1](address)
 )
 
 _SIZE = r"(?:hh?|ll?|[zjtqL])?"
@@ -51,7 +52,7 @@ _SIGNS = (
     # $name, but not $5, nor a currency as in "5 $US".
     r"(?<![\w$\\])\$(?!(?:US|CAN?|AU?|NZ|HK|C|[kKmMbB]n?)(?!\w))[A-Za-z_]\w*+\$?",
     # :name and :name:, but not "a:b", "5:30", ":D" or "::name".
-    r"""(?<![^\s("'“‘«„¿¡/=>]):(?:[a-z][A-Za-z0-9_]++(?![\w:])|[a-z0-9_+-]*[a-z][a-z0-9_+-]*+:(?![\w:`]))""",
+    r"""(?<![^\s("'“‘«„¿¡/=>]):(?:[a-z][A-Za-z0-9_]++(?![\w:])|(?:[a-z0-9_+-]*[a-z][a-z0-9_+-]*+|[+-]1):(?![\w:`]))""",
     r"(?<!\w)__\w++(?<=__)(?!\w)",  # __name__
     r"(?<![\w#&])#(?:st|nd|rd|th)?(?![\w#{]|\s*+\d)",  # the number in a text of a plural: # files
     r"'[{}]'|'\{[\w.]*+\}'",  # a literal brace in a message of ICU

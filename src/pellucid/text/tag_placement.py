@@ -139,12 +139,22 @@ class Element:
 
 
 def place_tags(
-    tags: Sequence[Tag], text: str, sources: Sequence[Span], targets: Sequence[Span], links: Sequence[Link]
+    tags: Sequence[Tag],
+    text: str,
+    sources: Sequence[Span],
+    targets: Sequence[Span],
+    links: Sequence[Link],
+    uncut: Sequence[Span] = (),
 ) -> list[tuple[int, int]]:
-    """Return the tags in the order in which they are written: the target piece that each precedes, and its index."""
+    """Return the tags in the order in which they are written: the target piece that each precedes, and its index.
+
+    No tag goes between the target pieces of a span of `uncut`.
+    """
     root = _build_tag_tree(tags, sources)
     root.end = len(targets)
-    _place_elements(root, tags, text, links)
+    # The edges of the span around each place inside one.
+    edges = {gap: (start, end) for start, end in uncut for gap in range(start + 1, end)}
+    _place_elements(root, tags, text, links, edges)
     return _order_tags(root)
 
 
@@ -186,7 +196,9 @@ def match_tags(tags: Sequence[Tag]) -> dict[int, int]:
     return pairs
 
 
-def _place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link]) -> None:
+def _place_elements(
+    root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link], edges: Mapping[int, Span]
+) -> None:
     """Give every element its target pieces, from the outermost to the innermost."""
     targets_of: dict[int, list[int]] = defaultdict(list)
     sources_of: dict[int, list[int]] = defaultdict(list)
@@ -214,6 +226,9 @@ def _place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequen
                 child.start = child.end = _place_unaligned(
                     child, outer, leaning_side(tags[child.opening], text), targets_of
                 )
+            is_empty = child.start == child.end
+            child.end = edges.get(child.end, (0, child.end))[1]
+            child.start = child.end if is_empty else edges.get(child.start, (child.start, 0))[0]
 
 
 def _place_unaligned(
