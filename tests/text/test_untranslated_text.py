@@ -52,7 +52,7 @@ def test_placeholders_of_every_kind_are_protected_as_a_whole(placeholder: str, a
         r"C:\path\to, \n, \frac{a}{b}, \textbf{word}, 10\%",
         "rock 'n' roll, `tis, don`t and can`t, the ``quoted'' and `single' words of `one' book",
         "No. #5, #1, C#, F# minor, #hashtag, # 5",
-        "[a], [sic], [...], {a b}, { }, { and }, f(x), x[i], (1), <3, a < b > c, [12345]",
+        "[a], [sic], [...], {a b}, { }, { and }, f(x), x[i], (1), <3, a < b > c, [12345], ['A' by B]['C' by D]",
         "one_two, _, __, a * b, @home, a@b, me @ home, ~5, 5^2, A&B, AT&T",
     ],
 )

@@ -312,23 +312,27 @@ def _line_alignment(
     prepared: PreparedLine, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
 ) -> Links:
     """Return the links of all segments, counted in words of the whole line and of its whole translation."""
+    line = prepared.split_line
     source_words = word_indices_in_line(
-        [segment.marked.text for segment in prepared.segments], prepared.split_line.segments, prepared.line
+        [segment.marked.text for segment in prepared.segments], line.segments, prepared.line, line.gaps
     )
-    target_words = word_indices_in_line(plain, tagged, text)
+    target_words = word_indices_in_line(plain, tagged, text, line.gaps)
     return sorted({(source_words[n][i], target_words[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
 
 
-def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list[int]]:
-    """Return for each segment the indices of its words in the line, which has the tagged segments in this order.
+def word_indices_in_line(
+    plain: Sequence[str], tagged: Sequence[str], line: str, gaps: Sequence[str]
+) -> list[list[int]]:
+    """Return for each segment the indices of its words in the line, which has the tagged segments between the gaps.
 
-    >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c")
+    >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c", ["😀 ", " ", ""])
     [[1, 2], [3]]
     """
     starts = [i for i, character in enumerate(line) if not character.isspace() and (i == 0 or line[i - 1].isspace())]
     indices, end = [], 0
-    for plain_text, tagged_text in zip(plain, tagged, strict=True):
-        start = line.find(tagged_text, end)
+    for plain_text, tagged_text, gap in zip(plain, tagged, gaps, strict=False):
+        # Joined segments may have a space between them where there was no gap (`join_line`).
+        start = line.find(tagged_text, end + len(gap))
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
         # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.

@@ -24,7 +24,7 @@ BLOCKS = re.compile(  # names of tags that separate words; those in `EMPTY` need
 # Marks of Markdown: of emphasis, and of links, as [text](address), ![text](address) or [text][name].
 _MARK = re.compile(
     r"\\[*_~\[\]]|(?P<emphasis>(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~))|(?P<opening>!?\[)"
-    r"|(?P<closing>\](?P<address>\((?:[^()\s]|\([^()\s]*+\))++(?:\s++\"[^\"]*+\")?\)|\[[^\[\]]++\])?)"
+    r"|(?P<closing>\](?P<address>\((?:[^()\s]|\([^()\s]*+\))++(?:\s++\"[^\"]*+\")?\)|\[[\w.-]++\])?)"
 )
 _MARK_SIGN = re.compile(r"[*_~]|\][(\[]")  # every text with a pair of marks has one
 _NUMBERED = re.compile(r"</?\d")
