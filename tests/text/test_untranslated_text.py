@@ -92,6 +92,22 @@ def test_marks_go_around_the_translations_of_their_words():
     assert translation == "La [casa](x.md) *blanca* está **aquí**."
 
 
+@pytest.mark.parametrize(
+    ("source", "translation", "alignment", "expected"),
+    [
+        # The alignment says that "the" became the placeholder: the tag goes around all of it.
+        ("<b>the</b> {name}", "{name} la", [(0, 0), (1, 1)], "<b>{name}</b> la"),
+        ("<b>the</b> {{ name }}", "la {{ name }}", [(0, 2)], "la <b>{{ name }}</b>"),
+        ("the<br/> {{ name }}", "{{ name }} la", [(1, 1)], "{{ name }}<br/> la"),
+        ("*the* v{name}.", "v{name}.", [(0, 0)], "*v{name}*."),
+        ("{na<b>me} is</b>", "{name} es", [(0, 0), (1, 1)], None),
+    ],
+)
+def test_no_tag_goes_into_a_placeholder_that_had_none(source, translation, alignment, expected: str | None):
+    restored = restore_tags(extract_tags(source), translation, alignment)
+    assert restored == expected or (expected is None and sorted(restored) == sorted(f"{translation}<b></b>"))
+
+
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.sampled_from([*"*_~[]()!`\\ab é.", "](x)", "**", "<b>", "</b>", "粗"]), max_size=14).map("".join))
 def test_marks_that_are_not_translated_come_back_as_they_were(text: str):

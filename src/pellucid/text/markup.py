@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -242,14 +242,17 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
 
 def _find_uncut(marked: TaggedText, translation: str, targets: Sequence[Span]) -> list[Span]:
     """Return the pieces of a translation that no tag may separate: those of protected text that had no tag inside."""
-    with_tag = {
-        match[0]
-        for match in find_protected(marked.text)
-        if any(match.start() < tag.position < match.end() for tag in marked.tags)
-    }
+    positions = [tag.position for tag in marked.tags]  # ascending, as the tags are
+    with_tag: set[str] = set()
+    for match in find_protected(marked.text):
+        first = bisect_right(positions, match.start())
+        if first < len(positions) and positions[first] < match.end():
+            with_tag.add(match[0])
+
     starts = [start for start, _ in targets]
     return [
-        (bisect_left(starts, match.start()), bisect_left(starts, match.end()))
+        # From the piece in which it begins to the first that begins behind it.
+        (max(0, bisect_right(starts, match.start()) - 1), bisect_left(starts, match.end()))
         for match in find_protected(translation)
         if match[0] not in with_tag
     ]

@@ -9,6 +9,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal
 
+from pellucid.text.protected import find_protected
+
 Span = tuple[int, int]  # the start and end of a piece of text
 Link = tuple[int, int]  # the index of a word or piece in the source, and of the one that belongs to it in the target
 # The spans of the pieces of a word: its punctuation before, the word itself, its punctuation after.
@@ -73,8 +75,12 @@ def split_words(text: str, cuts: Collection[int]) -> list[WordSpans]:
     [([(0, 1)], [(1, 2), (2, 3), (3, 4)], [(4, 6)]), ([], [(7, 10)], [])]
     """
     words = []
+    # The punctuation of protected text is no punctuation.
+    protected = {i for match in find_protected(text) for i in range(*match.span())}
     for match in re.finditer(r"\S++", text):
-        letters = [i for i in range(*match.span()) if not unicodedata.category(text[i]).startswith("P")]
+        letters = [
+            i for i in range(*match.span()) if i in protected or not unicodedata.category(text[i]).startswith("P")
+        ]
         # A word of punctuation alone is a word.
         first, last = (letters[0], letters[-1] + 1) if letters else match.span()
         edges = (match.start(), first, last, match.end())
