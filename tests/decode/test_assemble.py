@@ -20,9 +20,10 @@ WORDS = st.lists(st.sampled_from(["a", "b.", "<b>", "</b>", " ", "\t", "😀", "
 @settings(derandomize=True, deadline=None)
 @given(WORDS.map("".join))
 def test_every_word_of_a_segment_has_its_index_in_the_line(line):
-    segments = [segment for segment in split_line(line, lambda _: True).segments if extract_tags(segment).text.split()]
-    plain = [extract_tags(text).text for text in segments]
-    for text, indices in zip(plain, word_indices_in_line(plain, segments, line), strict=True):
+    split = split_line(line, lambda _: True)
+    plain = [extract_tags(text).text for text in split.segments]
+    found = word_indices_in_line(plain, split.segments, line, split.gaps)
+    for text, indices in zip(plain, found, strict=True):
         assert len(indices) == len(text.split())
         for word, index in zip(text.split(), indices, strict=True):
             word_in_line = line.split()[index]
@@ -44,6 +45,13 @@ def test_links_count_the_words_of_the_whole_line():
     words_before = len(translation.text.split("\t")[0].split())
     assert {(i - 5, j - words_before) for i, j in translation.alignment if i == 5} == set(segment_alignment)
     assert translator.translate(["", "😀"], config)[1].alignment == []
+
+
+def test_words_between_the_texts_of_a_message_are_not_counted_as_theirs():
+    line = "{n, plural, one {a b} other {n}}"
+    split = split_line(line, lambda _: True)
+    # The words of the line are {n, - plural, - one - {a - b} - other - {n}}.
+    assert word_indices_in_line(split.segments, split.segments, line, split.gaps) == [[3, 4], [6]]
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sample"])

@@ -14,6 +14,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from benchmarks.garbage import draw_lines
 from pellucid.api import Model
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.decode.translate import Translator
 from pellucid.interop.marian import import_marian
@@ -318,9 +319,13 @@ def test_an_imported_model_is_that_of_python(separate: bool, tmp_path: Path):
     assert_same_tokenizer(bundle.tokenizer, engine, [*odd_lines(1000, seed=8), *sentences])
 
 
-def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
+@pytest.mark.parametrize("translates_numbers", [False, True])
+def test_lines_are_split_and_joined_as_in_python(translates_numbers: bool, tmp_path: Path):
     model = small_traced()
     model.translator.lengths = type(model.translator.lengths)(19, 40)
+    model.translator.profile = (
+        SourceProfile(sources=9, sentences=(9,), without_letters=9) if translates_numbers else None
+    )
     engine = EngineInNode(model, tmp_path)
     lines = [
         "The ball is blue.\tYes. 😀",
@@ -331,6 +336,10 @@ def test_lines_are_split_and_joined_as_in_python(tmp_path: Path):
         "   ",
         "",
         "👍🏽 2 * 3 = 6 ☺️ 1️⃣ ",
+        "12\t12,5\tThe ball\t½ ℃ Ⅷ 〇",
+        "2024-01-01 10:30, +34 600 000 000. 1/2; 100 % (€ 12.50)",
+        "二〇二四\t12 x\tª\tʰ\t\u0301\t☎️ 5",
+        "{name} <b>12</b> `x` # 5",
     ]
     expected = [model.translate(line, markup="text") for line in lines]
     for line, ours, theirs in zip(

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -10,17 +11,22 @@ from hypothesis import strategies as st
 
 from pellucid.text.line_splitting import (
     BREAKS,
-    NO_LIMIT,
+    EACH_SENTENCE,
     OUTER_RUN,
     SplitLine,
+    SplitRules,
     character_ends,
     describe_split,
     join_line,
-    split_line,
 )
+from pellucid.text.line_splitting import split_line as split_any_line
 from pellucid.text.sentences import sentence_ends
 
 law = settings(derandomize=True, deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
+
+# What stays as it is has laws of its own, in test_untranslated_text.py: here every text is to be translated.
+PLAIN = SplitRules(keep_without_letters=False, keep_markup=False)
+split_line = partial(split_any_line, rules=PLAIN)
 
 PIECES = [*"ab.?!,;:–。、，!\"')(»… \t\r\u2028\u3000\u00a0\ufeff\0️‍e\u0301", "😀", "👩🏽‍🚀", "🇺🇦", "1️⃣", "❤️", "漢", "ก"]
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.characters()), max_size=80).map("".join)
@@ -61,7 +67,7 @@ def test_a_line_that_fits_is_cut_at_tabs_only(text: str):
     assert all(segment in cell for segment, cell in zip(line.segments, cells, strict=True))
     for gap in line.gaps:
         assert gap == "" or OUTER_RUN.fullmatch(gap)
-    assert describe_split(text, line) is None
+    assert describe_split(text, line, PLAIN) is None
 
 
 @law
@@ -232,15 +238,15 @@ def test_a_very_long_line_is_cut_with_few_calls(text: str):
 
 
 def test_a_split_is_described_where_a_line_was_too_long():
-    def describe(line: str, limit: int, together: int = NO_LIMIT) -> str | None:
-        return describe_split(line, split_line(line, lambda text: len(text) < limit, together=together), together)
+    def describe(line: str, limit: int, rules: SplitRules = PLAIN) -> str | None:
+        return describe_split(line, split_line(line, lambda text: len(text) < limit, rules=rules), rules)
 
     assert describe("One two. Three four. Five.", 15) == "split into 3 parts"
     assert describe("One two. Three\tfour. Five.", 12) == "split into 3 parts"
     assert describe("One two.\tThree four.", 99) is None
     # Sentences that are translated one by one are no reason for a note; a sentence that was cut is.
-    assert describe("One two. Three four. Five.", 99, together=1) is None
-    assert describe("One two. Three four, five.", 12, together=1) == "split into 3 parts"
+    assert describe("One two. Three four. Five.", 99, EACH_SENTENCE) is None
+    assert describe("One two. Three four, five.", 12, EACH_SENTENCE) == "split into 3 parts"
 
 
 def test_translations_get_a_space_only_where_their_language_has_them():

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from pellucid.text.markup import TAG, list_protected
+from pellucid.text.markup import TAG
+from pellucid.text.protected import PROTECTED_SIGN, list_protected
 from pellucid.text.sentences import count_sentences
 
 # Takes a source and a target and returns how bad the fault is, 0 for none; within one fault the numbers compare.
@@ -39,7 +40,7 @@ LONGEST_WORD = 60  # characters of a word; longer ones that are no address are c
 LETTERS_OF_CAPITALS = 8  # letters from which a side in capitals is a style and not an abbreviation
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
-_PROTECTED_SIGN = re.compile(r"[{%@]|://|www\.")
+_CODE_OR_NOTE = re.compile(r"[^`]*`|[#\[']")  # protected text that people write anew: code, notes [1], a quoted brace
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f]\d+)*")
 _NO_DIGIT = re.compile(r"\D")
@@ -88,11 +89,12 @@ def _find_markup(source: str, target: str) -> float:
 
 def _find_protected(source: str, target: str, addresses: bool) -> float:
     """Return the number of placeholders, or of addresses, that only one side has; http and https are one."""
-    if not (_PROTECTED_SIGN.search(source) or _PROTECTED_SIGN.search(target)):
+    if not (PROTECTED_SIGN.search(source) or PROTECTED_SIGN.search(target)):
         return 0
     sides = []
     for text in (source, target):
-        found = (("://" in part or "@" in part or part.startswith("www."), part) for part in list_protected(text))
+        protected = (part for part in list_protected(text) if not _CODE_OR_NOTE.match(part))
+        found = (("://" in part or "@" in part or part.startswith("www."), part) for part in protected)
         parts = (part.replace("https://", "http://") for is_address, part in found if is_address == addresses)
         sides.append(Counter(parts))
     return float(((sides[0] - sides[1]) + (sides[1] - sides[0])).total())

@@ -111,10 +111,11 @@ def run_translate(
     """Translate a file of lines, or a formatted document.
 
     Translations come in the order of the lines, in bounded memory; with --set batch=1 each before the next line is
-    read, for a program that asks and waits. A blank line stays as it is, and so do white space,
-    tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by sentence.
-    Tags go where their words went; placeholders such as {name}, URLs and addresses stay as they are. A carriage return
-    or NUL inside a translation is written as a space.
+    read, for a program that asks and waits. A blank line stays as it is, and so do text without a letter, and white
+    space, tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by
+    sentence. Tags and marks of Markdown go where their words went; placeholders such as {name}, code in backticks, URLs
+    and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
+    inside a translation is written as a space.
 
     A document is recognised by its ending: .docx, .odt, .html, .srt (subtitles), .po, .xliff, .xlf or .tmx. Its
     paragraphs are translated, bold words and links stay around their words, and all else is kept byte for byte. Units
@@ -125,9 +126,9 @@ def run_translate(
 
     With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alternatives"}. The score is the one
     translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
-    "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
-    error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
-    A model that was calibrated adds "confidence", and "word_confidences" with --engine torch.
+    "empty" for a line with nothing to translate, and "failed" for a line that could not be translated as asked and
+    stays as it is; standard error gives its number and the reason. "notes" tell of anything unusual, such as "split
+    into 3 parts". A model that was calibrated adds "confidence", and "word_confidences" with --engine torch.
 
     With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too

@@ -11,9 +11,17 @@ from pellucid.data.context import encode_contexts
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
-from pellucid.text.line_splitting import NO_LIMIT, SplitLine, describe_split, join_line, sentence_ends, split_line
-from pellucid.text.markup import MARKUP_SIGNS, TAG, TaggedText, extract_tags, restore_tags
-from pellucid.text.sentences import count_sentences
+from pellucid.text.line_splitting import (
+    ALL_SENTENCES,
+    SplitLine,
+    SplitRules,
+    describe_split,
+    is_translatable,
+    join_line,
+    split_line,
+)
+from pellucid.text.markup import MARKUP_SIGN, TaggedText, extract_tags, find_tags, restore_tags
+from pellucid.text.sentences import count_sentences, sentence_ends
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
@@ -75,13 +83,19 @@ def prepare_lines(
 ) -> list[PreparedLine]:
     """Return each line with its requests, by its number; ValueError for lines that cannot be translated as asked.
 
+    Text without a letter stays as it is, but where it has a term, or for a model that translates numbers.
     The source of a line (of its first segment) begins with its text of `contexts`, where that leaves it no longer than
     sources of training were; elsewhere a note says that it does not. The other segments of a line have those before
     them as their context, if the model was trained to read `context_sentences` before a sentence.
     """
     tokenizer = reader.tokenizer
-    with_markup = [config.markup == "keep" and any(sign in line for sign in MARKUP_SIGNS) for line in lines]
-    cut_lines = _cut_lines(lines, with_markup, prefixes, reader, lengths, config)
+    with_markup = [config.markup == "keep" and MARKUP_SIGN.search(line) is not None for line in lines]
+    # Text without a letter is given to the model if a term stands in it.
+    with_terms = [
+        terms is not None and not is_translatable(line, has_markup) and bool(terms.matches(line))
+        for line, has_markup in zip(lines, with_markup, strict=True)
+    ]
+    cut_lines = _cut_lines(lines, with_markup, with_terms, prefixes, reader, lengths, config)
     longest = {
         number: max((len(segment.ids) for segment in cut.segments), default=0)
         for number, cut in zip(numbers, cut_lines, strict=True)
@@ -166,6 +180,7 @@ class _CutLine:
 def _cut_lines(
     lines: Sequence[str],
     with_markup: Sequence[bool],
+    with_terms: Sequence[bool],
     prefixes: Sequence[str] | None,
     reader: SourceReader,
     lengths: LengthLimits,
@@ -183,28 +198,21 @@ def _cut_lines(
 
     split_lines, tagged, notes = [], [], []
     for i, line in enumerate(lines):
-        together = sentences_together(config, reader)
-        continues = reader.continues if config.sentences == "auto" and not has_prefix[i] else _always_continues
-        if has_prefix[i] and prefixes is not None:
-            together = max(together, count_sentences(prefixes[i]))
+        rules = _split_rules(config, reader, prefixes[i] if prefixes is not None else "", with_terms[i])
 
         def fits(text: str, longest: int, keep_case: bool = has_prefix[i]) -> bool:
             return config.too_long != "split" or encoder.count_pieces(text, keep_case, longest) <= longest
 
-        # A prefix is a beginning of the translation of all that stands in the line.
-        marks = frozenset[str]() if has_prefix[i] else reader.unknown_marks
         split = split_line(
             line,
             lambda text, fits=fits: fits(text, lengths.longest_trained),
             lambda text, fits=fits: fits(text, lengths.longest),
-            together,
-            marks,
-            continues,
+            rules,
         )
         texts = [TaggedText(segment) for segment in split.segments]
-        notes.append(describe_split(line, split, together, marks, continues) if len(texts) > 1 else None)
+        notes.append(describe_split(line, split, rules) if len(texts) > 1 else None)
         if with_markup[i]:
-            split, texts = _extract_line_tags(split)
+            split, texts = _extract_line_tags(line, split, rules)
         split_lines.append(split)
         tagged.append(texts)
 
@@ -221,15 +229,22 @@ def _cut_lines(
     ]
 
 
-def _always_continues(sentence: str) -> bool:
-    return True
-
-
-def sentences_together(config: SearchConfig, reader: SourceReader) -> int:
-    """Return how many sentences of a line are at most translated together."""
-    if config.sentences == "keep":
-        return NO_LIMIT
-    return 1 if config.sentences == "split" else reader.sentences_together
+def _split_rules(config: SearchConfig, reader: SourceReader, prefix: str, has_terms: bool) -> SplitRules:
+    """Return the rules by which a line is cut into segments."""
+    rules = SplitRules(
+        marks=reader.unknown_marks,
+        keep_without_letters=not (reader.translates_numbers or has_terms),
+        keep_markup=config.markup == "keep",
+    )
+    if config.sentences == "split":
+        rules = replace(rules, together=1)
+    elif config.sentences == "auto":
+        rules = replace(rules, together=reader.sentences_together, continues=reader.continues)
+    if prefix:
+        # It is a beginning of the translation of all that stands in the line, and of several sentences perhaps.
+        together = max(rules.together, count_sentences(prefix))
+        rules = replace(rules, together=together, continues=ALL_SENTENCES.continues, marks=frozenset())
+    return rules
 
 
 class _SourceEncoder:
@@ -297,18 +312,25 @@ def _last_sentences(context: str, count: int, reader: SourceReader) -> list[str]
     return [context[start:end].strip() for start, end in pairwise(ends)][-count:]
 
 
-def _extract_line_tags(line: SplitLine) -> tuple[SplitLine, list[TaggedText]]:
+def _extract_line_tags(line: str, split: SplitLine, rules: SplitRules) -> tuple[SplitLine, list[TaggedText]]:
     """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
-    segments, tagged, gaps = [], [], [line.gaps[0]]
-    for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
-        tagged_text = extract_tags(segment)
+    # Found in the whole line, because a pair of marks may stand around several sentences.
+    line_tags = find_tags(line)
+    segments, tagged, gaps = [], [], [split.gaps[0]]
+    start = 0
+    for n, segment in enumerate(split.segments):
+        start += len(split.gaps[n])
+        end = start + len(segment)
+        inside = [tag for tag in line_tags if start <= tag.start and tag.end <= end]
+        tagged_text = extract_tags(segment, [tag.shifted(-start) for tag in inside])
         # Nothing to split means nothing to translate: white space is left where the tags were.
-        if not tagged_text.tags or split_line(tagged_text.text).segments:
+        if not tagged_text.tags or split_line(tagged_text.text, rules=rules).segments:
             segments.append(segment)
             tagged.append(tagged_text)
-            gaps.append(gap)
+            gaps.append(split.gaps[n + 1])
         else:
-            gaps[-1] += segment + gap
+            gaps[-1] += segment + split.gaps[n + 1]
+        start = end
     return SplitLine(tuple(segments), tuple(gaps)), tagged
 
 
@@ -439,27 +461,31 @@ def _line_alignment(
     prepared: PreparedLine, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
 ) -> Links:
     """Return the links of all segments, counted in words of the whole line and of its whole translation."""
+    line = prepared.split_line
     source_words = word_indices_in_line(
-        [segment.marked.text for segment in prepared.segments], prepared.split_line.segments, prepared.line
+        [segment.marked.text for segment in prepared.segments], line.segments, prepared.line, line.gaps
     )
-    target_words = word_indices_in_line(plain, tagged, text)
+    target_words = word_indices_in_line(plain, tagged, text, line.gaps)
     return sorted({(source_words[n][i], target_words[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
 
 
-def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list[int]]:
-    """Return for each segment the indices of its words in the line, which has the tagged segments in this order.
+def word_indices_in_line(
+    plain: Sequence[str], tagged: Sequence[str], line: str, gaps: Sequence[str]
+) -> list[list[int]]:
+    """Return for each segment the indices of its words in the line, which has the tagged segments between the gaps.
 
-    >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c")
+    >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c", ["😀 ", " ", ""])
     [[1, 2], [3]]
     """
     starts = [i for i, character in enumerate(line) if not character.isspace() and (i == 0 or line[i - 1].isspace())]
     indices, end = [], 0
-    for plain_text, tagged_text in zip(plain, tagged, strict=True):
-        start = line.find(tagged_text, end)
+    for plain_text, tagged_text, gap in zip(plain, tagged, gaps, strict=False):
+        # Joined segments may have a space between them where there was no gap (`join_line`).
+        start = line.find(tagged_text, end + len(gap))
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
         # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
-        hidden = {i for match in TAG.finditer(tagged_text) for i in range(*match.span())}
+        hidden = {i for tag in find_tags(tagged_text) for i in range(tag.start, tag.end)}
         visible = [start + i for i in _letter_positions(tagged_text) if i not in hidden]
         letters = _letter_positions(plain_text)
         positions = visible if len(visible) == len(letters) else []

@@ -62,6 +62,11 @@ class SourceReader:
         """How many sentences of a line the model has learned to translate together."""
         return 1 if self.profile is None else self.profile.sentences_together
 
+    @property
+    def translates_numbers(self) -> bool:
+        """Whether the model has learned to translate text without a letter, such as 12; it stays as it is otherwise."""
+        return self.profile is not None and self.profile.translates_numbers
+
     def continues(self, sentence: str) -> bool:
         """Whether a sentence begins like those that the model has learned together with the one before."""
         return self.profile is None or self.profile.is_continuation(sentence)

@@ -65,7 +65,8 @@ class SearchConfig:
         Literal["retry", "keep"], "a translation that repeats itself over and over: search again, or keep it"
     ] = "retry"
     markup: Annotated[
-        Literal["keep", "text"], "tags, URLs and placeholders: carry them over as they are, or translate them as text"
+        Literal["keep", "text"],
+        "tags, URLs, placeholders, code: carry them over as they are, or translate them as text",
     ] = "keep"
     alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
     scores: Annotated[bool, "say how likely the translation is; without this a greedy search is faster"] = True

@@ -155,16 +155,17 @@ class Translator:
         translation_memory: "TranslationMemory | None" = None,
         check_wanted: Callable[[], None] = continue_always,
     ) -> list[Translation]:
-        """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
+        """Return one translation for each line, in order.
 
-        A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
-        notes. Lines are counted from `first_line`: that number is what an error names, and what the draws of sampling
-        depend on together with the seed. The translation of a line has what `terms` ask of it (`search_with_terms` says
-        where), and begins with its text of `prefixes`. Each line is read with its text of `contexts`, the sentences
-        before it. A line without prefix that is in `translation_memory` is not searched for: it gets that translation,
-        and stop = "memory". Raises ValueError, naming the lines, for lines that the model cannot take, and for weights
-        that are infinite or NaN. `check_wanted` is called again and again while it translates, and stops it by an
-        exception, which is passed on.
+        A blank line, or one with nothing to translate, is returned as it is, with stop = "empty"; so is one without a
+        letter, unless the model `translates_numbers`. A line that cannot be translated as asked is returned as it is
+        too, with stop = "failed" and the reason in its notes. Lines are counted from `first_line`: that number is what
+        an error names, and what the draws of sampling depend on together with the seed. The translation of a line has
+        what `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. Each line is
+        read with its text of `contexts`, the sentences before it. A line without prefix that is in `translation_memory`
+        is not searched for: it gets that translation, and stop = "memory". Raises ValueError, naming the lines, for
+        lines that the model cannot take, and for weights that are infinite or NaN. `check_wanted` is called again and
+        again while it translates, and stops it by an exception, which is passed on.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(

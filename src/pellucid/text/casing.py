@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from pellucid.text.markup import find_protected
+from pellucid.text.protected import find_protected
 
 Casing = Literal["capitals", "title"]
 

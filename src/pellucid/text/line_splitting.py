@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from pellucid.text.markup import MARKUP_SIGNS, TAG, find_protected, separates_words
+from pellucid.text.icu_messages import find_message_texts
+from pellucid.text.markup import LEADING_MARKS, MARKUP_SIGN, TagMatch, extract_tags, find_tags, separates_words
+from pellucid.text.protected import find_protected, has_letters
 from pellucid.text.sentences import sentence_ends
 from pellucid.text.surroundings import trim_marks
 
 # A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # they separate cells or lines, and are never inside a segment
+CELL = re.compile(f"[^{BREAKS}]++")
 # White space, control characters and invisible characters, except joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 
@@ -59,37 +62,87 @@ class SplitLine:
 NO_LIMIT = sys.maxsize
 
 
+@dataclass(frozen=True)
+class SplitRules:
+    """Rules for the segments of a line: how many sentences stand `together` in one, and what is left out of them.
+
+    A sentence stands together with the one before where it `continues` it. Marks of the kinds in `marks`
+    (`MARK_KINDS`) around a segment are left out, and so is text without a letter if `keep_without_letters`; if
+    `keep_markup`, text outside of tags and protected text counts, and the marks of a heading and all of a message of
+    ICU but its texts are left out, too.
+    """
+
+    together: int = NO_LIMIT
+    continues: Callable[[str], bool] = lambda sentence: True
+    marks: frozenset[str] = frozenset()
+    keep_without_letters: bool = True
+    keep_markup: bool = True
+
+
+EACH_SENTENCE, ALL_SENTENCES = SplitRules(together=1), SplitRules()
+
+
 def split_line(
     line: str,
     fits: Callable[[str], bool] = lambda text: True,
     fits_sentence: Callable[[str], bool] | None = None,
-    together: int = NO_LIMIT,
-    marks: frozenset[str] = frozenset(),
-    continues: Callable[[str], bool] = lambda sentence: True,
+    rules: SplitRules = ALL_SENTENCES,
 ) -> SplitLine:
-    r"""Split a line into segments: the sentences of its cells between tabs, at most so many of them `together`.
+    r"""Split a line into segments: the sentences of its cells between tabs, as many together as the rules allow.
 
-    Sentences stand in one segment where it `fits`, and where each `continues` the one before. A sentence that does not
-    meet `fits_sentence`, which may be wider, is cut after clauses, then after words, then between characters. Only the
-    last cuts a tag or a placeholder in two. White space, emoji, and `marks` of these kinds (`MARK_KINDS`) around a
-    segment go into the gaps. A single character that does not fit is a segment all the same.
+    Sentences stand in one segment only where it `fits`. A sentence that does not meet `fits_sentence`, which may be
+    wider, is cut after clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in
+    two. White space and emoji around a segment, and what the rules leave out, go into the gaps. A single character that
+    does not fit is a segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀")
     SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))
-    >>> split_line("The ball is blue. It is new.", together=1).segments
+    >>> split_line("The ball is blue. It is new.", rules=SplitRules(together=1)).segments
     ('The ball is blue.', 'It is new.')
-    >>> split_line("1. The ball is blue. It is new.", lambda text: len(text) <= 20, marks=frozenset({"numbers"}))
-    SplitLine(segments=('The ball is blue.', 'It is new.'), gaps=('1. ', ' ', ''))
+    >>> split_line("1. The ball is blue. 12,5", rules=SplitRules(together=1, marks=frozenset({"numbers"})))
+    SplitLine(segments=('The ball is blue.',), gaps=('1. ', ' 12,5'))
+    >>> split_line("# {n, plural, one {a ball} other {# balls}}").segments
+    ('a ball', '# balls')
     """
     spans: list[tuple[int, int]] = []
-    packing = _Packing(line, fits, fits_sentence or fits, marks, continues)
+    packing = _Packing(line, fits, fits_sentence or fits, rules)
     levels = _keep_markup_whole(line)
-    for cell in re.finditer(f"[^{BREAKS}]++", line):
-        spans += packing.pack_sentences(*cell.span(), levels, together)
+    has_markup = rules.keep_markup and MARKUP_SIGN.search(line) is not None
+    for start, end in _find_texts(line) if has_markup else [(0, len(line))]:
+        for cell in CELL.finditer(line, start, end):
+            if not rules.keep_without_letters or is_translatable(cell[0], has_markup):
+                spans += packing.pack_sentences(*cell.span(), levels)
+    # A cell that was cut may have parts without a letter.
+    if rules.keep_without_letters and len(spans) > 1:
+        spans = [(start, end) for start, end in spans if is_translatable(line[start:end], has_markup)]
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
     return SplitLine(tuple(texts[1::2]), tuple(texts[::2]))
+
+
+def _find_texts(line: str) -> list[tuple[int, int]]:
+    """Return the spans of a line without the marks at its beginning and without what frames the texts of a message."""
+    marks = LEADING_MARKS.match(line)
+    first = marks.end() if marks else 0
+    return [(max(start, first), end) for start, end in find_message_texts(line) if end > first]
+
+
+def is_translatable(text: str, has_markup: bool) -> bool:
+    """Return whether a text has letters; where it may have markup, letters outside of it.
+
+    >>> is_translatable("5 <b>%</b>, {name}", has_markup=True), is_translatable("5 {name}", has_markup=False)
+    (False, True)
+    """
+    if not has_markup or not has_letters(text):
+        return has_letters(text)
+    plain = extract_tags(text).text
+    position = 0
+    for match in find_protected(plain):
+        if has_letters(plain[position : match.start()]):
+            return True
+        position = match.end()
+    return has_letters(plain[position:])
 
 
 def join_line(line: SplitLine, texts: Sequence[str]) -> str:
@@ -110,35 +163,28 @@ def join_line(line: SplitLine, texts: Sequence[str]) -> str:
     return "".join(piece for pair in zip(gaps, [*texts, ""], strict=True) for piece in pair)
 
 
-def describe_split(
-    line: str,
-    split: SplitLine,
-    together: int = NO_LIMIT,
-    marks: frozenset[str] = frozenset(),
-    continues: Callable[[str], bool] = lambda sentence: True,
-) -> str | None:
+def describe_split(line: str, split: SplitLine, rules: SplitRules = ALL_SENTENCES) -> str | None:
     r"""Return a note on a line that was too long for one segment, or None; its cells and sentences are no reason.
 
     >>> describe_split("Yes, no.", SplitLine(("Yes,", "no."), ("", " ", "")))
     'split into 2 parts'
     >>> describe_split("Yes.\tNo.", SplitLine(("Yes.", "No."), ("", "\t", "")))
     """
-    wanted = split_line(line, together=together, marks=marks, continues=continues).segments
+    wanted = split_line(line, rules=rules).segments
     return f"split into {len(split.segments)} parts" if len(split.segments) > len(wanted) else None
 
 
 @dataclass(frozen=True)
 class _Packing:
-    """Rules for the segments of a text: what fits into one, and which marks stand around it."""
+    """A text to be cut into segments, and what a segment may be."""
 
     text: str
     fits: Callable[[str], bool]
     fits_sentence: Callable[[str], bool]
-    marks: frozenset[str]
-    continues: Callable[[str], bool]
+    rules: SplitRules
 
-    def pack_sentences(self, start: int, end: int, levels: Sequence[FindEnds], together: int) -> list[tuple[int, int]]:
-        """Return the spans of the segments of text[start:end], with at most so many sentences `together`."""
+    def pack_sentences(self, start: int, end: int, levels: Sequence[FindEnds]) -> list[tuple[int, int]]:
+        """Return the spans of the segments of text[start:end]."""
         start, end = self.trim(start, end)
         if start == end:
             return []
@@ -146,12 +192,11 @@ class _Packing:
         spans: list[tuple[int, int]] = []
         first_end = 0
         while first_end < len(ends):
-            last_end = first_end + 1
-            while last_end < min(len(ends), first_end + together) and self.continues(
-                self.text[ends[last_end - 1] : ends[last_end]]
-            ):
-                last_end += 1
-            count = self._count_fitting_ends(start, ends[first_end:last_end], self.fits)
+            most = min(len(ends) - first_end, self.rules.together)
+            together = 1
+            while together < most and self._is_continued(ends[first_end + together - 1], ends[first_end + together]):
+                together += 1
+            count = self._count_fitting_ends(start, ends[first_end : first_end + together], self.fits)
             stop = ends[first_end + max(1, count) - 1]
             if count:
                 first, last = self.trim(start, stop)
@@ -161,6 +206,10 @@ class _Packing:
                 spans += self._pack_parts(start, stop, levels[1:])
             start, first_end = stop, first_end + max(1, count)
         return spans
+
+    def _is_continued(self, start: int, end: int) -> bool:
+        """Whether text[start:end], a sentence, continues the one before it."""
+        return self.rules.continues(self.text[start:end])
 
     def _pack_parts(self, start: int, end: int, levels: Sequence[FindEnds]) -> list[tuple[int, int]]:
         """Return the spans of the segments of a sentence, each as long as fits, cut at the coarsest level possible."""
@@ -187,9 +236,9 @@ class _Packing:
     def trim(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of text[start:end] without white space, emoji and the marks around it."""
         span = _trim_span(self.text, start, end)
-        if not self.marks:
+        if not self.rules.marks:
             return span
-        while (inner := trim_marks(self.text, *span, self.marks)) != span:
+        while (inner := trim_marks(self.text, *span, self.rules.marks)) != span:
             span = _trim_span(self.text, *inner)
         return span
 
@@ -274,26 +323,26 @@ SPLIT_LEVELS: tuple[FindEnds, ...] = (
 def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
     """Return the levels at which a line is cut, without cuts inside a tag or a placeholder above that of characters."""
     # Most lines have none of these signs, and need no search.
-    if not any(sign in line for sign in MARKUP_SIGNS):
+    if not MARKUP_SIGN.search(line):
         return SPLIT_LEVELS
-    matches = [*find_protected(line), *TAG.finditer(line)]
-    inside = {position for match in matches for position in range(match.start() + 1, match.end())}
+    tags = find_tags(line)
+    whole = [*(match.span() for match in find_protected(line)), *((tag.start, tag.end) for tag in tags)]
+    inside = {position for start, end in whole for position in range(start + 1, end)}
 
     def outside(find_ends: FindEnds) -> FindEnds:
         # The end of the whole span stays, wherever it is.
         return lambda text, start, end: [*(i for i in find_ends(text, start, end)[:-1] if i not in inside), end]
 
     coarse = SPLIT_LEVELS.index(character_ends)
-    beside_tags = partial(_sentence_ends_beside_tags, [match for match in matches if match.re is TAG])
+    beside_tags = partial(_sentence_ends_beside_tags, tags)
     return *map(outside, (beside_tags, *SPLIT_LEVELS[1:coarse])), *SPLIT_LEVELS[coarse:]
 
 
-def _sentence_ends_beside_tags(tags: Sequence[re.Match[str]], text: str, start: int, end: int) -> list[int]:
+def _sentence_ends_beside_tags(tags: Sequence[TagMatch], text: str, start: int, end: int) -> list[int]:
     """Return the ends of sentences of a text with tags, as if they were not there; closing tags stay with the end.
 
     >>> text = "The <b>ball</b> is <i>blue.</i> <u>It</u> is new."
-    >>> tags = list(TAG.finditer(text))
-    >>> [text[:i] for i in _sentence_ends_beside_tags(tags, text, 0, len(text))]
+    >>> [text[:i] for i in _sentence_ends_beside_tags(find_tags(text), text, 0, len(text))]
     ['The <b>ball</b> is <i>blue.</i>', 'The <b>ball</b> is <i>blue.</i> <u>It</u> is new.']
     """
     # The text without its tags, and where each of its characters ends in the text with them.
@@ -301,18 +350,18 @@ def _sentence_ends_beside_tags(tags: Sequence[re.Match[str]], text: str, start: 
     positions: list[int] = []
     previous_end = start
     for tag in (*tags, None):
-        stop = end if tag is None else min(max(tag.start(), previous_end), end)
+        stop = end if tag is None else min(max(tag.start, previous_end), end)
         visible.append(text[previous_end:stop])
         positions += range(previous_end + 1, stop + 1)
-        if tag is None or tag.start() >= end:
+        if tag is None or tag.start >= end:
             break
-        previous_end = max(previous_end, min(tag.end(), end))
-        if tag.start() >= start and separates_words(tag):
+        previous_end = max(previous_end, min(tag.end, end))
+        if tag.start >= start and separates_words(tag):
             visible.append(" ")
             positions.append(previous_end)
     without_tags = "".join(visible)
 
-    closing = {tag.start(): tag.end() for tag in tags if tag[1]}
+    closing = {tag.start: tag.end for tag in tags if tag.kind == "closing"}
     ends: list[int] = []
     for visible_end in sentence_ends(without_tags, 0, len(without_tags))[:-1]:
         position = positions[visible_end - 1]

@@ -2,11 +2,14 @@
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import chain, takewhile
+from typing import Literal, NamedTuple
 
+from pellucid.text.protected import CODE, PROTECTED_SIGN, find_protected
 from pellucid.text.tag_placement import Link, Span, Tag, leaning_side, link_pieces, match_tags, place_tags
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
@@ -18,21 +21,30 @@ BLOCKS = re.compile(  # names of tags that separate words; those in `EMPTY` need
     "|".join((*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title"))
 )
 
-IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
-GROUP = rf"\({IN_URL}*+\)|\{{{IN_URL}*+\}}"
-PROTECTED = re.compile(
-    rf"(?:(?:https?|ftp)://|(?<![A-Za-z0-9])www\.)(?:{IN_URL}|{GROUP})*(?:[A-Za-z0-9_/#=&~+%$@-]|{GROUP})"
-    r"|(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
-    r"|\{\{[^{}]*+\}\}"  # {{ name }}
-    r"|[$#]\{\w++\}"  # ${HOME}
-    r"|\{(?:\w[\w.\[\]-]*+)?(?:![rsa])?(?::[^\s{}]*+)?\}"  # {}, {0}, {name}, {price:.2f}
-    r"|(?<![\d%])%(?:\(\w++\)|\d++\$)[-+#0]?\d*+(?:\.\d++)?[a-zA-Z@]"  # %(name)s, %1$d
-    r"|(?<![\d%])%[-+#0]?\d*+(?:\.\d++)?(?:hh?|ll?|[zjt])?[diouxXeEfFgGcrs@](?![A-Za-z]{3})"  # %s, %5.2f, no "%sale"
+# Marks of Markdown: of emphasis, and of links, as [text](address), ![text](address) or [text][name].
+_MARK = re.compile(
+    r"\\[*_~\[\]]|(?P<emphasis>(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~))|(?P<opening>!?\[)"
+    r"|(?P<closing>\](?P<address>\((?:[^()\s]|\([^()\s]*+\))++(?:\s++\"[^\"]*+\")?\)|\[[\w.-]++\])?)"
 )
+_MARK_SIGN = re.compile(r"[*_~]|\][(\[]")  # every text with a pair of marks has one
+_NUMBERED = re.compile(r"</?\d")
+# What begins a heading or a quotation of Markdown.
+LEADING_MARKS = re.compile(r"(?:\s*+(?:#{1,6}(?=\s)|>))++")
 
-# Signs of which every match of `PROTECTED` has one; most texts have none, and need no search.
-PROTECTED_SIGNS = ("{", "%", "@", "://", "www.")
-MARKUP_SIGNS = ("<", *PROTECTED_SIGNS)  # signs of which every text with a tag or with protected text has one
+MARKUP_SIGN = re.compile(rf"<|{_MARK_SIGN.pattern}|{PROTECTED_SIGN.pattern}|^\s*+>")  # every text with markup has one
+
+
+class TagMatch(NamedTuple):
+    """A tag where it stands in a text."""
+
+    start: int
+    end: int
+    name: str
+    kind: Literal["opening", "closing", "single"]
+
+    def shifted(self, distance: int) -> "TagMatch":
+        """Return the tag as it stands in a text that begins so many characters earlier."""
+        return self._replace(start=self.start + distance, end=self.end + distance)
 
 
 @dataclass(frozen=True)
@@ -43,8 +55,8 @@ class TaggedText:
     tags: tuple[Tag, ...] = ()
 
 
-def extract_tags(text: str) -> TaggedText:
-    """Take the tags out of a text.
+def extract_tags(text: str, matches: "Sequence[TagMatch] | None" = None) -> TaggedText:
+    """Take the tags out of a text: those that `matches` names, or else all that are found in it.
 
     Of two spaces around a tag, one is removed with it. A tag that separates words, like a line break, leaves a space.
 
@@ -56,26 +68,84 @@ def extract_tags(text: str) -> TaggedText:
     tags: list[Tag] = []
     # `group` is the index of the first tag after the last text.
     length = previous_end = group = 0
-    for match in [*TAG.finditer(text), None]:
-        between = text[previous_end : match.start() if match else len(text)]
+    for match in [*(find_tags(text) if matches is None else matches), None]:
+        between = text[previous_end : match.start if match else len(text)]
         if between and tags:
             # The white space after a tag that already has some before it, or begins the text, is the tag's.
             if not plain or plain[-1][-1].isspace():
                 stripped = between.lstrip()
                 tags[-1] = replace(tags[-1], after=between[: len(between) - len(stripped)])
                 between = stripped
-            elif begins_word(between) and any(map(_separates_words, tags[group:])):
+            elif begins_word(between) and any(map(separates_words, tags[group:])):
                 tags[group:] = _move_shared_space(tags[group:])
                 between = " " + between
         if between:
             plain.append(between)
             length, group = length + len(between), len(tags)
         if match:
-            closing, name, single = match.groups()
-            kind = "closing" if closing else "single" if single else "opening"
-            tags.append(Tag(match[0], name.lower(), kind, length))
-            previous_end = match.end()
+            tags.append(Tag(text[match.start : match.end], match.name, match.kind, length))
+            previous_end = match.end
     return _move_last_space(TaggedText("".join(plain), tuple(tags)))
+
+
+def find_tags(text: str) -> list[TagMatch]:
+    """Find the tags of a text, in order: those of XML and HTML, numbered ones, and pairs of marks of Markdown.
+
+    >>> [text[tag.start : tag.end] for text in ["A <b>*big* cat</b>, 2*3, see [it](x.md)."] for tag in find_tags(text)]
+    ['<b>', '*', '*', '</b>', '[', '](x.md)']
+    """
+    tags: list[TagMatch] = []
+    if "<" in text:
+        # In code, as in `<b>` or :ref:`text <label>`, only numbered tags are tags: they stand for markup of a document.
+        code = {i for match in CODE.finditer(text) for i in range(*match.span())} if "`" in text else set[int]()
+        for match in TAG.finditer(text):
+            if match.start() not in code or _NUMBERED.match(match[0]):
+                closing, name, single = match.groups()
+                kind = "closing" if closing else "single" if single else "opening"
+                tags.append(TagMatch(*match.span(), name.lower(), kind))
+    return sorted([*tags, *_find_marks(text)]) if _MARK_SIGN.search(text) else tags
+
+
+def _find_marks(text: str) -> list[TagMatch]:
+    """Find the marks of Markdown in a text, as opening and closing tags; each has its partner."""
+    taken = {i for match in chain(find_protected(text), TAG.finditer(text)) for i in range(*match.span())}
+    marks: list[TagMatch] = []
+    open_marks: list[TagMatch] = []
+    open_names = Counter[str]()
+    for match in _MARK.finditer(text):
+        if match.lastgroup is None or match.start() in taken:
+            continue
+        name = match["emphasis"] or "["
+        opens, closes = _mark_sides(text, match) if match["emphasis"] else (not match["closing"], match["closing"])
+        mark = TagMatch(*match.span(), name, "closing")
+        if closes and open_names[name]:
+            # Marks that were opened after the partner have none.
+            partner = None
+            while partner is None or partner.name != name:
+                partner = open_marks.pop()
+                open_names[partner.name] -= 1
+            # Brackets without an address are brackets.
+            marks += [partner, mark] if match["emphasis"] or match["address"] else []
+        elif opens:
+            open_marks.append(mark._replace(kind="opening"))
+            open_names[name] += 1
+    return marks
+
+
+def _mark_sides(text: str, match: re.Match[str]) -> tuple[bool, bool]:
+    """Return whether a mark of emphasis can open and whether it can close, by the characters beside it.
+
+    It touches the text that it marks. On its other side is no letter or digit of Latin script, beside "_" none at all:
+    "2*3*4", "f**k" and "snake_case" are text, but the words beside "**" may be Chinese.
+    """
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+
+    def is_outside(character: str) -> bool:
+        return not (character.isalnum() and (character.isascii() or match[0].startswith("_")))
+
+    can_open = bool(after.strip()) and is_outside(before)
+    can_close = bool(before.strip()) and is_outside(after)
+    return can_open, can_close
 
 
 def begins_word(text: str) -> bool:
@@ -84,13 +154,7 @@ def begins_word(text: str) -> bool:
     return not (closes or text[0].isspace())
 
 
-def separates_words(match: re.Match[str]) -> bool:
-    """Whether a match of `TAG` separates the words beside it, as "<br/>" does and "<b>" does not."""
-    _, name, single = match.groups()
-    return bool(single) or BLOCKS.fullmatch(name.lower()) is not None
-
-
-def _separates_words(tag: Tag) -> bool:
+def separates_words(tag: Tag | TagMatch) -> bool:
     """Whether a tag separates the word before it from the word after it, as in "one</li><li>two"."""
     return tag.kind == "single" or BLOCKS.fullmatch(tag.name) is not None
 
@@ -176,22 +240,26 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
         return translation
     cuts = {tag.position for tag in marked.tags}
     sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
-    order = place_tags(marked.tags, marked.text, sources, targets, links)
+    order = place_tags(marked.tags, marked.text, sources, targets, links, _find_uncut(marked, translation, targets))
     return _write_with_tags(order, marked, translation, targets)
 
 
-def find_protected(text: str) -> Iterator[re.Match[str]]:
-    """Find the texts that must stay as they are: the matches of `PROTECTED`."""
-    return PROTECTED.finditer(text) if any(sign in text for sign in PROTECTED_SIGNS) else iter(())
+def _find_uncut(marked: TaggedText, translation: str, targets: Sequence[Span]) -> list[Span]:
+    """Return the pieces of a translation that no tag may separate: those of protected text that had no tag inside."""
+    positions = [tag.position for tag in marked.tags]  # ascending, as the tags are
+    with_tag: set[str] = set()
+    for match in find_protected(marked.text):
+        first = bisect_right(positions, match.start())
+        if first < len(positions) and positions[first] < match.end():
+            with_tag.add(match[0])
 
-
-def list_protected(text: str) -> list[str]:
-    """List the texts that a translation must repeat unchanged: placeholders, web addresses and e-mail addresses.
-
-    >>> list_protected("Hi {name}, %d of {0:.1f} at https://example.com/a_(b). 50% done, ${HOME}")
-    ['{name}', '%d', '{0:.1f}', 'https://example.com/a_(b)', '${HOME}']
-    """
-    return [match[0] for match in find_protected(text)]
+    starts = [start for start, _ in targets]
+    return [
+        # From the piece in which it begins to the first that begins behind it.
+        (max(0, bisect_right(starts, match.start()) - 1), bisect_left(starts, match.end()))
+        for match in find_protected(translation)
+        if match[0] not in with_tag
+    ]
 
 
 def _write_with_tags(

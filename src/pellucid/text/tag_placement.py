@@ -9,6 +9,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal
 
+from pellucid.text.protected import find_protected
+
 Span = tuple[int, int]  # the start and end of a piece of text
 Link = tuple[int, int]  # the index of a word or piece in the source, and of the one that belongs to it in the target
 # The spans of the pieces of a word: its punctuation before, the word itself, its punctuation after.
@@ -73,8 +75,12 @@ def split_words(text: str, cuts: Collection[int]) -> list[WordSpans]:
     [([(0, 1)], [(1, 2), (2, 3), (3, 4)], [(4, 6)]), ([], [(7, 10)], [])]
     """
     words = []
+    # The punctuation of protected text is no punctuation.
+    protected = {i for match in find_protected(text) for i in range(*match.span())}
     for match in re.finditer(r"\S++", text):
-        letters = [i for i in range(*match.span()) if not unicodedata.category(text[i]).startswith("P")]
+        letters = [
+            i for i in range(*match.span()) if i in protected or not unicodedata.category(text[i]).startswith("P")
+        ]
         # A word of punctuation alone is a word.
         first, last = (letters[0], letters[-1] + 1) if letters else match.span()
         edges = (match.start(), first, last, match.end())
@@ -139,12 +145,22 @@ class Element:
 
 
 def place_tags(
-    tags: Sequence[Tag], text: str, sources: Sequence[Span], targets: Sequence[Span], links: Sequence[Link]
+    tags: Sequence[Tag],
+    text: str,
+    sources: Sequence[Span],
+    targets: Sequence[Span],
+    links: Sequence[Link],
+    uncut: Sequence[Span] = (),
 ) -> list[tuple[int, int]]:
-    """Return the tags in the order in which they are written: the target piece that each precedes, and its index."""
+    """Return the tags in the order in which they are written: the target piece that each precedes, and its index.
+
+    No tag goes between the target pieces of a span of `uncut`.
+    """
     root = _build_tag_tree(tags, sources)
     root.end = len(targets)
-    _place_elements(root, tags, text, links)
+    # The edges of the span around each place inside one.
+    edges = {gap: (start, end) for start, end in uncut for gap in range(start + 1, end)}
+    _place_elements(root, tags, text, links, edges)
     return _order_tags(root)
 
 
@@ -186,7 +202,9 @@ def match_tags(tags: Sequence[Tag]) -> dict[int, int]:
     return pairs
 
 
-def _place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link]) -> None:
+def _place_elements(
+    root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link], edges: Mapping[int, Span]
+) -> None:
     """Give every element its target pieces, from the outermost to the innermost."""
     targets_of: dict[int, list[int]] = defaultdict(list)
     sources_of: dict[int, list[int]] = defaultdict(list)
@@ -214,6 +232,9 @@ def _place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequen
                 child.start = child.end = _place_unaligned(
                     child, outer, leaning_side(tags[child.opening], text), targets_of
                 )
+            is_empty = child.start == child.end
+            child.end = edges.get(child.end, (0, child.end))[1]
+            child.start = child.end if is_empty else edges.get(child.start, (child.start, 0))[0]
 
 
 def _place_unaligned(

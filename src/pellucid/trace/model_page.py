@@ -50,6 +50,7 @@ def save_model_page(
     model, tokenizer = with_rounded_weights(origin.bundle.model, precision), origin.bundle.tokenizer
     translator = Translator(model, tokenizer, trained=origin.translator.lengths.longest_trained)
     translator.calibration = origin.translator.calibration
+    translator.profile, translator.target_language = origin.translator.profile, origin.translator.target_language
     rounded = Bundle(model, tokenizer, origin.bundle.manifest, origin.bundle.directory)
     first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), trace.sentence)
     manifest = first.manifest()
@@ -111,6 +112,7 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
         "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
         "forbidden": list(translator.bounds.forbidden),
+        "translates_numbers": translator.reader.translates_numbers,
     }
 
 

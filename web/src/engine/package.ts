@@ -15,6 +15,7 @@ export interface ModelHeader {
   tokenizer: TokenizerConfig;
   limits: { trained: number; longest: number };
   forbidden: number[];
+  translates_numbers: boolean;
   /** Sentences to try, of which the first is shown when the file is opened. */
   examples: string[];
   languages: [source: string, target: string] | null;
@@ -58,7 +59,7 @@ export async function unpackModel({ header, blocks }: PackedModel): Promise<Tran
   const target = "tokenizer target" in blocks ? await readSide("target") : source; // one may serve both languages
   if (source.names.length !== config.source_vocabulary || target.names.length !== config.target_vocabulary)
     throw new Error("The tokenizer in this file has another number of pieces than its model.");
-  return new Translator(new Model(config, parameters), source, target, header.limits, header.forbidden);
+  return new Translator(new Model(config, parameters), source, target, header.limits, header.forbidden, header.translates_numbers);
 }
 
 /** Reads the numbers of a parameter; in int8 a matrix has the scales of its rows first, and a vector is float32. */

@@ -42,15 +42,28 @@ export interface SplitLine {
   gaps: string[];
 }
 
-/** Splits a line at tabs and line ends into cells; a cell that does not fit is cut after sentences, then clauses, words, characters. */
-export function splitLine(line: string, fits: (text: string) => boolean, fitsSentence: (text: string) => boolean): SplitLine {
-  const spans: [number, number][] = [];
+// A letter, or a mark that no letter carries; those of emoji are marks, too (text/protected.py).
+const LETTER = /\p{L}|(?![\u20e3\ufe0e\ufe0f])\p{M}/u;
+
+/**
+ * Splits a line at tabs and line ends into cells; a cell that does not fit is cut after sentences, then clauses, words, characters.
+ * Text without a letter is no segment, unless the model translates numbers.
+ */
+export function splitLine(
+  line: string,
+  fits: (text: string) => boolean,
+  fitsSentence: (text: string) => boolean,
+  translatesNumbers = false,
+): SplitLine {
+  const isTranslated = (text: string) => translatesNumbers || LETTER.test(text);
+  const found: [number, number][] = [];
   let start = 0;
   for (const cell of line.split(BREAK)) {
     start = line.indexOf(cell, start);
-    spans.push(...packSpans(line, start, start + cell.length, fits, fitsSentence, LEVELS));
+    if (isTranslated(cell)) found.push(...packSpans(line, start, start + cell.length, fits, fitsSentence, LEVELS));
     start += cell.length;
   }
+  const spans = found.filter(([first, last]) => isTranslated(line.slice(first, last)));
   const edges = [0, ...spans.flat(), line.length];
   const texts = edges.slice(1).map((edge, i) => line.slice(edges[i], edge));
   return { segments: texts.filter((_, i) => i % 2 === 1), gaps: texts.filter((_, i) => i % 2 === 0) };

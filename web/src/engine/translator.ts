@@ -47,6 +47,8 @@ export class Translator {
     /** Longest sources in pieces, the end token included: of those the model was trained on, and of those it takes. */
     readonly limits: { trained: number; longest: number },
     readonly forbidden: readonly number[],
+    /** Whether text without a letter is translated; elsewhere it stays as it is. */
+    readonly translatesNumbers = false,
   ) {}
 
   /** Translates a text; tags and placeholders are text to it. */
@@ -66,7 +68,7 @@ export class Translator {
   /** Splits a line into segments that the model was trained for; `whole` leaves long ones as they are. */
   split(text: string, whole = false): SplitLine {
     const fits = (limit: number) => (segment: string) => whole || this.source.encode(segment).length <= limit;
-    return splitLine(text, fits(this.limits.trained), fits(this.limits.longest));
+    return splitLine(text, fits(this.limits.trained), fits(this.limits.longest), this.translatesNumbers);
   }
 
   /** Searches for the translation of one segment, once more without repetitions where it repeats itself. */

@@ -1,0 +1,98 @@
+"""Finds the text that a translation must repeat unchanged: placeholders of programs, code, web and e-mail addresses."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+# Possessive quantifiers (*+, ++), and a search that stops where the next one would begin: no text, however long, makes
+# a search go back and try again.
+_IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
+_GROUP = rf"\({_IN_URL}*+\)|\{{{_IN_URL}*+\}}"
+_ADDRESSES = (
+    rf"(?:(?:https?|ftp)://|(?<![A-Za-z0-9])www\.)(?:{_IN_URL}|{_GROUP})*(?:[A-Za-z0-9_/#=&~+%$@-]|{_GROUP})",
+    r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++",
+)
+
+# Code in backticks, as in Markdown and reStructuredText, there also with its role or as a link: :ref:`x`, `x`_. Between
+# two backticks of "`one' and `two'" stands no code: code does not end in a space, nor does a word touch it.
+_CODE = (
+    r"(?<![`\w])(?:(?<!:):[A-Za-z][\w.+-]*+:(?:[A-Za-z][\w.+-]*+:)*+)?(?:"
+    r"``(?![`\s])(?:[^`]|`(?!`))+?(?<!\s)``(?!`)"
+    r"|`(?![`\s])[^`]++(?<!\s)`_{0,2}"
+    r")(?![`\w])"
+)
+
+_BRACES = (
+    r"\{\{\{[^{}]*+\}\}\}",  # {{{ name }}}
+    r"\{\{[^{}]*+\}\}",  # {{ name }}, {{ name | pipe }}
+    # The tags and comments of templates: {% if name %}.
+    r"\{%(?:[^{}%]|%(?!\}))*+%\}|\{\#(?:[^{}#]|\#(?!\}))*+\#\}|\[%(?:[^\[\]%]|%(?!\]))*+%\]",
+    r"<%(?:[^%<]|%(?!>))*+%>|<\?(?:[^?<]|\?(?!>))*+\?>",  # <%= name %>, <?php echo $name ?>
+    r"\$t\([^()]*+\)|\$\([\w.-]++\)",  # $t(key), $(name)
+    r"\$\{[^{}]*+\}|\#\{[^{}\s]++\}",  # ${HOME}, #{name}
+    r"%\{[^\W\d][\w.-]*+\}|%<[^\W\d]\w*+>(?:[-+#0]?\d*+(?:\.\d++)?[a-zA-Z])?",  # %{name}, %<name>.2f
+    r"\{\s*+[$!][\w.$-]++\s*+\}|\{\s*+[A-Z]++\(\s*+\$[^{}()]*+\)\s*+\}",  # { $name }, { NUMBER($name) }
+    r"\{\s++(?!(?:and|et|o|oder|or|ou|und|y)\s)[^\W\d][\w.-]*+\s++\}",  # { name }, but not "{ and }"
+    r"\{\s*+\w++\s*+,\s*+(?:number|date|time|duration|ordinal|spellout)\s*+(?:,[^{}]*+)?\}",  # {0, number, integer}
+    r"\{\s*+\w++\s*+,\s*+choice\s*+,(?:[^{}]|\{[^{}]*+\})*+\}",  # {0,choice,0#no file|1#one file}
+    r"\{\d++(?:,\s*+-?\d++)?(?::[^{}]*+)?\}",  # {0}, {0,-5:N2}
+    r"\{\w++:[^\s{}]*+(?:\{\w*+\}[^\s{}]*+)++\}|\{\w++:%[^{}]*+\}",  # {price:{width}.2f}, {day:%d %B}
+    r"\{(?:\w(?:[\w.-]|\[[^\[\]{}\s]*+\])*+)?(?:![rsa])?(?::[^\s{}]*+)?\}",  # {}, {name}, {rows[0]}, {name!r}
+    r"[\[{]\d{1,3}[}\]](?!\()",  # [1], but not the link [1](address)
+)
+
+_SIZE = r"(?:hh?|ll?|[zjtqL])?"
+_SIGNS = (
+    r"(?<![\w%])%[A-Za-z_][\w.-]*\w%(?![\w%])",  # %NAME%
+    rf"(?<![\d%])%(?:\([\w.-]++\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?{_SIZE}[a-zA-Z@]",  # %(name)s, %1$d
+    # %s, %-5.2f, %lld; but not "%sale".
+    rf"(?<![\d%])%[-+#0']*+(?:\d++|\*)?(?:\.(?:\d++|\*))?{_SIZE}[diouxXeEfFgGcrs@](?![A-Za-z]{{3}})",
+    r"(?<![\d%])(?<!\d\s)%-?[AaBbHIjMmpSUWYyZ](?![A-Za-z])",  # %Y-%m, of dates; but not "100 %a year"
+    r"(?:(?<![\w%])|(?<=%\d))%(?:L?[1-9](?!\w|[.,]\d)(?:%(?!\w))?|n(?!\w))",  # %1, %L1, %1%, %n
+    # $name, but not $5, nor a currency as in "5 $US".
+    r"(?<![\w$\\])\$(?!(?:US|CAN?|AU?|NZ|HK|C|[kKmMbB]n?)(?!\w))[A-Za-z_]\w*+\$?",
+    # :name and :name:, but not "a:b", "5:30", ":D" or "::name".
+    r"""(?<![^\s("'“‘«„¿¡/=>]):(?:[a-z][A-Za-z0-9_]++(?![\w:])|(?:[a-z0-9_+-]*[a-z][a-z0-9_+-]*+|[+-]1):(?![\w:`]))""",
+    r"(?<!\w)__\w++(?<=__)(?!\w)",  # __name__
+    r"(?<![\w#&])#(?:st|nd|rd|th)?(?![\w#{]|\s*+\d)",  # the number in a text of a plural: # files
+    r"'[{}]'|'\{[\w.]*+\}'",  # a literal brace in a message of ICU
+)
+
+# In LaTeX braces hold text: \textbf{word}.
+_LATEX = r"\\[A-Za-z]{2,}+\*?(?:\{[A-Za-z]\w*+\})++"
+
+CODE = re.compile(_CODE)
+# The characters with which all but addresses begin are asked for first: at most places of a text there is none.
+_OTHERS = "|".join((f"(?P<latex>{_LATEX})", _CODE, *_BRACES, *_SIGNS))
+PROTECTED = re.compile("|".join((*_ADDRESSES, rf"(?=[`:{{$#\[<%_'\\])(?:{_OTHERS})")))
+
+# Every match of `PROTECTED` begins with or has one of these; most texts have none, and need no search.
+PROTECTED_SIGN = re.compile(r"[{}%@`]|://|www\.|\$[A-Za-z_(]|:[a-z0-9_+-]|\[\d|<\?|__|#")
+
+
+def find_protected(text: str) -> Iterator[re.Match[str]]:
+    """Find the texts that must stay as they are: the matches of `PROTECTED`, but for those of LaTeX."""
+    if not PROTECTED_SIGN.search(text):
+        return iter(())
+    return (match for match in PROTECTED.finditer(text) if match["latex"] is None)
+
+
+def list_protected(text: str) -> list[str]:
+    """List the texts that a translation must repeat unchanged: placeholders, code, web addresses and e-mail addresses.
+
+    >>> list_protected("Hi {name}, %d of {0:.1f} at https://example.com/a_(b). 50% done, ${HOME} `x`")
+    ['{name}', '%d', '{0:.1f}', 'https://example.com/a_(b)', '${HOME}', '`x`']
+    """
+    return [match[0] for match in find_protected(text)]
+
+
+def has_letters(text: str) -> bool:
+    """Whether a text has something to translate: a letter, or a mark that no letter before it carries.
+
+    >>> [has_letters(text) for text in ("12,5 €", "2024-01-01", "½", "1️⃣", "5 km", "二〇二四")]
+    [False, False, False, False, True, True]
+    """
+    # The joiners of emoji are marks, too.
+    return any(character.isalpha() for character in text) or any(
+        unicodedata.category(character)[0] == "M" and character not in "\u20e3\ufe0e\ufe0f" for character in text
+    )
