@@ -12,6 +12,7 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator, inference_only
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.evaluate.scores import corpus_scores
+from pellucid.evaluate.words import choose_score_words, explain_tokenized_text
 from pellucid.model import Transformer
 from pellucid.train.checkpoint import RunCounts
 from pellucid.train.config import TrainConfig
@@ -76,16 +77,26 @@ class DevSet:
     batches: list[Batch]
     sources: list[str]
     references: list[str]
-    notes: tuple[str, ...]  # sentences on dev pairs that are left out, and why
+    notes: tuple[str, ...]  # sentences on dev pairs that are left out, and why, and on how they are scored
     tokenizer: Tokenizer
+    tokenize: str | None = None  # how BLEU cuts the text into words; None: as the script of the references asks
+    language: str | None = None  # code of the language of the references, where the run says it
 
     @classmethod
     def from_pairs(
-        cls, pairs: SentencePairs, tokenizer: Tokenizer, sentences: int, batch_tokens: int, limit: int
+        cls,
+        pairs: SentencePairs,
+        tokenizer: Tokenizer,
+        sentences: int,
+        batch_tokens: int,
+        limit: int,
+        tokenize: str | None = None,
+        language: str | None = None,
     ) -> "DevSet":
         """Take all pairs for the loss, and for translation so many `sentences` of them, spread evenly over the file.
 
-        Pairs with more than `limit` pieces on a side are left out.
+        Pairs with more than `limit` pieces on a side are left out. `tokenize` and `language` are those of
+        `choose_score_words`; raises ValueError for a tokenizer that is unknown or not installed.
         """
         encoded, notes = encode_with_note(pairs, tokenizer, limit)
         # Fixed seed and epoch: every evaluation has the same batches.
@@ -93,12 +104,17 @@ class DevSet:
         count = min(sentences, len(pairs))
         sampled = [i * len(pairs) // count for i in range(count)]
         fitting = [i for i in sampled if len(encode_with_context(tokenizer, [pairs.sources[i]])[0]) <= limit]
+        references = [pairs.targets[i] for i in fitting]
+        words_note = choose_score_words(references, tokenize, language).note
+        tokenized_note = explain_tokenized_text(references, "dev references")
         return cls(
             [collate(encoded, batch) for batch in order],
             [pairs.sources[i] for i in fitting],
-            [pairs.targets[i] for i in fitting],
-            notes,
+            references,
+            (*notes, *(note for note in (words_note, tokenized_note) if note)),
             tokenizer,
+            tokenize,
+            language,
         )
 
 
@@ -120,7 +136,12 @@ class Evaluation:
         evaluations = list(directions.values())
         means = {name: fmean(getattr(one, name) for one in evaluations) for name in ("dev_loss", "bleu", "chrf")}
         translations = tuple(line for one in evaluations for line in one.translations)
-        return cls(**means, signatures=evaluations[0].signatures, translations=translations, directions=directions)
+        # The directions' BLEU may count other words, such as Chinese characters.
+        signatures = {
+            name: " and ".join(dict.fromkeys(one.signatures[name] for one in evaluations))
+            for name in evaluations[0].signatures
+        }
+        return cls(**means, signatures=signatures, translations=translations, directions=directions)
 
     def is_better(self, counts: RunCounts) -> bool:
         """Whether the model is better than `best/`.
@@ -156,7 +177,8 @@ def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -
     references = zip(dev.sources, translations, strict=True)
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
     # A lowercase model cannot know the case of the references.
-    scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
+    words = {"tokenize": dev.tokenize, "language": dev.language}
+    scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase, **words)
     return Evaluation(
         dev_loss=total / sum(batch.target_tokens for batch in dev.batches),
         bleu=scores["bleu"]["score"],

@@ -335,11 +335,12 @@ def _set_up(
     model = place_model(model.train(), workers, c.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
     sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
-    dev_sets = tuple(
-        DevSet.from_pairs(pairs, run.data.tokenizer_of(languages, data.tokenizer), *sizes)
-        for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True)
-    )
-    return _RunSetup(run, out, data, dev_sets, output, workers, initial), state
+    dev_sets = []
+    for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True):
+        tokenizer = run.data.tokenizer_of(languages, data.tokenizer)
+        language = languages[1] if languages else (data.languages or {}).get("target")
+        dev_sets.append(DevSet.from_pairs(pairs, tokenizer, *sizes, c.dev_tokenize, language))
+    return _RunSetup(run, out, data, tuple(dev_sets), output, workers, initial), state
 
 
 def _initialise_weights(
