@@ -167,10 +167,10 @@ def require_score_tokenizer(name: str) -> None:
     """Raise ValueError for a tokenizer that sacreBLEU does not have, or that lacks what it needs on this machine."""
     if name not in TOKENIZER_NAMES:
         close = get_close_matches(name, TOKENIZER_NAMES, 1)
-        advice = f"did you mean {close[0]!r}? " if close else ""
+        hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(
-            f"unknown tokenizer {name!r} for the scores; {advice}It must be one of {', '.join(TOKENIZER_NAMES)}, or "
-            "be left out: then the text of the references decides"
+            f"unknown tokenizer {name!r} for the scores{hint} (known: {', '.join(TOKENIZER_NAMES)}); where none is "
+            "named, the script of the references decides"
         )
     if name in _MECAB and not is_installed(name):
         language, package = _MECAB[name]
