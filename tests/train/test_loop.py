@@ -15,6 +15,7 @@ import torch
 
 from pellucid.config import to_toml
 from pellucid.data.corpus import SentencePairs
+from pellucid.evaluate import words
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.processor import has_native_bfloat16
 from pellucid.store.atomic import read_manifest
@@ -418,6 +419,12 @@ def test_tokenized_dev_references_are_said_once_before_training(tmp_path, capsys
     assert said.count("23 of 23 dev references end in a space and a full stop") == 1
 
 
-def test_a_tokenizer_of_dev_bleu_that_does_not_exist_is_refused_with_the_settings(tmp_path):
+def test_a_tokenizer_of_dev_bleu_that_cannot_be_used_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="dev_tokenize"):
         small_run(tmp_path, train={"dev_tokenize": "moses"})
+    # What is not installed here may be where the run was trained: its settings are read, and no training begins.
+    monkeypatch.setattr(words, "is_installed", lambda name: False)
+    run = small_run(tmp_path / "data", train={"dev_tokenize": "ja-mecab"})
+    with pytest.raises(ValueError, match="the tokenizer ja-mecab needs MeCab"):
+        train_run(run, tmp_path / "run")
+    assert not (tmp_path / "run" / "run.toml").exists()

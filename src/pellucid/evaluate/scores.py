@@ -10,6 +10,7 @@ from pellucid.evaluate.words import (
     ScoreWords,
     choose_score_words,
     explain_tokenized_text,
+    has_no_spaces,
     split_characters,
 )
 
@@ -80,7 +81,7 @@ def reference_lists(references: Any) -> ReferenceLists:
     [['a', ''], [None, 'b']]
     """
     first, *others = reference_streams(references)
-    lists: ReferenceLists = [list(first)]
+    lists: ReferenceLists = [[text or "" for text in first]]
     for other in others:
         # sacreBLEU leaves None out, but would take a blank text for a reference without words.
         lists.append([text if text is not None and text.strip() else None for text in other])
@@ -238,6 +239,8 @@ def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
 def repetition_rate(texts: Sequence[str]) -> float:
     """Return the share of texts that run in a loop: 1 to 4 words that are repeated three times or more in a row.
 
+    In text without spaces it is 2 to 16 characters.
+
     >>> repetition_rate(["a dog runs", "a dog a dog a dog runs", "very, very big"])
     0.3333333333333333
     """
@@ -246,16 +249,31 @@ def repetition_rate(texts: Sequence[str]) -> float:
 
 
 def runs_in_a_loop(text: str) -> bool:
-    """Whether a sequence of up to four words is repeated three times or more in a row."""
-    words = text.split()
-    for n in range(1, 5):
-        matches = 0  # words in a row that equal the word n positions later
-        for word, repeat in zip(words, words[n:], strict=False):
-            matches = matches + 1 if word == repeat else 0
-            # n words three times in a row give 2 n matches: the last time has no successor.
-            if matches == 2 * n:
-                return True
-    return False
+    """Whether a sequence of up to four words is repeated three times or more in a row.
+
+    In text without spaces it is a sequence of 2 to 16 characters, with a letter among them.
+
+    >>> [runs_in_a_loop(text) for text in ("go on, go on, go on, go home", "我喜欢我喜欢我喜欢", "5000000000元")]
+    [True, True, False]
+    """
+    if any(_find_repeated(text.split(), n) for n in range(1, 5)):
+        return True
+    if not has_no_spaces([text]):
+        return False
+    # Not a single character: people write it three times, as in laughter.
+    repeated = (_find_repeated(split_characters(text), n) for n in range(2, 17))
+    return any(any(map(str.isalpha, unit)) for unit in repeated)
+
+
+def _find_repeated(words: Sequence[str], n: int) -> Sequence[str]:
+    """Return n words that stand three times in a row; none where there are no such words."""
+    matches = 0  # words in a row that equal the word n positions later
+    for i, (word, repeat) in enumerate(zip(words, words[n:], strict=False)):
+        matches = matches + 1 if word == repeat else 0
+        # n words three times in a row give 2 n matches: the last time has no successor.
+        if matches == 2 * n:
+            return words[i + 1 : i + 1 + n]
+    return ()
 
 
 @dataclass(frozen=True)

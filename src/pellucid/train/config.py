@@ -15,7 +15,7 @@ from pellucid.config import apply_overrides, build_settings, field_meaning, read
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.evaluate.words import TokenizerName, require_score_tokenizer
+from pellucid.evaluate.words import TokenizerName
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
 from pellucid.train.initial_model import fill_from_initial_model
@@ -323,11 +323,6 @@ class TrainConfig:
             raise ValueError("train.steps and train.minutes are both given; name one")
         if self.steps is None and self.minutes is None:
             raise ValueError("neither train.steps nor train.minutes is given; name one")
-        if self.dev_tokenize is not None:
-            try:
-                require_score_tokenizer(self.dev_tokenize)
-            except ValueError as error:
-                raise ValueError(f"train.dev_tokenize: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pellucid.data.context import encode_with_context
 from pellucid.data.stream import Stream
 from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
+from pellucid.evaluate.words import require_score_tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, write_text_whole
@@ -280,6 +281,9 @@ def begin_run(
         raise ValueError(
             f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume that run with --resume"
         )
+    # Now, and not only when the data is read. A run file is not refused for it: a finished run is read elsewhere, too.
+    if run.train.dev_tokenize is not None:
+        require_score_tokenizer(run.train.dev_tokenize)
     initial = open_initial_model(run)
     # Workers that read other files would train other models, and nobody would notice: each input is compared first.
     workers.require_same("model to start from", initial.sha256 if initial else "")
