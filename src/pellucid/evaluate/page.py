@@ -60,12 +60,11 @@ def comparison_as_html(comparison: Comparison) -> str:
 def _scores_html(comparison: Comparison) -> str:
     """Return the table of scores, with a picture of each difference."""
     # One scale for all rows, so that their pictures can be compared.
-    edge = _axis_reach(
-        end
-        for score in comparison.scores.values()
-        if score.is_defined
-        for end in (score.difference.low, score.difference.high)
-    )
+    ends = []
+    for score in comparison.scores.values():
+        if score.is_defined:
+            ends += [score.difference.low, score.difference.high]
+    edge = _axis_reach(ends)
     rows = "".join(_score_row_html(score, edge) for score in comparison.scores.values())
     signatures = "".join(
         f"<li>{score.title}: <code>{score.signature}</code></li>" for score in comparison.scores.values()

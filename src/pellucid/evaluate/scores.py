@@ -117,7 +117,7 @@ def make_metric(name: str, lowercase: bool = False, words: ScoreWords = WORDS_BE
 
 
 def _make_ter(lowercase: bool, words: ScoreWords) -> Any:
-    """Return sacreBLEU's TER, whose words are those of one of its tokenizers where text has no spaces."""
+    """Return sacreBLEU's TER; where text has no spaces, a tokenizer of sacreBLEU finds its words."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.ter import TER
 
@@ -145,7 +145,7 @@ def count_references(streams: ReferenceLists) -> int | None:
     >>> count_references([["a", "b"], ["c", None]]), count_references([["a", "b"], ["c", "d"]])
     (None, 2)
     """
-    numbers = {sum(text is not None for text in texts) for texts in zip(*streams, strict=True)}
+    numbers = {len(texts) - texts.count(None) for texts in zip(*streams, strict=True)}
     return numbers.pop() if len(numbers) == 1 else None
 
 
@@ -156,10 +156,12 @@ def longest_references(streams: ReferenceLists, words: ScoreWords) -> list[int]:
     [4, 1]
     """
     find_words = make_metric("bleu", words=words).tokenizer
-    return [
-        max(len(find_words(text.rstrip()).split()) for text in texts if text is not None)
-        for texts in zip(*streams, strict=True)
-    ]
+    longest = [0] * len(streams[0])
+    for stream in streams:
+        for i, text in enumerate(stream):
+            if text is not None:
+                longest[i] = max(longest[i], len(find_words(text.rstrip()).split()))
+    return longest
 
 
 def score_notes(
@@ -256,13 +258,19 @@ def runs_in_a_loop(text: str) -> bool:
     >>> [runs_in_a_loop(text) for text in ("go on, go on, go on, go home", "我喜欢我喜欢我喜欢", "5000000000元")]
     [True, True, False]
     """
-    if any(_find_repeated(text.split(), n) for n in range(1, 5)):
-        return True
+    words = text.split()
+    for n in range(1, 5):
+        if _find_repeated(words, n):
+            return True
     if not has_no_spaces([text]):
         return False
+
+    characters = split_characters(text)
     # Not a single character: people write it three times, as in laughter.
-    repeated = (_find_repeated(split_characters(text), n) for n in range(2, 17))
-    return any(any(map(str.isalpha, unit)) for unit in repeated)
+    for n in range(2, 17):
+        if any(map(str.isalpha, _find_repeated(characters, n))):
+            return True
+    return False
 
 
 def _find_repeated(words: Sequence[str], n: int) -> Sequence[str]:

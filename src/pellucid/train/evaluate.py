@@ -137,10 +137,10 @@ class Evaluation:
         means = {name: fmean(getattr(one, name) for one in evaluations) for name in ("dev_loss", "bleu", "chrf")}
         translations = tuple(line for one in evaluations for line in one.translations)
         # The directions' BLEU may count other words, such as Chinese characters.
-        signatures = {
-            name: " and ".join(dict.fromkeys(one.signatures[name] for one in evaluations))
-            for name in evaluations[0].signatures
-        }
+        signatures = {}
+        for name in evaluations[0].signatures:
+            different = dict.fromkeys(one.signatures[name] for one in evaluations)
+            signatures[name] = " and ".join(different)
         return cls(**means, signatures=signatures, translations=translations, directions=directions)
 
     def is_better(self, counts: RunCounts) -> bool:
