@@ -267,10 +267,8 @@ def runs_in_a_loop(text: str) -> bool:
 
     characters = split_characters(text)
     # Not a single character: people write it three times, as in laughter.
-    for n in range(2, 17):
-        if any(map(str.isalpha, _find_repeated(characters, n))):
-            return True
-    return False
+    repeated = "".join(character for n in range(2, 17) for character in _find_repeated(characters, n))
+    return any(map(str.isalpha, repeated))
 
 
 def _find_repeated(words: Sequence[str], n: int) -> Sequence[str]:
