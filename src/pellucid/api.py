@@ -125,6 +125,13 @@ class Model:
         )
 
     @property
+    def target_language(self) -> str | None:
+        """Code of the language that the model writes; None where the model does not say it."""
+        languages = self.manifest.get("languages")
+        named = languages.get("target") if isinstance(languages, Mapping) else None
+        return self.bundle.tokenizer.language or (named if isinstance(named, str) else None)
+
+    @property
     def is_multilingual(self) -> bool:
         """Whether the model must be told which language to write (`into`)."""
         return bool(self.bundle.tokenizer.languages)
@@ -378,26 +385,41 @@ class Model:
     def evaluate(
         self,
         sources: Iterable[str],
-        references: Iterable[str] | Iterable[Sequence[str]],
+        references: Iterable[str] | Iterable[Sequence[str | None]],
+        *,
+        tokenize: str | None = None,
         **search: Unpack[SearchOptions],
     ) -> dict[str, dict[str, Any]]:
         """Translate the sources and return BLEU, chrF, TER and WER, each as {"score", "signature"}.
 
         `references` has one text for each source, or several lists as sacreBLEU takes them: the first reference of
-        every source, then the second of every source, and so on. Scores distinguish upper and lower case, except for a
-        model that writes lower case only (`tokenizer.lowercase`). Raises ValueError for unequal numbers, and for
-        anything that is not a text.
+        every source, then the second of every source, and so on; in a second or later list, None or a blank text means
+        that there is no such reference. Scores distinguish upper and lower case, except for a model that writes lower
+        case only (`tokenizer.lowercase`). The script of the references decides how words are cut, or `tokenize`, the
+        name of a tokenizer of sacreBLEU. Warns of translations that look tokenized. Raises ValueError for unequal
+        numbers, for anything that is not a text, and for a tokenizer that is unknown or not installed.
         """
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
+        from pellucid.evaluate.words import explain_tokenized_text, require_score_tokenizer
 
         SearchConfig.from_options(search)  # wrong settings raise before the texts are read
+        if tokenize is not None:
+            require_score_tokenizer(tokenize)
         lines = list(_check_texts(sources, "sources"))
-        streams = [list(_check_texts(stream, "references")) for stream in reference_streams(references)]
+        first, *others = reference_streams(references)
+        streams = [list(_check_texts(first, "references"))]
+        for other in others:
+            # None is a reference that does not exist; the scores leave out blank texts of these lists just so.
+            texts = other if isinstance(other, str) else ("" if text is None else text for text in other)
+            streams.append(list(_check_texts(texts, "references")))
         refuse_unequal(len(lines), "sources", streams)
         # Scores of the search cost time and are not needed here, unless they are asked for.
         options: SearchOptions = {"scores": False, **search}
         translations = self.translate(lines, **options)
-        return corpus_scores([translation.text for translation in translations], streams, lowercase=self.lowercase)
+        texts = [translation.text for translation in translations]
+        if warning := explain_tokenized_text(texts, "translations"):
+            warnings.warn(warning, stacklevel=2)
+        return corpus_scores(texts, streams, lowercase=self.lowercase, tokenize=tokenize, language=self.target_language)
 
 
 def study_heads(

@@ -139,3 +139,28 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(call, files, monkeypat
     assert (result.exit_code, result.stderr) == (1, f"pellucid: {message}\n")
     assert (files / "page.html").read_text(encoding="utf-8") == "old"
     assert not (files / ".page.html.new").exists()
+
+
+def test_several_references_are_given_by_repeating_the_option(call, files):
+    (files / "other.es").write_text("La pelota es azul.\n\n\nClaro.\n", encoding="utf-8")
+    result = call("compare", "a.es", "b.es", "--reference", "test.es", "--reference", "other.es", "--json")
+    second = ["La pelota es azul.", None, None, "Claro."]
+    expected = compare_translations(A, B, [REFERENCES, second], names=("a.es", "b.es"))
+    assert json.loads(result.stdout) == json.loads(json.dumps(asdict(expected)))
+    assert "nrefs:var" in expected.scores["ter"].signature
+    missing = call("compare", "a.es", "b.es", "--reference", "test.es", "--reference", "none.es")
+    assert "--reference none.es does not exist" in missing.stderr
+
+
+def test_tokenized_text_is_warned_of_on_standard_error_and_in_json(call, files):
+    for name, end in (("c.es", " ."), ("d.es", ".")):
+        (files / name).write_text(f"La bola es azul{end}\n" * 120, encoding="utf-8")
+    result = call("compare", "c.es", "d.es", "--reference", "d.es", "--json")
+    [note] = json.loads(result.stdout)["notes"]
+    assert "120 of 120 translations in A end in a space and a full stop, as tokenized text does" in note
+    assert result.stderr == f"pellucid: note: {note}\n"
+    # A tokenizer that is asked for is used on both sides.
+    spaces = call("compare", "c.es", "d.es", "--reference", "d.es", "--tokenize", "none", "--json")
+    bleu = json.loads(spaces.stdout)["scores"]["bleu"]
+    assert "tok:none" in bleu["signature"]
+    assert bleu["a"]["score"] < 100

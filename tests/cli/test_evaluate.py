@@ -134,3 +134,44 @@ def test_a_file_of_pairs_is_a_test_set(call, model, files, tmp_path):
         refused = call(*words, "--source", "test.en")
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert "--reference is missing: name the translations of test.en, line by line; or" in refused.stderr
+
+
+def test_the_script_of_the_references_or_an_option_chooses_the_words(call, model, files, tmp_path):
+    chinese = ["球是蓝色的。", "", "房子在哪里？", "是的。"]
+    (tmp_path / "test.es").write_text("\n".join(chinese) + "\n", encoding="utf-8")
+    for asked_for, tokenizer, unit in ((None, "zh", "char"), ("13a", "13a", "whitespace")):
+        option = ["--tokenize", asked_for] if asked_for else []
+        result = call("evaluate", model, *files, "--beam", 1, "--json", *option)
+        assert result.exit_code == 0, result.stderr
+        scores = json.loads(result.stdout)
+        assert f"|tok:{tokenizer}|" in scores["bleu"]["signature"]
+        assert f"|tok:{unit}|" in scores["wer"]["signature"]
+        scores.pop("notes", None)
+        assert scores == load(model).evaluate(SOURCES, chinese, beam=1, tokenize=asked_for)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_a_tokenizer_that_cannot_be_used_is_refused_before_a_model_is_read(call, files, command):
+    sides = ["nowhere"] if command == "evaluate" else ["nowhere", "nothing"]
+    result = call(command, *sides, *files, "--tokenize", "moses")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("pellucid: unknown tokenizer 'moses' for the scores (known: 13a, ")
+
+
+def test_a_blank_line_of_a_second_file_is_no_reference(call, model, files, tmp_path):
+    (tmp_path / "other.es").write_text("La pelota es azul.\n\n\n \n", encoding="utf-8")
+    result = call("evaluate", model, *files, "--reference", "other.es", "--beam", 1, "--json")
+    second = ["La pelota es azul.", None, None, None]
+    assert json.loads(result.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
+    assert all(score["signature"].startswith("nrefs:var|") for score in json.loads(result.stdout).values())
+
+
+def test_what_makes_a_score_doubtful_is_said_in_both_forms(call, model, tmp_path):
+    (tmp_path / "s").write_text("Yes.\nNo.\n", encoding="utf-8")
+    (tmp_path / "r").write_text("Sí\nNo\n", encoding="utf-8")
+    options = "--source", "s", "--reference", "r", "--beam", 1
+    note = "no reference has four words, so BLEU has nothing to count"
+    result = call("evaluate", model, *options)
+    assert result.stdout.split()[:2] == ["BLEU", "-"]
+    assert f"pellucid: note: {note}" in result.stderr
+    assert json.loads(call("evaluate", model, *options, "--json").stdout)["notes"] == [note]

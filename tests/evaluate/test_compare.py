@@ -89,6 +89,7 @@ def test_the_groups_are_scored_like_the_whole():
     low, high = map(int, bucket.name.split("-"))
     indices = [i for i, line in enumerate(LINES) if low <= len(line.split()) <= high]
     assert len(indices) == bucket.sentences > 5
+    assert bucket.bleu is not None
     for side, (bleu, chrf) in enumerate(zip(bucket.bleu, bucket.chrf, strict=True)):
         expected = corpus_scores([(A, B)[side][i] for i in indices], [LINES[i] for i in indices])
         assert (bleu, chrf) == pytest.approx((expected["bleu"]["score"], expected["chrf"]["score"]), rel=1e-12)

@@ -124,6 +124,11 @@ def test_lines_that_cannot_be_scored_are_refused():
         ("a b c d e a b c d e a b c d e", False),  # five words
         ("a b a c a d", False),
         ("Go go go", False),
+        ("我们去公园，我们去公园，我们去公园，", True),
+        ("มากมากมาก", True),
+        ("哈哈哈", False),  # laughter
+        ("这座城市有10000000人……………", False),
+        ("我们去公园，我们去公园", False),
         ("", False),
     ],
 )

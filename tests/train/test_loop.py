@@ -15,6 +15,7 @@ import torch
 
 from pellucid.config import to_toml
 from pellucid.data.corpus import SentencePairs
+from pellucid.evaluate import words
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.processor import has_native_bfloat16
 from pellucid.store.atomic import read_manifest
@@ -29,7 +30,7 @@ from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
 from tests.decode.models import small_tokenizer
 from tests.processes import ForkedProcess
-from tests.train.corpora import small_run, write_corpus
+from tests.train.corpora import WORDS, small_run, write_corpus
 
 PRECISION = {"precision": "bfloat16"} if has_native_bfloat16(torch.device("cpu")) else {}
 """What settings chosen on this machine say about the format of products."""
@@ -385,3 +386,45 @@ def test_skipped_dev_pairs_are_named(tmp_path, capsys):
     dev.write_text(dev.read_text(encoding="utf-8").replace("\n", " one" * 400 + "\n", 1), encoding="utf-8")
     train_run(run, tmp_path / "out")
     assert "dev_source.txt:1 source of more than 41 pieces" in capsys.readouterr().err
+
+
+CHINESE_WORDS = dict(zip(WORDS.values(), ["一个", "两条", "三只", "四本", "五张", "六座"], strict=True))
+
+
+@pytest.mark.parametrize(("setting", "tokenizer"), [({}, "zh"), ({"dev_tokenize": "13a"}, "13a")])
+def test_the_bleu_that_chooses_the_best_model_cuts_the_dev_references_as_their_script_asks(
+    tmp_path, setting, tokenizer
+):
+    run = small_run(tmp_path / "data", train={"steps": 2, "evaluate_every": 1, **setting})
+    for file in filter(None, (run.data.target, run.data.dev_target)):
+        spanish = Path(file).read_text(encoding="utf-8")
+        chinese = ["".join(CHINESE_WORDS[word] for word in line.split()) for line in spanish.splitlines()]
+        Path(file).write_text("\n".join(chinese) + "\n", encoding="utf-8")
+    train_run(run, tmp_path / "run")
+    reports = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    signatures = [report["signatures"]["bleu"] for report in reports if "signatures" in report]
+    assert signatures
+    assert all(f"|tok:{tokenizer}|" in signature for signature in signatures)
+    manifest = json.loads((tmp_path / "run" / "best" / "manifest.json").read_text(encoding="utf-8"))
+    assert f"|tok:{tokenizer}|" in manifest["dev"]["signatures"]["bleu"]
+
+
+def test_tokenized_dev_references_are_said_once_before_training(tmp_path, capsys):
+    run = small_run(tmp_path / "data", train={"steps": 2, "evaluate_every": 1, "dev_sentences": 23})
+    for file in filter(None, (run.data.target, run.data.dev_target)):
+        text = Path(file).read_text(encoding="utf-8")
+        Path(file).write_text(text.replace("\n", " .\n"), encoding="utf-8")
+    train_run(run, tmp_path / "run")
+    said = "".join(capsys.readouterr())
+    assert said.count("23 of 23 dev references end in a space and a full stop") == 1
+
+
+def test_a_tokenizer_of_dev_bleu_that_cannot_be_used_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="dev_tokenize"):
+        small_run(tmp_path, train={"dev_tokenize": "moses"})
+    # What is not installed here may be where the run was trained: its settings are read, and no training begins.
+    monkeypatch.setattr(words, "is_installed", lambda name: False)
+    run = small_run(tmp_path / "data", train={"dev_tokenize": "ja-mecab"})
+    with pytest.raises(ValueError, match="the tokenizer ja-mecab needs MeCab"):
+        train_run(run, tmp_path / "run")
+    assert not (tmp_path / "run" / "run.toml").exists()

@@ -7,6 +7,7 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_sentences,
     read_test_pairs,
+    say_notes,
     set_language,
     translate_test_set,
     write_report,
@@ -16,6 +17,7 @@ from pellucid.cli.options import (
     LANGUAGE_OF_TRANSLATIONS,
     SEARCH_SETTINGS,
     SOURCE_LANGUAGE,
+    TOKENIZE,
     argument,
     file_option,
     flag,
@@ -35,7 +37,9 @@ COMPARE_EXAMPLES = """\
 def run_compare(
     a: Annotated[str, argument("A", "a model directory, or a file of translations, plain or .gz")],
     b: Annotated[str, argument("B", "what to compare A with: another of either kind")],
-    reference: Annotated[str | None, file_option("translations by people, one per line")] = None,
+    reference: Annotated[
+        list[str] | None, file_option("translations by people, one per line; repeat it for several references")
+    ] = None,
     source: Annotated[
         str | None,
         file_option(
@@ -56,6 +60,7 @@ def run_compare(
     lowercase: Annotated[
         bool, flag("--lowercase", "ignore upper and lower case; not needed for models that write lower case only")
     ] = False,
+    tokenize: Annotated[str | None, TOKENIZE] = None,
     html: Annotated[str | None, file_option("also write the comparison as an HTML page")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -65,21 +70,29 @@ def run_compare(
     than the luck of these sentences? Then compare them by sentence length and by rare words, and show the sentences
     that changed most. Differences are B minus A. Without --train-target, a word is rare if it occurs once in the
     references. Case counts, unless A or B is a model that writes lower case only.
+
+    Words are cut as by `pellucid evaluate`, whose help says how several references count. Groups are made by the first
+    reference; where its text has no spaces, by characters. A dash stands for BLEU where no reference has four words.
     """
     from pellucid.api import load
     from pellucid.evaluate.compare import compare_translations
     from pellucid.evaluate.page import comparison_as_html
     from pellucid.evaluate.report import comparison_as_text
+    from pellucid.evaluate.words import require_score_tokenizer
 
     search = search_settings(change, beam=beam)
-    _check_files((a, b), source, reference, train_target)
+    if tokenize is not None:
+        require_score_tokenizer(tokenize)  # before minutes are spent on translating
+    references = reference or []
+    _check_files((a, b), source, references, train_target)
     require_writable(html)
     # Everything that is a file is read first: a wrong line count shows before a model spends minutes translating.
     known = dict[str, list[str]]()
-    if reference is None:
-        reference = f"references in {source}"
-        known[str(source)], known[reference] = read_test_pairs(str(source), source_language, target_language)
-    paths = [path for path in (source, reference, a, b) if path and path not in known and not Path(path).is_dir()]
+    if not references:
+        references = [f"references in {source}"]
+        known[str(source)], known[references[0]] = read_test_pairs(str(source), source_language, target_language)
+    files = [path for path in (source, *references, a, b) if path is not None]
+    paths = [path for path in files if path not in known and not Path(path).is_dir()]
     texts = _require_equal_lengths(known | {path: list(read_sentences(path)) for path in dict.fromkeys(paths)})
     is_of_file = f"references in {source}" in texts
     models = {side: set_language(load(side), target_language, is_of_file) for side in (a, b) if side not in texts}
@@ -89,26 +102,30 @@ def run_compare(
         reads_before = document and model.translator.context > 0
         texts[side] = translate_test_set(model, str(source), texts[str(source)], document=reads_before, **search)
         lowercase = lowercase or model.lowercase  # case it does not write would count as wrong
+    language = target_language or next((model.target_language for model in models.values()), None)
     titles = {side: f"{side} (beam {beam})" if Path(side).is_dir() else side for side in (a, b)}
-    with name_file_in_errors(reference):
+    with name_file_in_errors(" and ".join(references)):
         comparison = compare_translations(
             texts[a],
             texts[b],
-            texts[reference],
+            [texts[path] for path in references],
             texts[source] if source else None,
             training=read_sentences(train_target) if train_target else None,
             names=(titles[a], titles[b]),
             lowercase=lowercase,
+            tokenize=tokenize,
+            language=language,
         )
+    say_notes(comparison.notes)
     if html:
         write_text_whole(html, comparison_as_html(comparison))
     write_report(json, [comparison], comparison_as_text(comparison))
 
 
-def _check_files(sides: tuple[str, str], source: str | None, reference: str | None, train_target: str | None) -> None:
+def _check_files(sides: tuple[str, str], source: str | None, references: list[str], train_target: str | None) -> None:
     """Raise ValueError, before anything is read, for files that are missing or of the wrong kind."""
     models = [side for side in dict.fromkeys(sides) if Path(side).is_dir()]
-    files = {"--source": source, "--reference": reference, "--train-target": train_target}
+    files = [("--source", source), *(("--reference", path) for path in references), ("--train-target", train_target)]
     problems = [
         f"{side} is neither a model directory nor a file of translations"
         for side in dict.fromkeys(sides)
@@ -116,14 +133,14 @@ def _check_files(sides: tuple[str, str], source: str | None, reference: str | No
     ]
     problems += [
         f"{option} {path} {'is a directory' if Path(path).is_dir() else 'does not exist'}; name a file of sentences"
-        for option, path in files.items()
+        for option, path in files
         if path is not None and path != "-" and (Path(path).is_dir() or not Path(path).exists())
     ]
     if models and source is None:
         problems.append(f"{models[0]} is a model, so it needs sentences to translate: --source FILE")
-    if reference is None and source is None:
+    if not references and source is None:
         problems.append("--reference is missing: name translations by people, or a file of pairs as --source")
-    if [*sides, *files.values()].count("-") > 1:  # it can be read only once
+    if [*sides, *(path for _, path in files)].count("-") > 1:  # it can be read only once
         problems.append("only one file can be standard input; name the others")
     if problems:
         raise ValueError("; ".join(problems))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import read_file_pair, require_file, show_progress, write_lines
+from pellucid.cli.files import read_file_pair, require_file, say_notes, show_progress, write_lines
 from pellucid.cli.options import (
     LANGUAGE_TO_WRITE,
     SETTINGS,
+    TOKENIZE,
     argument,
     file_option,
     flag,
@@ -62,6 +63,7 @@ def run_distill(
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
+    tokenize: Annotated[str | None, TOKENIZE] = None,
     no_export: Annotated[bool, flag("--no-export", "do not export the student in int8")] = False,
     change: Annotated[list[str] | None, SETTINGS] = None,
 ) -> None:
@@ -79,6 +81,10 @@ def run_distill(
     """
     if (command is None) == (not teachers):
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
+    if tokenize is not None:
+        from pellucid.evaluate.words import require_score_tokenizer
+
+        require_score_tokenizer(tokenize)
     _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
     dev = read_file_pair(dev_source, dev_target)
     from pellucid.api import load
@@ -123,12 +129,13 @@ def run_distill(
             size=size,
             steps=steps,
             minutes=minutes,
-            overrides=change or (),
+            overrides=(*(change or ()), *([f"train.dev_tokenize={tokenize}"] if tokenize else [])),
         )
     train_unless_finished(settings, directory, reasons)
     student = directory / "best"
     exported = None if no_export else _export(student, directory / "int8", dev, text.source, text.target)
-    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, search))
+    words = {"tokenize": tokenize or settings.train.dev_tokenize}
+    write_lines(_comparison_lines(None if backward else teacher, student, exported, dev, search, words))
 
 
 def _check_files(files: list[str], pairs_source: str | None, pairs_target: str | None) -> None:
@@ -170,33 +177,44 @@ def _comparison_lines(
     exported: Path | None,
     dev: tuple[list[str], list[str]],
     search: dict[str, Any],
+    words: dict[str, Any],
 ) -> Iterator[str]:
-    """Yield a table of scores, speed and size of teacher and student, and which scores differ by more than luck."""
+    """Yield a table of scores, speed and size of teacher and student, and which scores differ by more than luck.
+
+    `words` are arguments of `corpus_scores` and `compare_translations` that say how text is cut into words.
+    """
     from pellucid.api import load
     from pellucid.evaluate.compare import compare_translations
     from pellucid.evaluate.report import headline
-    from pellucid.evaluate.scores import corpus_scores
+    from pellucid.evaluate.scores import NO_NGRAM, corpus_scores, score_notes
 
     sources, references = dev
     forms: dict[str, tuple[Model, dict[str, Any], Path]] = {}
     if teacher is not None:
         forms[f"teacher, beam {search['beam']}"] = teacher, search, teacher.directory
-    forms[f"student, beam {search['beam']}"] = load(student), search, student
+    student_model = load(student)
+    forms[f"student, beam {search['beam']}"] = student_model, search, student
     if exported is not None:
         small = load(student, engine="ctranslate2", exported=exported)
         forms["student, int8, greedy"] = small, search | {"beam": 1}, exported
+    words = {**words, "language": student_model.target_language}
     yield f"{'':24} {'BLEU':>6} {'chrF':>6} {'sentences/s':>12} {'MB':>7}"
-    texts = {}
+    texts, notes, signatures = {}, dict[str, None](), dict[str, None]()
     for name, (model, options, directory) in forms.items():
         model.translate(sources[:1], **options)  # what is loaded at the first sentence is not part of the speed
         began = time.perf_counter()
         texts[name] = [result.text for result in model.translate(sources, **options, scores=False)]
         speed = len(sources) / (time.perf_counter() - began)
-        scores = corpus_scores(texts[name], references, metrics=["bleu", "chrf"], lowercase=model.lowercase)
+        scores = corpus_scores(texts[name], references, ["bleu", "chrf"], model.lowercase, **words)
+        notes_of_model = score_notes(texts[name], references, **words)
+        notes |= dict.fromkeys(notes_of_model)
+        signatures[scores["bleu"]["signature"]] = None
+        bleu = "-" if NO_NGRAM in notes_of_model else f"{scores['bleu']['score']:.2f}"
         size = sum(path.stat().st_size for path in directory.iterdir()) / 1e6
-        yield f"{name:24} {scores['bleu']['score']:6.2f} {scores['chrf']['score']:6.2f} {speed:12.1f} {size:7.1f}"
+        yield f"{name:24} {bleu:>6} {scores['chrf']['score']:6.2f} {speed:12.1f} {size:7.1f}"
+    say_notes([*notes, *(f"BLEU is {signature}" for signature in signatures)])
     if teacher is not None:
         first, *_, last = texts
-        comparison = compare_translations(texts[first], texts[last], references, lowercase=teacher.lowercase)
+        comparison = compare_translations(texts[first], texts[last], references, lowercase=teacher.lowercase, **words)
         yield f"A is the {first}; B is the {last}: {headline(comparison)}"
     yield str(exported or student)

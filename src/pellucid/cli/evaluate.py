@@ -6,6 +6,7 @@ from pellucid.cli.files import (
     name_file_in_errors,
     read_parallel_files,
     read_test_pairs,
+    say_notes,
     set_language,
     translate_test_set,
     write_report,
@@ -21,6 +22,7 @@ from pellucid.cli.options import (
     PRECISIONS,
     SEARCH_SETTINGS,
     SOURCE_LANGUAGE,
+    TOKENIZE,
     file_option,
     search_default,
     search_option,
@@ -54,6 +56,7 @@ def run_evaluate(
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
+    tokenize: Annotated[str | None, TOKENIZE] = None,
     exported: Annotated[str | None, EXPORTED] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -62,12 +65,20 @@ def run_evaluate(
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
     better). Case counts, except for a model that writes lower case only. Each score comes with its signature, which
     says how it was computed; without it a score cannot be compared. Every line counts, empty ones too. With several
-    references, WER and TER count the edits to the nearest one, in per cent of the mean length of all.
+    references, WER and TER count the edits to the nearest one, in per cent of the mean length of all; a blank line in
+    a second or later file of references means that there is no such reference.
+
+    Words are cut as the script of the references asks: Chinese by sacreBLEU's tokenizer zh, Japanese by ja-mecab where
+    MeCab is installed, other text without spaces (Thai, Khmer, Lao, Burmese) by characters, all else at spaces and
+    punctuation. --tokenize chooses otherwise. Where text has no spaces, WER counts characters.
     """
     from pellucid.api import load
-    from pellucid.evaluate.scores import METRICS, corpus_scores
+    from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
+    from pellucid.evaluate.words import require_score_tokenizer
 
     search = search_settings(change, beam=beam)
+    if tokenize is not None:
+        require_score_tokenizer(tokenize)  # before minutes are spent on translating
     if reference:
         sources, references = read_parallel_files(source, reference)
     else:
@@ -77,6 +88,15 @@ def run_evaluate(
     texts = translate_test_set(loaded, source, sources, document=document, **search)
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):
-        scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
-    lines = (f"{METRICS[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items())
-    write_report(json, [scores], lines)
+        language = target_language or loaded.target_language
+        scores = corpus_scores(texts, references, lowercase=loaded.lowercase, tokenize=tokenize, language=language)
+        notes = score_notes(texts, references, tokenize, language)
+    say_notes(notes)
+
+    lines = []
+    for name, result in scores.items():
+        # sacreBLEU gives 0, which would say that nothing is right.
+        is_undefined = name == "bleu" and NO_NGRAM in notes
+        number = f"{'-':>6}" if is_undefined else f"{result['score']:6.2f}"
+        lines.append(f"{METRICS[name]:5}{number}  {result['signature']}")
+    write_report(json, [{**scores, "notes": notes} if notes else scores], lines)

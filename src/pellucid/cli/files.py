@@ -163,6 +163,12 @@ def write_lines(lines: Iterable[str], write: Callable[[str], Any] | None = None)
         sys.stdout.buffer.flush()
 
 
+def say_notes(notes: Iterable[str]) -> None:
+    """Write sentences on what the user should know about a result to standard error."""
+    for note in notes:
+        typer.echo(f"pellucid: note: {note}", err=True)
+
+
 def write_report(json: bool, objects: Iterable[Any], lines: Iterable[str]) -> None:
     """Write objects to standard output as lines of JSON or, without `json`, the lines that people read."""
     write_lines(map(json_line, objects) if json else lines)

@@ -106,6 +106,13 @@ SEARCH_SETTINGS = option(
     "--set",
 )
 
+TOKENIZE = option(
+    "how BLEU, TER and WER cut text into words: a tokenizer of sacreBLEU, such as 13a, intl, zh, ja-mecab, ko-mecab, "
+    "char or none; if left out, the script of the references decides",
+    "NAME",
+    "--tokenize",
+)
+
 _LIMITS = """
     characters texts alternatives request_terms term_characters body waiting connections open_requests each seconds
     arrival beam traces trace_bytes trace_minutes

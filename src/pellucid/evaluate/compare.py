@@ -3,12 +3,30 @@
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pellucid.evaluate.scores import ERROR_RATES, METRICS, corpus_scores, make_metric
+from pellucid.evaluate.scores import (
+    ERROR_RATES,
+    LONGEST_NGRAM,
+    METRICS,
+    NO_NGRAM,
+    count_references,
+    longest_references,
+    make_metric,
+    metric_signature,
+    reference_lists,
+)
+from pellucid.evaluate.words import (
+    WORDS_BETWEEN_SPACES,
+    ScoreWords,
+    choose_score_words,
+    explain_tokenized_text,
+    has_no_spaces,
+    split_characters,
+)
 
 FEWEST_SENTENCES = 30  # sentences below which resampling is not trusted: of one sentence, every sample is the same
 _SIGNIFICANCE_LEVEL = 0.05  # p-value below which a difference counts as significant
@@ -42,6 +60,7 @@ class PairedScore:
     verdict: str
     signature: str
     lower_is_better: bool
+    is_defined: bool = True  # False for BLEU where no reference has four words
 
 
 @dataclass(frozen=True)
@@ -50,7 +69,7 @@ class ScoredBucket:
 
     name: str
     sentences: int
-    bleu: tuple[float, float]
+    bleu: tuple[float, float] | None  # None where no reference of the group has four words
     chrf: tuple[float, float]
 
 
@@ -94,12 +113,14 @@ class Comparison:
     groupings: dict[str, Grouping]  # groupings by name: "length", "rare_words"
     gained: list[ChangedSentence]  # sentences where B is most above A, by chrF of the sentence
     lost: list[ChangedSentence]  # sentences where B is most below A
+    unit: str = "words"  # "words", or "characters" where the references are written without spaces
+    notes: tuple[str, ...] = ()  # sentences on texts that may not have been scored as they should be
 
 
 def compare_translations(
     a: Sequence[str],
     b: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str | None]],
     sources: Sequence[str] | None = None,
     *,
     training: Iterable[str] | None = None,
@@ -108,14 +129,22 @@ def compare_translations(
     seed: int = 1,
     show: int = 10,
     lowercase: bool = False,
+    tokenize: str | None = None,
+    language: str | None = None,
 ) -> Comparison:
     """Compare the translations `a` and `b` of the same sentences; `lowercase` ignores their case.
 
-    `training` is the target side of the training text, which shows what words are rare; without it, words are counted
-    in the references. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
-    ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
+    `references`, `tokenize` and `language` are those of `corpus_scores`; where there are several references, groups are
+    made by the first. `training` is the target side of the training text, which shows what words are rare; without it,
+    words are counted in the references. `samples` test sets are drawn, and at most `show` sentences kept in each
+    direction. Raises ValueError for unequal numbers of lines, for references without a word, for numbers out of range,
+    and for a tokenizer that is unknown or not installed.
     """
-    sides = {"references": references, "translations in A": a, "translations in B": b}
+    streams = reference_lists(references)
+    first = [text or "" for text in streams[0]]
+    sides: dict[str, Sequence[str | None]] = {"references": first}
+    sides |= {f"references in list {i}": stream for i, stream in enumerate(streams[1:], start=2)}
+    sides |= {"translations in A": a, "translations in B": b}
     if sources is not None:
         sides["sources"] = sources
     numbers = {name: len(lines) for name, lines in sides.items()}
@@ -123,7 +152,7 @@ def compare_translations(
     if len(set(numbers.values())) > 1:
         problems.append(f"{', '.join(f'{n:,} {name}' for name, n in numbers.items())}: each needs its own")
     # Scores relative to the words or characters of the references would be undefined.
-    if not any(reference.strip() for reference in references):
+    if not any(text and text.strip() for stream in streams for text in stream):
         problems.append("no reference has a word")
     problems += [
         f"{name} is {value}, it must be {least} or more"
@@ -132,36 +161,62 @@ def compare_translations(
     ]
     if problems:
         raise ValueError(f"nothing to compare: {'; '.join(problems)}")
+    words = choose_score_words((text for stream in streams for text in stream), tokenize, language)
+
     # Counted once: scores, groups and changed sentences are all made from sums of these rows.
     counts = {
-        name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
+        name: (
+            sentence_counts(name, a, streams, lowercase, words),
+            sentence_counts(name, b, streams, lowercase, words),
+        )
         for name in METRICS
     }
+    longest = longest_references(streams, words)
+    has_ngram = [length >= LONGEST_NGRAM for length in longest]
+
     chrf_a, chrf_b = (score_sums("chrf", rows) for rows in counts["chrf"])
     changes = [
         ChangedSentence(
-            i + 1, sources[i] if sources else None, references[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i])
+            i + 1, sources[i] if sources else None, first[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i])
         )
         # Translations may differ and have the same chrF: those are neither gained nor lost.
         for i in np.flatnonzero(chrf_a != chrf_b).tolist()
     ]
     changes.sort(key=lambda change: -abs(change.difference))
-    side, texts = ("reference", references) if sources is None else ("source", sources)
-    groups = {
-        "length": (f"length of the {side}, in words", group_by_length(texts)),
-        "rare_words": _rare_word_groups(references, training, lowercase),
+
+    groups = {"length": _length_groups(first, sources), "rare_words": _rare_word_groups(first, training, lowercase)}
+    groupings = {
+        name: Grouping(title, _score_groups(members, counts, has_ngram)) for name, (title, members) in groups.items()
     }
+    references_each = count_references(streams)
+    scores = {
+        name: compare_metric(name, *counts[name], samples, seed, lowercase, words, references_each) for name in METRICS
+    }
+    if not any(has_ngram):
+        scores["bleu"] = replace(scores["bleu"], is_defined=False, better=None, verdict=NO_NGRAM)
+    tokenized = [explain_tokenized_text(text, f"translations in {side}") for side, text in (("A", a), ("B", b))]
     return Comparison(
         *names,
-        sentences=len(references),
+        sentences=len(first),
         identical=sum(text_a == text_b for text_a, text_b in zip(a, b, strict=True)),
         samples=samples,
         seed=seed,
-        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in METRICS},
-        groupings={name: Grouping(title, _score_groups(members, counts)) for name, (title, members) in groups.items()},
+        scores=scores,
+        groupings=groupings,
         gained=[change for change in changes if change.difference > 0][:show],
         lost=[change for change in changes if change.difference < 0][:show],
+        unit="characters" if has_no_spaces(first) else "words",
+        notes=tuple(note for note in (words.note, *tokenized) if note),
     )
+
+
+def _length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
+    """Group by the length of the sources, or of the references where there are no sources; with a title."""
+    side, texts = ("reference", references) if sources is None else ("source", sources)
+    # Between spaces, a sentence of Chinese would be one word.
+    if has_no_spaces(texts):
+        return f"length of the {side}, in characters", group_by_length(texts, split_characters)
+    return f"length of the {side}, in words", group_by_length(texts)
 
 
 def _rare_word_groups(
@@ -172,14 +227,21 @@ def _rare_word_groups(
         references = [line.lower() for line in references]
         # A generator: the training text may be large, and is read line by line.
         training = None if training is None else (line.lower() for line in training)
+    unit, split = ("character", _split_letters) if has_no_spaces(references) else ("word", plain_words)
     if training is None:
-        return "words of the reference that occur only once in all references", group_by_lone_words(references)
-    title = "how often the rarest word of the reference occurs in the training text"
-    return title, group_by_rarest_word(references, training)
+        title = f"{unit}s of the reference that occur only once in all references"
+        return title, group_by_lone_words(references, split)
+    title = f"how often the rarest {unit} of the reference occurs in the training text"
+    return title, group_by_rarest_word(references, training, split)
 
 
-def _score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
-    """Return BLEU and chrF of the sentences of each group."""
+def _score_groups(
+    groups: Groups, counts: dict[str, tuple[CountRows, CountRows]], has_ngram: Sequence[bool]
+) -> list[ScoredBucket]:
+    """Return BLEU and chrF of the sentences of each group.
+
+    `has_ngram` says of each sentence whether a reference of it has as many words as the longest n-grams of BLEU.
+    """
 
     def score_pair(metric: str, members: list[int]) -> tuple[float, float]:
         a, b = (
@@ -189,19 +251,32 @@ def _score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]
         )
         return a, b
 
-    return [
-        ScoredBucket(name, len(members), bleu=score_pair("bleu", members), chrf=score_pair("chrf", members))
-        for name, members in groups.items()
-    ]
+    buckets = []
+    for name, members in groups.items():
+        # Without a run of four words even a perfect translation would have a BLEU of 0.
+        is_defined = any(has_ngram[i] for i in members)
+        bleu = score_pair("bleu", members) if is_defined else None
+        buckets.append(ScoredBucket(name, len(members), bleu, chrf=score_pair("chrf", members)))
+    return buckets
 
 
 def sentence_counts(
-    metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
+    metric: str,
+    hypotheses: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str | None]],
+    lowercase: bool = False,
+    words: ScoreWords | None = None,
 ) -> CountRows:
-    """Return the counts of every sentence; the sum of some rows is scored as those sentences together."""
+    """Return the counts of every sentence; the sum of some rows is scored as those sentences together.
+
+    Without `words`, the text of the references decides what a word is.
+    """
+    streams = reference_lists(references)
+    if words is None:
+        words = choose_score_words(text for stream in streams for text in stream)
     # What sacrebleu.significance calls. Its own PairedTest has no interval of the difference and no ends of the others,
     # takes its seed from the environment, and finds two equal translations different (p is never 1).
-    return np.array(make_metric(metric, lowercase)._extract_corpus_statistics(hypotheses, [references]), np.float64)
+    return np.array(make_metric(metric, lowercase, words)._extract_corpus_statistics(hypotheses, streams), np.float64)
 
 
 def score_sums(metric: str, sums: CountRows) -> CountRows:
@@ -213,9 +288,19 @@ def score_sums(metric: str, sums: CountRows) -> CountRows:
 
 
 def compare_metric(
-    metric: str, a: CountRows, b: CountRows, samples: int, seed: int, lowercase: bool = False
+    metric: str,
+    a: CountRows,
+    b: CountRows,
+    samples: int,
+    seed: int,
+    lowercase: bool = False,
+    words: ScoreWords = WORDS_BETWEEN_SPACES,
+    references: int | None = 1,
 ) -> PairedScore:
-    """Compare A and B by one metric, from the counts of every sentence; `lowercase` says how these were made."""
+    """Compare A and B by one metric, from the counts of every sentence.
+
+    `lowercase`, `words` and the number of `references` (None if it varies) say how the counts were made.
+    """
     width = a.shape[1]
     sums = resample_sums(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
     drawn_a, drawn_b = score_sums(metric, sums[:, :width]), score_sums(metric, sums[:, width:])
@@ -231,8 +316,7 @@ def compare_metric(
         p_value=p,
         better=better,
         verdict=_describe_winner(better, difference, p, samples, len(a)),
-        # The same for any texts, but it exists only after some were scored.
-        signature=corpus_scores(["a"], ["a"], [metric], lowercase)[metric]["signature"],
+        signature=metric_signature(metric, lowercase, words, references),
         lower_is_better=metric in ERROR_RATES,
     )
 
@@ -281,13 +365,13 @@ def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
     return np.stack([row @ stats for row in weights])
 
 
-def group_by_length(texts: Sequence[str]) -> Groups:
-    """Group texts by their number of words, with a tenth of the texts or more in each group.
+def group_by_length(texts: Sequence[str], split: Callable[[str], list[str]] = str.split) -> Groups:
+    """Group texts by their number of words, as `split` finds them, with a tenth of the texts or more in each group.
 
     >>> group_by_length(["a b c", "a", "a b c d e f", "a b c d e", "a b c d"])
     {'1': [1], '2-3': [0], '4-5': [3, 4], '6+': [2]}
     """
-    lengths = {i: len(text.split()) for i, text in enumerate(texts)}
+    lengths = {i: len(split(text)) for i, text in enumerate(texts)}
     edges: list[int] = []
     for edge in _BUCKET_ENDS:
         inside = sum((edges[-1] if edges else -1) < length <= edge for length in lengths.values())
@@ -298,31 +382,39 @@ def group_by_length(texts: Sequence[str]) -> Groups:
     return _group_by_value(lengths, edges, first=min(lengths.values()))
 
 
-def group_by_rarest_word(references: Sequence[str], training: Iterable[str]) -> Groups:
-    """Group references by how often their rarest word occurs in the training text.
+def group_by_rarest_word(
+    references: Sequence[str], training: Iterable[str], split: Callable[[str], list[str]] | None = None
+) -> Groups:
+    """Group references by how often their rarest word occurs in the training text; `split` finds the words.
 
     >>> group_by_rarest_word(["The cat.", "the dog", "?"], training=["the cat and the cat"])
     {'0': [1], '1-9': [0], 'no word': [2]}
     """
-    words = [set(plain_words(reference)) for reference in references]
+    split = split or plain_words
+    words = [set(split(reference)) for reference in references]
     reference_words = set().union(*words)
     # Only words of the references: a large training text has many others.
-    counts = Counter(word for line in training for word in plain_words(line) if word in reference_words)
+    counts = Counter(word for line in training for word in split(line) if word in reference_words)
     rarest = {i: min(counts[word] for word in sentence) for i, sentence in enumerate(words) if sentence}
     wordless = [i for i, sentence in enumerate(words) if not sentence]
     return {**_group_by_value(rarest, _FREQUENCY_ENDS, first=0), **({"no word": wordless} if wordless else {})}
 
 
-def group_by_lone_words(references: Sequence[str]) -> Groups:
-    """Group references by how many of their words occur nowhere else in the references.
+def group_by_lone_words(references: Sequence[str], split: Callable[[str], list[str]] | None = None) -> Groups:
+    """Group references by how many of their words, as `split` finds them, occur nowhere else in the references.
 
     >>> group_by_lone_words(["The cat.", "the dog", "a dog", "the dog"])
     {'0': [1, 3], '1': [0, 2]}
     """
-    words = [plain_words(reference) for reference in references]
+    words = [(split or plain_words)(reference) for reference in references]
     counts = Counter(word for sentence in words for word in sentence)
     lone = {i: sum(counts[word] == 1 for word in sentence) for i, sentence in enumerate(words)}
     return _group_by_value(lone, _LONE_WORD_ENDS, first=0)
+
+
+def _split_letters(text: str) -> list[str]:
+    """Return the letters of a text without spaces, which stand for its words."""
+    return [character for character in text.casefold() if character.isalpha()]
 
 
 def _group_by_value(values: Mapping[int, int], ends: Sequence[int], first: int) -> Groups:

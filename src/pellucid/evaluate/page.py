@@ -41,6 +41,7 @@ def report_page(title: str, main: str, style: str = "") -> str:
 def comparison_as_html(comparison: Comparison) -> str:
     """Return the whole page."""
     groups = "".join(map(_grouping_html, comparison.groupings.values()))
+    notes = "".join(f"<p>Note: {escape(note)}.</p>\n" for note in comparison.notes)
     main = f"""<header>
 <h1>{headline(comparison)}</h1>
 <dl class="names">
@@ -48,20 +49,22 @@ def comparison_as_html(comparison: Comparison) -> str:
 <dt class="b">B</dt><dd>{escape(comparison.b)}</dd>
 </dl>
 <p>{count_identical(comparison)}</p>
-</header>
+{notes}</header>
 {_scores_html(comparison)}
 {groups}
-{_changes_html("Where B gained most", comparison.gained)}
-{_changes_html("Where B lost most", comparison.lost)}"""
+{_changes_html("Where B gained most", comparison.gained, comparison.unit)}
+{_changes_html("Where B lost most", comparison.lost, comparison.unit)}"""
     return report_page(f"{comparison.a} against {comparison.b}", main)
 
 
 def _scores_html(comparison: Comparison) -> str:
     """Return the table of scores, with a picture of each difference."""
     # One scale for all rows, so that their pictures can be compared.
-    edge = _axis_reach(
-        end for score in comparison.scores.values() for end in (score.difference.low, score.difference.high)
-    )
+    ends = []
+    for score in comparison.scores.values():
+        if score.is_defined:
+            ends += [score.difference.low, score.difference.high]
+    edge = _axis_reach(ends)
     rows = "".join(_score_row_html(score, edge) for score in comparison.scores.values())
     signatures = "".join(
         f"<li>{score.title}: <code>{score.signature}</code></li>" for score in comparison.scores.values()
@@ -82,12 +85,13 @@ def _scores_html(comparison: Comparison) -> str:
 def _score_row_html(score: PairedScore, edge: float) -> str:
     title = score.title + ("<small>lower is better</small>" if score.lower_is_better else "")
     numbers = _interval_cell(score.a, "") + _interval_cell(score.b, "") + _interval_cell(score.difference, "+")
+    picture = _whisker_svg(score, edge)
+    if not score.is_defined:
+        numbers, picture = "<td>-</td>" * 3, ""
     better = f' class="words {score.better.lower()}"' if score.better else ' class="words"'
     # So that no line breaks inside of p = 0.02.
     verdict = score.verdict.replace("p = ", "p&nbsp;=&nbsp;")
-    return (
-        f'<tr><th scope="row">{title}</th>{numbers}<td>{_whisker_svg(score, edge)}</td><td{better}>{verdict}</td></tr>'
-    )
+    return f'<tr><th scope="row">{title}</th>{numbers}<td>{picture}</td><td{better}>{verdict}</td></tr>'
 
 
 def _interval_cell(interval: Interval, sign: str) -> str:
@@ -110,30 +114,35 @@ def _grouping_html(grouping: Grouping) -> str:
 
 
 def _bucket_row_html(bucket: ScoredBucket, edge: float) -> str:
-    numbers = "".join(
-        _print_minus(f"<td>{a:.2f}</td><td>{b:.2f}</td><td>{format_signed(b - a)}</td>")
-        for a, b in (bucket.bleu, bucket.chrf)
-    )
+    numbers = "".join(map(_pair_cells, (bucket.bleu, bucket.chrf)))
     picture = _bar_svg(bucket.chrf[1] - bucket.chrf[0], edge)
     return f'<tr><th scope="row">{bucket.name}</th><td>{bucket.sentences:,}</td>{numbers}<td>{picture}</td></tr>'
 
 
-def _changes_html(title: str, changes: list[ChangedSentence]) -> str:
+def _pair_cells(scores: tuple[float, float] | None) -> str:
+    """Return the cells of two scores and their difference; a dash in each where there is no score."""
+    if scores is None:
+        return "<td>-</td>" * 3
+    a, b = scores
+    return _print_minus(f"<td>{a:.2f}</td><td>{b:.2f}</td><td>{format_signed(b - a)}</td>")
+
+
+def _changes_html(title: str, changes: list[ChangedSentence], unit: str) -> str:
     """Return a list of changed sentences, with reference and both translations; nothing if there are none."""
     if not changes:
         return ""
-    items = "".join(_change_html(change) for change in changes)
+    items = "".join(_change_html(change, unit) for change in changes)
     return f"""<section>
 <h2>{title}</h2>
-<p class="note">By chrF of the sentence. Marked: <del>words of A that B has not</del>, <ins>words of B that A has
+<p class="note">By chrF of the sentence. Marked: <del>{unit} of A that B has not</del>, <ins>{unit} of B that A has
 not</ins>.</p>
 <ol class="changes">{items}</ol>
 </section>"""
 
 
-def _change_html(change: ChangedSentence) -> str:
+def _change_html(change: ChangedSentence, unit: str) -> str:
     rows = [("source", "Source", text_or_empty(change.source))] if change.source is not None else []
-    a, b = mark_differences(change.a, change.b)
+    a, b = mark_differences(change.a, change.b, unit)
     rows += [("reference", "Reference", text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
     # dir=auto: Arabic or Hebrew text is read from the right.
     definitions = "".join(
@@ -143,26 +152,32 @@ def _change_html(change: ChangedSentence) -> str:
     return f"<li><h3>Line {change.line:,} <span>chrF {numbers}</span></h3><dl>{definitions}</dl></li>"
 
 
-def mark_differences(a: str, b: str) -> tuple[str, str]:
+def mark_differences(a: str, b: str, unit: str = "words") -> tuple[str, str]:
     """Return both texts as HTML, with words that the other does not have in <del> and <ins>.
+
+    The `unit` may also be "characters", for text without spaces between words.
 
     >>> mark_differences("a small dog", "a big dog <")
     ('a <del>small</del> dog', 'a <ins>big</ins> dog <ins>&lt;</ins>')
+    >>> mark_differences("黑猫喝水", "黑猫喝牛奶", "characters")
+    ('黑猫喝<del>水</del>', '黑猫喝<ins>牛奶</ins>')
     """
-    words_a, words_b = a.split(), b.split()
+    space = "" if unit == "characters" else " "
+    words_a, words_b = (list(text) if unit == "characters" else text.split() for text in (a, b))
     if max(len(words_a), len(words_b)) > MOST_WORDS:
         return text_or_empty(a), text_or_empty(b)
     # autojunk would ignore words that are frequent in long texts.
     operations = SequenceMatcher(None, words_a, words_b, autojunk=False).get_opcodes()
-    html_a = _join_word_runs("del", ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations))
-    html_b = _join_word_runs("ins", ((words_b[i:j], operation != "equal") for operation, _, _, i, j in operations))
+    runs_a = ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations)
+    runs_b = ((words_b[i:j], operation != "equal") for operation, _, _, i, j in operations)
+    html_a, html_b = _join_word_runs("del", runs_a, space), _join_word_runs("ins", runs_b, space)
     return html_a or text_or_empty(""), html_b or text_or_empty("")
 
 
-def _join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]]) -> str:
-    """Return runs of words as HTML, with the runs that differ inside of the tag."""
-    escaped = ((escape(" ".join(words)), differs) for words, differs in runs if words)
-    return " ".join(f"<{tag}>{content}</{tag}>" if differs else content for content, differs in escaped)
+def _join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]], space: str) -> str:
+    """Return runs of words as HTML, with a space between words, and the runs that differ inside of the tag."""
+    escaped = ((escape(space.join(words)), differs) for words, differs in runs if words)
+    return space.join(f"<{tag}>{content}</{tag}>" if differs else content for content, differs in escaped)
 
 
 def text_or_empty(words: str) -> str:

@@ -18,8 +18,8 @@ def comparison_as_text(comparison: Comparison) -> Iterator[str]:
         # Aligned with the rows below: 9 characters for the name, 11 for the sentences, 8 for each number.
         yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
         for bucket in grouping.buckets:
-            cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (bucket.bleu, bucket.chrf))
-            yield f"{bucket.name:>9}{bucket.sentences:11,}{''.join(cells)}"
+            cells = "".join(map(_format_pair, (bucket.bleu, bucket.chrf)))
+            yield f"{bucket.name:>9}{bucket.sentences:11,}{cells}"
     for title, changes in (("gained", comparison.gained), ("lost", comparison.lost)):
         if changes:
             yield ""
@@ -42,6 +42,14 @@ def headline(comparison: Comparison) -> str:
     if not clauses:
         return "No score can tell A and B apart."
     return "; ".join([*clauses, *([f"{_join_titles(titles[None])} cannot tell"] if titles[None] else [])]) + "."
+
+
+def _format_pair(scores: tuple[float, float] | None) -> str:
+    """Return the scores of A and B and their difference in columns; a dash in each where there is no score."""
+    if scores is None:
+        return f"  {'-':>8}{'-':>8}{'-':>8}"
+    a, b = scores
+    return f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}"
 
 
 def _join_titles(titles: list[str]) -> str:
@@ -67,8 +75,10 @@ def _score_lines(comparison: Comparison) -> Iterator[str]:
     """Yield a line for each metric, then how it was computed."""
     rows = [("", "A", "B", "B - A", "")]
     for score in comparison.scores.values():
-        numbers = _format_interval(score.a), _format_interval(score.b), _format_interval(score.difference, "+")
-        rows.append((score.title, *numbers, score.verdict + " (lower is better)" * score.lower_is_better))
+        a, b, difference = _format_interval(score.a), _format_interval(score.b), _format_interval(score.difference, "+")
+        if not score.is_defined:
+            a = b = difference = "-"
+        rows.append((score.title, a, b, difference, score.verdict + " (lower is better)" * score.lower_is_better))
     # Names of metrics and lengths of intervals vary, so columns are as wide as their widest cell.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

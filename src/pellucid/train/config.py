@@ -15,6 +15,7 @@ from pellucid.config import apply_overrides, build_settings, field_meaning, read
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.evaluate.words import TokenizerName
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
 from pellucid.train.initial_model import fill_from_initial_model
@@ -301,6 +302,11 @@ class TrainConfig:
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation", POSITIVE] = 500
     dev_beam: Annotated[int, "beam width of those translations", POSITIVE] = 4
+    dev_tokenize: Annotated[
+        TokenizerName | None,
+        "how BLEU cuts those translations into words, a tokenizer of sacreBLEU; if left out, the script of the dev "
+        "references decides",
+    ] = None
     keep_reference: Annotated[
         bool, "keep up to 200 of those sentences with their translations in each model, for `pellucid verify`"
     ] = True

@@ -13,6 +13,7 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator, inference_only
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.evaluate.scores import corpus_scores
+from pellucid.evaluate.words import choose_score_words, explain_tokenized_text
 from pellucid.model import Transformer
 from pellucid.train.checkpoint import RunCounts
 from pellucid.train.config import TrainConfig
@@ -77,8 +78,10 @@ class DevSet:
     batches: list[Batch]
     sources: list[str]
     references: list[str]
-    notes: tuple[str, ...]  # sentences on dev pairs that are left out, and why
+    notes: tuple[str, ...]  # sentences on dev pairs that are left out, and why, and on how they are scored
     tokenizer: Tokenizer
+    tokenize: str | None = None  # how BLEU cuts the text into words; None: as the script of the references asks
+    language: str | None = None  # code of the language of the references, where the run says it
     profile: SourceProfile | None = None  # of the training text
 
     @classmethod
@@ -89,11 +92,14 @@ class DevSet:
         sentences: int,
         batch_tokens: int,
         limit: int,
+        tokenize: str | None = None,
+        language: str | None = None,
         profile: SourceProfile | None = None,
     ) -> "DevSet":
         """Take all pairs for the loss, and for translation so many `sentences` of them, spread evenly over the file.
 
-        Pairs with more than `limit` pieces on a side are left out.
+        Pairs with more than `limit` pieces on a side are left out. `tokenize` and `language` are those of
+        `choose_score_words`; raises ValueError for a tokenizer that is unknown or not installed.
         """
         encoded, notes = encode_with_note(pairs, tokenizer, limit)
         # Fixed seed and epoch: every evaluation has the same batches.
@@ -101,12 +107,17 @@ class DevSet:
         count = min(sentences, len(pairs))
         sampled = [i * len(pairs) // count for i in range(count)]
         fitting = [i for i in sampled if len(encode_with_context(tokenizer, [pairs.sources[i]])[0]) <= limit]
+        references = [pairs.targets[i] for i in fitting]
+        words_note = choose_score_words(references, tokenize, language).note
+        tokenized_note = explain_tokenized_text(references, "dev references")
         return cls(
             [collate(encoded, batch) for batch in order],
             [pairs.sources[i] for i in fitting],
-            [pairs.targets[i] for i in fitting],
-            notes,
+            references,
+            (*notes, *(note for note in (words_note, tokenized_note) if note)),
             tokenizer,
+            tokenize,
+            language,
             profile,
         )
 
@@ -129,7 +140,12 @@ class Evaluation:
         evaluations = list(directions.values())
         means = {name: fmean(getattr(one, name) for one in evaluations) for name in ("dev_loss", "bleu", "chrf")}
         translations = tuple(line for one in evaluations for line in one.translations)
-        return cls(**means, signatures=evaluations[0].signatures, translations=translations, directions=directions)
+        # The directions' BLEU may count other words, such as Chinese characters.
+        signatures = {}
+        for name in evaluations[0].signatures:
+            different = dict.fromkeys(one.signatures[name] for one in evaluations)
+            signatures[name] = " and ".join(different)
+        return cls(**means, signatures=signatures, translations=translations, directions=directions)
 
     def is_better(self, counts: RunCounts) -> bool:
         """Whether the model is better than `best/`.
@@ -162,12 +178,13 @@ def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -
     with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
     translator = Translator(model, tokenizer)
-    translator.profile = dev.profile
+    translator.profile, translator.target_language = dev.profile, dev.language
     translations = translator.translate_sources(dev.sources, SearchConfig(beam=beam))
     references = zip(dev.sources, translations, strict=True)
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
     # A lowercase model cannot know the case of the references.
-    scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
+    words = {"tokenize": dev.tokenize, "language": dev.language}
+    scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase, **words)
     return Evaluation(
         dev_loss=total / sum(batch.target_tokens for batch in dev.batches),
         bleu=scores["bleu"]["score"],

@@ -18,6 +18,7 @@ from pellucid.data.source_profile import write_source_words
 from pellucid.data.stream import Stream
 from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
+from pellucid.evaluate.words import require_score_tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, write_text_whole
@@ -281,6 +282,9 @@ def begin_run(
         raise ValueError(
             f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume that run with --resume"
         )
+    # Now, and not only when the data is read. A run file is not refused for it: a finished run is read elsewhere, too.
+    if run.train.dev_tokenize is not None:
+        require_score_tokenizer(run.train.dev_tokenize)
     initial = open_initial_model(run)
     # Workers that read other files would train other models, and nobody would notice: each input is compared first.
     workers.require_same("model to start from", initial.sha256 if initial else "")
@@ -335,12 +339,13 @@ def _set_up(
     c = run.train
     model = place_model(model.train(), workers, c.shard_model)
     state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
-    sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces, data.profile
-    dev_sets = tuple(
-        DevSet.from_pairs(pairs, run.data.tokenizer_of(languages, data.tokenizer), *sizes)
-        for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True)
-    )
-    return _RunSetup(run, out, data, dev_sets, output, workers, initial), state
+    sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
+    dev_sets = []
+    for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True):
+        tokenizer = run.data.tokenizer_of(languages, data.tokenizer)
+        language = languages[1] if languages else (data.languages or {}).get("target")
+        dev_sets.append(DevSet.from_pairs(pairs, tokenizer, *sizes, c.dev_tokenize, language, data.profile))
+    return _RunSetup(run, out, data, tuple(dev_sets), output, workers, initial), state
 
 
 def _initialise_weights(
