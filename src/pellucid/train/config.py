@@ -91,7 +91,7 @@ class CorpusConfig:
     def sides(self) -> Sides:
         """Languages or columns of the corpus, for `read_pairs`, which writes into it what it finds."""
         source, target = self.languages or (None, None)
-        return Sides(self.source_language or source, self.target_language or target)
+        return Sides(self.source_language or source, self.target_language or target, strict=True)
 
     @property
     def dev_files(self) -> tuple[str, str | None] | None:
@@ -118,7 +118,7 @@ class DataConfig:
     source_language: Annotated[
         str | None,
         "language of the sources in a file of pairs that names its languages, or the name or number of their column; "
-        "needed if the file has more than two",
+        "needed if the file has more than two, or does not say its direction",
     ] = None
     target_language: Annotated[str | None, "language or column of the translations"] = None
     held_out: Annotated[

@@ -20,13 +20,13 @@ from pellucid.data.corpus import (
     read_valid_pairs,
     side_files,
 )
-from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.lines import read_lines
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
+from pellucid.train.direction import read_dev_sides, read_sides
 from pellucid.train.initial_model import initial_tokenizer
 
 TOKENIZER_SENTENCES = 1_000_000  # largest number of lines of each side that the vocabulary is learned from
@@ -134,25 +134,23 @@ def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
 def find_languages(data: DataConfig) -> dict[str, str] | None:
     """Return the codes of the "source" and the "target" language of the training text, if all corpora say the same.
 
-    A corpus says them in its settings, in the endings of its two files, or in its file of pairs, whose beginning is
+    A corpus says them in its settings, in the names of its two files, or in its file of pairs, whose beginning is
     read; None where it is not clear, and where that file is gone, as text may be once there are shards.
     """
-    found = set[tuple[str, str] | None]()
-    for corpus in data.corpora:
-        sides, (first, second) = corpus.sides, corpus.files
-        if second is None and sides.languages is None and Path(first).is_file():
-            next(iter(read_valid_pairs(first, None, data.max_characters, SkippedPairs(), sides)), None)
-        found.add(sides.languages or (languages_of_files(first, second) if second else None))
+    found = {read_sides(corpus, data.max_characters).languages for corpus in data.corpora}
     codes = found.pop() if len(found) == 1 else None
     return {"source": codes[0], "target": codes[1]} if codes else None
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]]:
     """Read the dev pairs of each direction, none where no dev set is named, with notes on those that are left out."""
-    first, sides = data.dev_source or data.dev, Sides(data.source_language, data.target_language)
+    first = data.dev_source or data.dev
     named = {corpus.languages: (corpus.dev_files, corpus.sides) for corpus in data.corpora if corpus.dev_files}
     files_and_sides = [named[direction] for direction in data.directions]
-    files_and_sides += [] if first is None else [((first, data.dev_target), sides)]
+    if first is not None:
+        languages = find_languages(data)
+        sides = read_dev_sides(data, (languages["source"], languages["target"]) if languages else None)
+        files_and_sides.append(((first, data.dev_target), sides))
     dev_sets = tuple(
         read_pairs(*files, max_characters=data.max_characters, sides=sides, context=data.context)
         for files, sides in files_and_sides

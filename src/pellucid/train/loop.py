@@ -35,6 +35,7 @@ from pellucid.train.checkpoint import (
 )
 from pellucid.train.config import RunConfig
 from pellucid.train.data import TrainingData, read_data
+from pellucid.train.direction import describe_direction
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
@@ -98,7 +99,7 @@ class Outcome:
 def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:
     """Train as `run` says, into the run directory `out`, or `resume` there from the newest checkpoint, to the bit.
 
-    `reasons` for settings that were chosen for the user are printed first.
+    The direction is printed first, and then the `reasons` for settings that were chosen for the user.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, for a resume with other
     settings or data than the run began with, and while another process trains into `out`; TrainingFailed when the run
@@ -114,8 +115,11 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
         with run_lock, join_workers() as workers:
             output = choose_output() if workers.is_first else ProgressOutput()
             try:
-                for reason in reasons:
-                    output.say(reason)
+                for path in run.data.dev_files:
+                    path.open("rb").close()  # a file that is missing is said before anything else
+                # First of all: a day of training in the wrong direction is lost.
+                for line in (describe_direction(run.data), *reasons):
+                    output.say(line)
                 setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
                 with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
                     return _run_updates(setup, state, tracker)

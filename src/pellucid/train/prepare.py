@@ -51,6 +51,7 @@ from pellucid.train.data import (
     training_files,
     training_pairs,
 )
+from pellucid.train.direction import describe_direction
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.process import catch_signals, remove_empty
 
@@ -74,6 +75,7 @@ def _learn_from_text(
     # Written last: with it, an earlier call has finished this reading.
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
+    say(describe_direction(run.data))
     say("reading the text")
     dev = draw_dev_pairs(run.data, run.seed)
     facts = [CorpusFacts() for _ in run.data.corpora]
