@@ -148,11 +148,12 @@ def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | Non
     if len(inputs) == 2:
         refuse_exchanged_files(*inputs, (source, target))
         asked = Sides(source, target)
-        return asked if asked.languages else Sides(*(languages_of_files(*inputs) or ()))
+        named = languages_of_files(*inputs) or (None, None)
+        return asked if asked.languages else Sides(named[0], named[1])
     if source is None and target is None and len(outputs) == 2:
-        wishes = [language_of_file(name) for name in outputs]
-        if wishes[0] != wishes[1]:
-            return Sides(*wishes, strict=True)
+        first, second = (language_of_file(name) for name in outputs)
+        if first != second:
+            return Sides(first, second, strict=True)
     return Sides(source, target, strict=True, named_after=outputs[0] if len(outputs) == 1 else "")
 
 

@@ -33,14 +33,18 @@ def _read_first_pair(path: str, sides: Sides, max_characters: int) -> None:
     next(iter(read_valid_pairs(path, None, max_characters, SkippedPairs(), sides)), None)
 
 
-def describe_direction(data: DataConfig) -> str:
+def describe_direction(data: DataConfig, languages: tuple[str, str] | None = None) -> str:
     """Return the sentence that says which direction a run learns, and what says so.
+
+    `languages` are those that shards recorded, of which the text may be gone.
 
     Raises ValueError where nothing says it, and where one corpus has the direction that is the opposite of another's.
     """
     read = [(corpus, read_sides(corpus, data.max_characters)) for corpus in data.corpora]
     if data.directions:
         return f"It learns {_join(f'{_name(source)} to {_name(target)}' for source, target in data.directions)}."
+    if languages and not any(sides.languages for _, sides in read):
+        return f"It learns {_name(languages[0])} to {_name(languages[1])}, as {data.shards} says."
     directions = dict[tuple[str, str], CorpusConfig]()
     for corpus, sides in read:
         if sides.languages:
@@ -59,20 +63,18 @@ def describe_direction(data: DataConfig) -> str:
 
 def _describe_sides(corpus: CorpusConfig, sides: Sides) -> str:
     """Describe the direction of a corpus, and what says so."""
+    first, second = (Path(file).name if file else None for file in corpus.files)
     codes = [side if side and is_code(side) else None for side in (sides.source, sides.target)]
-    if not any(codes):
-        first, second = corpus.files
-        if second is not None:
-            return f"to translate {Path(first).name} into {Path(second).name}; no language is named (--from, --to)"
-        columns = [side or default for side, default in zip((sides.source, sides.target), ("", ""), strict=True)]
-        if all(columns):
-            return f"to translate column {columns[0]} of {Path(first).name} into column {columns[1]}"
-        return f"to translate the sources in {Path(first).name} into the targets; no language is named (--from, --to)"
-    source, target = (_name(code) if code else "a language that is not named" for code in codes)
-    said_by = sides.said_by
-    if len(codes) == 2 and said_by.startswith(("the names", "the settings", "the columns", "the keys")):
-        return f"{source} to {target}, as {said_by} say"
-    return f"{source} to {target}, as {said_by} says" if said_by else f"{source} to {target}"
+    if any(codes):
+        source, target = (_name(code) if code else "a language that is not named" for code in codes)
+        verb = "say" if sides.said_by.startswith(("the names", "the settings", "the columns", "the keys")) else "says"
+        return f"{source} to {target}" + (f", as {sides.said_by} {verb}" if sides.said_by else "")
+    unnamed = "no language is named (--from and --to do)"
+    if second is not None:
+        return f"to translate {first} into {second}; {unnamed}"
+    if sides.source and sides.target:
+        return f"to translate column {sides.source} of {first} into column {sides.target}; no language is named"
+    return f"to translate the sources in {first} into its targets; {unnamed}"
 
 
 def _name(code: str) -> str:
