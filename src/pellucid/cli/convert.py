@@ -55,8 +55,8 @@ def run_convert(
     The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or 2; 1.2 is written),
     .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it), .parquet, and, to
     read only, .zip (two files NAME.en and NAME.de, as OPUS packs them) and Tatoeba's exports (.tsv). Any other ending
-    is plain text. All but .zip and .parquet may be compressed: .gz, .xz or .bz2 behind the ending. - is TSV on standard
-    input or output.
+    is plain text, and each language goes into the file that bears its name: train.es, train.es.txt. All but .zip and
+    .parquet may be compressed: .gz, .xz or .bz2 behind the ending. - is TSV on standard input or output.
 
     What holds no translation is left out and counted, with the first places; inline codes of other programs (tags) are
     removed from the text, and line feeds inside a sentence become spaces. Files appear when they are complete.
@@ -143,18 +143,14 @@ def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | Non
 
     Raises ValueError for two files to read whose names bear the languages asked for the other way round.
     """
-    from pellucid.data.formats.units import Sides, language_of_file, languages_of_files, refuse_exchanged_files
+    from pellucid.data.formats.units import Sides, languages_of_files, refuse_exchanged_files
 
     if len(inputs) == 2:
         refuse_exchanged_files(*inputs, (source, target))
         asked = Sides(source, target)
         named = languages_of_files(*inputs) or (None, None)
         return asked if asked.languages else Sides(named[0], named[1])
-    if source is None and target is None and len(outputs) == 2:
-        first, second = (language_of_file(name) for name in outputs)
-        if first != second:
-            return Sides(first, second, strict=True)
-    return Sides(source, target, strict=True, named_after=outputs[0] if len(outputs) == 1 else "")
+    return Sides(source, target, strict=True, named_after=tuple(outputs))
 
 
 def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") -> bool:

@@ -82,9 +82,10 @@ class DevOverlap:
         are = "is" if self.sharing == 1 else "are"
         if self.allowed:
             return [f"{found} {are} kept, as data.allow_overlap says, so dev scores will be too good"]
+        short = sum(self._found[key] and max(map(len, key[1])) < SHORTEST_LEAK for key in self._pairs)
         return [
             f"{found} {are} left out, so that dev scores are those of new text (--set data.allow_overlap=true keeps "
-            "such pairs)"
+            f"such pairs){f'; {short:,} of the dev pairs have shorter sentences and stay' if short else ''}"
         ]
 
 

@@ -55,8 +55,8 @@ class Sides:
     target: str | None = None
     strict: bool = False
     """Whether a file is refused if only the order of its members, columns or keys would decide which side is which."""
-    named_after: str = ""
-    """A file whose name, such as pairs.en-es.tsv, decides before all that the file says itself."""
+    named_after: tuple[str, ...] = ()
+    """One or two files, such as pairs.en-es.tsv, or a.en and a.es, whose names decide before what the file says."""
     said_by: str = ""
     """Once reading began: what in the file, or of its name, said which side is which."""
 
@@ -142,6 +142,11 @@ def choose_sides(
     if len(left) > 2 - len(given):
         codes = (split_code(name)[0] if is_code(name) else name for name in left)
         left = list(dict.fromkeys(codes))
+    if len(left) > 2 and len(sides.named_after) == 2:
+        wishes = [language_of_file(name) for name in sides.named_after]
+        if wishes[0] != wishes[1] and all(wish and find_column(wish, names) is not None for wish in wishes):
+            sides.source, sides.target = wishes
+            return
     if len(left) != 2 - len(given):
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         if len(names) < 2:
@@ -159,9 +164,11 @@ def _order_sides(
     sides: Sides, names: list[str], file: str, what: str, first: tuple[str, str] | None, inner_name: str
 ) -> list[str]:
     """Return two names with that of the sources first, and note in `sides` what says so."""
-    if sides.named_after and (ordered := order_by_name(sides.named_after, names)):
-        sides.said_by = f"the name of {Path(sides.named_after).name}"
+    if len(sides.named_after) == 1 and (ordered := order_by_name(sides.named_after[0], names)):
         return ordered
+    if len(sides.named_after) == 2 and any(map(language_of_file, sides.named_after)):
+        # Where they fit neither way, whoever writes the files refuses.
+        return _order_by_two_names(sides.named_after, names) or names
     # The second time without the region, which the names may have lost.
     for code in (first[0], split_code(first[0])[0]) if first is not None and first[0] else ():
         if first is not None and (index := find_language(code, names)) is not None:
@@ -201,6 +208,18 @@ def order_by_name(file: str, names: Sequence[str]) -> list[str] | None:
         if re.search(f"(?<![a-z0-9]){spellings[i]}(?:[-_.]|2|[-_ ]?to[-_ ]?){spellings[1 - i]}(?![a-z0-9])", stem)
     ]
     return orders[0] if len(orders) == 1 else None
+
+
+def _order_by_two_names(files: Sequence[str], names: Sequence[str]) -> list[str] | None:
+    """Return two languages in the order of the files that bear their names, one of which may bear none, or None."""
+    codes = [LANGUAGES_BY_NAME.get(name.strip().lower(), name) for name in names]
+    borne = [language_of_file(file) for file in files]
+    # Whole codes first, for the two may be regional forms of one language.
+    for wishes in (borne, [language and split_code(language)[0] for language in borne]):
+        for order in ((0, 1), (1, 0)):
+            if all(not wish or matches_language(wish, codes[i]) for wish, i in zip(wishes, order, strict=True)):
+                return [names[i] for i in order]
+    return None
 
 
 def languages_of_files(source: object, target: object) -> tuple[str, str] | None:
