@@ -146,9 +146,9 @@ def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | Non
     from pellucid.data.formats.units import Sides, languages_of_files, refuse_exchanged_files
 
     if len(inputs) == 2:
-        refuse_exchanged_files(*inputs, (source, target))
-        asked = Sides(source, target)
-        named = languages_of_files(*inputs) or (None, None)
+        first, second = inputs
+        refuse_exchanged_files(first, second, (source, target))
+        asked, named = Sides(source, target), languages_of_files(first, second) or (None, None)
         return asked if asked.languages else Sides(named[0], named[1])
     return Sides(source, target, strict=True, named_after=tuple(outputs))
 
