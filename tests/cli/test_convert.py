@@ -86,6 +86,73 @@ def test_the_languages_of_two_files_are_those_of_their_names(call: Call, tmp_pat
     assert read_pairs(tmp_path / "pairs.xlf", max_characters=99).targets == ["c.txt"]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "direction"),
+    [
+        (["train.en", "train.de"], "en-US to de"),
+        (["train.de", "train.en"], "de to en-US"),
+        (["train.deu.gz", "train.eng"], "de to en-US"),
+        (["train.de.txt", "train.en-US.txt"], "de to en-US"),
+        (["de.txt", "en.txt"], "de to en-US"),
+        (["train.de", "rest.txt"], "de to en-US"),
+        (["rest.txt", "train.en"], "de to en-US"),
+        (["train.de", "train.en", "--from", "en", "--to", "de"], "en to de"),
+    ],
+)
+def test_each_language_goes_into_the_file_that_bears_its_name(
+    call: Call, memory: Path, tmp_path: Path, outputs: list[str], direction: str
+):
+    result = call("convert", "memory.tmx", *outputs)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith(f"memory.tmx ({direction}): 2 pairs kept, ")
+    english = "One\ttab\nThree lines\n"
+    for name in outputs[:2]:
+        text = read_file(tmp_path / name)
+        other = [other for other in outputs[:2] if other != name]
+        if "de" in name:
+            assert text == "Eins\nDrei <Zeilen>\n"
+        elif "en" in name or "de" in other[0]:
+            assert text == english
+
+
+def test_the_names_of_files_decide_for_files_and_for_all_formats_that_name_languages(call: Call, tmp_path: Path):
+    for name, line in (("a.en", "One"), ("a.zh-Hans", "一")):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    assert call("convert", "a.en", "a.zh-Hans", "b.zh", "b.en").exit_code == 0
+    assert (read_file(tmp_path / "b.zh"), read_file(tmp_path / "b.en")) == ("一\n", "One\n")
+    for ending in ("tmx", "xliff", "csv", "jsonl", "parquet"):
+        assert call("convert", "a.en", "a.zh-Hans", f"pairs.{ending}").exit_code == 0
+        for outputs in (("c.zh-Hans", "c.en"), ("c.en", "c.zh-Hans")):
+            assert call("convert", f"pairs.{ending}", *outputs).exit_code == 0
+            assert (read_file(tmp_path / "c.zh-Hans"), read_file(tmp_path / "c.en")) == ("一\n", "One\n")
+    # Where nothing names a language, the order of the columns and of the files is all that there is.
+    assert call("convert", "a.en", "a.zh-Hans", "plain.tsv").exit_code == 0
+    assert call("convert", "plain.tsv", "d.en", "d.zh-Hans").exit_code == 0
+    assert read_file(tmp_path / "d.en") == "One\n"
+
+
+def test_the_names_of_files_choose_two_of_several_languages(call: Call, tmp_path: Path):
+    variants = {"en-GB": "Colour", "en-US": "Color", "de": "Farbe", "fr": "Couleur"}
+    unit = "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in variants.items())
+    (tmp_path / "four.tmx").write_text(f"<tmx><header/><body><tu>{unit}</tu></body></tmx>", encoding="utf-8")
+    for first, second in (("fr", "de"), ("en-US", "fra"), ("de", "en-GB"), ("en-US", "en-GB")):
+        assert call("convert", "four.tmx", f"t.{first}", f"t.{second}").exit_code == 0
+        texts = [read_file(tmp_path / f"t.{code}").strip() for code in (first, second)]
+        assert texts == [variants[code.replace("fra", "fr")] for code in (first, second)]
+    assert "four.tmx has 4 languages" in call("convert", "four.tmx", "t.it", "t.de").stderr
+
+
+def test_columns_that_only_name_languages_need_a_direction(call: Call, tmp_path: Path):
+    for header, row in (("en,de", "One,Eins"), ("German,English", "Eins,One")):
+        (tmp_path / "t.csv").write_text(f"{header}\n{row}\n", encoding="utf-8")
+        result = call("convert", "t.csv", "-")
+        assert result.exit_code == 2
+        assert "t.csv does not say which of its columns " in result.stderr
+        assert call("convert", "t.csv", "-", "--from", "de").stdout == "Eins\tOne\n"
+        assert call("convert", "t.csv", "rows.en-de.tsv").exit_code == 0
+        assert read_file(tmp_path / "rows.en-de.tsv") == "One\tEins\n"
+
+
 def test_standard_input_is_tsv(shell: Callable, tmp_path: Path):
     process = shell("convert", "-", "pairs.csv", stdin=b"One\tEins\nTwo\t\n")
     assert process.returncode == 0, process.stderr
@@ -103,6 +170,12 @@ def test_standard_input_is_tsv(shell: Callable, tmp_path: Path):
         (["memory.tmx", "memory.tmx"], "one file is named twice"),
         (["memory.tmx", "out.zip"], "out.zip is an archive of two files (ZIP), which is only read"),
         (["memory.tmx", "out.csv", "--from", "fr", "--to", "de"], "memory.tmx has no unit in both fr and de"),
+        (["memory.tmx", "x.fr", "x.en"], "x.fr is French (fr) by its name and x.en is English (en) by its name, but"),
+        (["memory.tmx", "x.fr", "x.txt"], "but memory.tmx gives English (en-US) and German (de); name the files"),
+        (["memory.tmx", "x.en", "y.en"], "x.en is English (en) by its name and y.en is English (en) by its name, but"),
+        (["memory.tmx", "x.fr", "x.en", "--from", "en", "--to", "de"], "x.fr is French (fr) by its name"),
+        (["plain.en", "plain.de", "x.fr", "x.en"], "but plain.en and plain.de give English (en) and German (de)"),
+        (["plain.en", "plain.de", "x.tsv", "--from", "de", "--to", "en"], "exchange the two files, or the two"),
         (["absent.tmx", "out.csv"], "absent.tmx: no such file or directory"),
         (["broken.tmx", "out.csv"], "broken.tmx:7: not well-formed XML: "),
         (["plain.txt", "plain.de", "out.tmx"], "out.tmx must name its languages, and plain.txt does not tell them"),
@@ -114,6 +187,7 @@ def test_a_conversion_that_fails_says_why_and_leaves_nothing(
 ):
     (tmp_path / "broken.tmx").write_text(MEMORY.replace("<seg/>", "<seg>"), encoding="utf-8")
     (tmp_path / "plain.txt").write_text("One\n", encoding="utf-8")
+    (tmp_path / "plain.en").write_text("One\n", encoding="utf-8")
     (tmp_path / "plain.de").write_text("Eins\n", encoding="utf-8")
     (tmp_path / "tabs.csv").write_text('"a\tb",c\n', encoding="utf-8")
     (tmp_path / "out.csv").write_text("what stood there", encoding="utf-8")

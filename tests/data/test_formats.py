@@ -540,6 +540,30 @@ def test_parquet_has_languages_or_columns(tmp_path: Path):
     assert "the columns of text text; pairs need two" in refusal(path)
 
 
+@pytest.mark.parametrize("kind", ["string_view", "large_string", "binary", "large_binary", "dictionary"])
+def test_parquet_may_have_its_text_as_views_bytes_or_categories(tmp_path: Path, kind: str):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    texts = ["Eins", "Über uns", "Eins"]
+    if kind == "dictionary":
+        column = pyarrow.array(texts).dictionary_encode()
+    elif hasattr(pyarrow, kind):
+        column = pyarrow.array(
+            [text.encode() for text in texts] if "binary" in kind else texts, getattr(pyarrow, kind)()
+        )
+    else:
+        pytest.skip(f"this pyarrow has no {kind}")
+    path = tmp_path / "m.parquet"
+    parquet.write_table(pyarrow.table({"de": column, "en": ["One", "About us", "One"]}), path)
+    assert read(path, "en", "de").targets == texts
+    broken = pyarrow.array([b"\xff", "Über uns".encode(), b"Eins"])
+    parquet.write_table(pyarrow.table({"de": broken, "en": ["One", "About us", "One"]}), path)
+    pairs = read(path, "en", "de")
+    assert pairs.targets == texts[1:]
+    assert pairs.skipped.counts == {"bytes that are no UTF-8": 1}
+
+
 # Accounts
 
 

@@ -55,19 +55,16 @@ def run_convert(
     The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or 2; 1.2 is written),
     .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it), .parquet, and, to
     read only, .zip (two files NAME.en and NAME.de, as OPUS packs them) and Tatoeba's exports (.tsv). Any other ending
-    is plain text. All but .zip and .parquet may be compressed: .gz, .xz or .bz2 behind the ending. - is TSV on standard
-    input or output.
+    is plain text, and each language goes into the file that bears its name: train.es, train.es.txt. All but .zip and
+    .parquet may be compressed: .gz, .xz or .bz2 behind the ending. - is TSV on standard input or output.
 
     What holds no translation is left out and counted, with the first places; inline codes of other programs (tags) are
     removed from the text, and line feeds inside a sentence become spaces. Files appear when they are complete.
     """
     from pellucid.data.corpus import SkippedPairs, read_valid_units
-    from pellucid.data.formats.units import Sides, languages_of_files
 
     inputs, outputs = _split_names(files)
-    sides = Sides(source_language, target_language)
-    if len(inputs) == 2 and sides.languages is None:
-        sides = Sides(*(languages_of_files(*inputs) or ()))
+    sides = _choose_input_sides(inputs, outputs, source_language, target_language)
     with ExitStack() as opened:
         account = opened.enter_context(open_output(places))
         skipped = SkippedPairs(tell=(lambda reason, place: account(f"{reason}\t{place}\n")) if account else None)
@@ -77,9 +74,10 @@ def run_convert(
         rows = iter(units)
         rows = chain([next(rows)], rows)
         formats = [_find_output_format(name, sides, source) for name in outputs]
+        exchanged = len(outputs) == 2 and _must_exchange_files(inputs, outputs, sides)
         writes = [opened.enter_context(_open_compressed(name)) for name in outputs]
         if formats[0] is None or formats[0].encode is None:
-            _write_lines_of_both(rows, writes)
+            _write_lines_of_both(rows, writes[::-1] if exchanged else writes)
         else:
             for content in formats[0].encode(rows, sides, units.skip):
                 writes[0](content)
@@ -138,6 +136,51 @@ def _split_names(files: list[str]) -> tuple[list[str], list[str]]:
     if len(set(files)) < len(files) and files != ["-", "-"]:
         raise ValueError(f"{' '.join(files)}: one file is named twice")
     return inputs, outputs
+
+
+def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | None, target: str | None) -> "Sides":
+    """Return the languages to read: those asked for, or those that the names of the files bear.
+
+    Raises ValueError for two files to read whose names bear the languages asked for the other way round.
+    """
+    from pellucid.data.formats.units import Sides, languages_of_files, refuse_exchanged_files
+
+    if len(inputs) == 2:
+        first, second = inputs
+        refuse_exchanged_files(first, second, (source, target))
+        asked, named = Sides(source, target), languages_of_files(first, second) or (None, None)
+        return asked if asked.languages else Sides(named[0], named[1])
+    return Sides(source, target, strict=True, named_after=tuple(outputs))
+
+
+def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") -> bool:
+    """Whether the targets go into the first of two files, whose names bear languages, and the sources into the second.
+
+    Raises ValueError for a file whose name bears a language that is none of the two.
+    """
+    from pellucid.data.formats.units import is_code, language_of_file, matches_language
+    from pellucid.data.languages import describe_language
+
+    held = [side if side and is_code(side) else None for side in (sides.source, sides.target)]
+    borne = [language_of_file(name) for name in outputs]
+
+    def fits(languages: list[str | None]) -> bool:
+        return all(
+            language is None or name is None or matches_language(language, name) or matches_language(name, language)
+            for language, name in zip(languages, borne, strict=True)
+        )
+
+    if fits(held) or fits(held[::-1]):
+        return not fits(held)
+    texts = " and ".join(describe_language(language) if language else "a language without a name" for language in held)
+    names = " and ".join(
+        f"{name} is {describe_language(language)} by its name" if language else f"{name} names no language"
+        for name, language in zip(outputs, borne, strict=True)
+    )
+    raise ValueError(
+        f"{names}, but {' and '.join(inputs)} {'gives' if len(inputs) == 1 else 'give'} {texts}; name the files after "
+        "the languages that go into them"
+    )
 
 
 def _find_output_format(name: str, sides: "Sides", source: str) -> "PairFormat | None":

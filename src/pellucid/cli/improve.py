@@ -124,7 +124,8 @@ def run_improve(
     settings, reasons = run_settings(
         None, [*overrides, *(change or ())], source=data["corpus"][0].pairs, start=model, steps=steps
     )
-    settings = replace(settings, data=replace(settings.data, **data))
+    # What was corrected is learned, even if a sentence of dev was.
+    settings = replace(settings, data=replace(settings.data, **data, allow_overlap=True))
     try:
         train_unless_finished(settings, directory, [*notes, *reasons])
     except typer.Exit:

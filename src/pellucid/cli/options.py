@@ -83,7 +83,7 @@ EXPORTED = option(
 )
 SOURCE_LANGUAGE = option(
     "language of the sources in a file of pairs, such as en for en and en-US, or the name or number of a column; "
-    "needed if the file has more than two",
+    "needed if the file has more than two, or does not say its direction",
     "LANGUAGE",
     "--from",
 )

@@ -92,7 +92,7 @@ class CorpusConfig:
     def sides(self) -> Sides:
         """Languages or columns of the corpus, for `read_pairs`, which writes into it what it finds."""
         source, target = self.languages or (None, None)
-        return Sides(self.source_language or source, self.target_language or target)
+        return Sides(self.source_language or source, self.target_language or target, strict=True)
 
     @property
     def dev_files(self) -> tuple[str, str | None] | None:
@@ -119,12 +119,17 @@ class DataConfig:
     source_language: Annotated[
         str | None,
         "language of the sources in a file of pairs that names its languages, or the name or number of their column; "
-        "needed if the file has more than two",
+        "needed if the file has more than two, or does not say its direction",
     ] = None
     target_language: Annotated[str | None, "language or column of the translations"] = None
     held_out: Annotated[
         int, "pairs taken out of the (first) corpus to measure progress, when no file is named", POSITIVE
     ] = 500
+    allow_overlap: Annotated[
+        bool,
+        "also train on pairs that share a sentence with the named dev set, which are left out otherwise; dev scores "
+        "are then too good",
+    ] = False
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported", POSITIVE] = 2000
     max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too", Field(ge=2)] = 256
     context: Annotated[
@@ -429,6 +434,8 @@ def make_run(
 ) -> RunConfig:
     """Build a run from tables in memory; its files are looked up in `folder`."""
     tables = _without_removed_settings(tables, where)
+    if began is not None and _began_with_overlap(began) and isinstance(data := tables.get("data"), dict):
+        tables["data"] = {"allow_overlap": True, **data}
     # Before the tables are checked, for the initial model fills in some of them.
     model = tables.get("model")
     if isinstance(model, dict) and isinstance(model.get("start"), str):
@@ -437,6 +444,13 @@ def make_run(
     run = build_settings(RunConfig, tables, where)
     corpora = tuple(_resolve_paths(corpus, _CORPUS_PATHS, folder) for corpus in run.data.corpus)
     return replace(run, data=_resolve_paths(replace(run.data, corpus=corpora), DATA_PATHS, folder))
+
+
+def _began_with_overlap(began: Path) -> bool:
+    """Whether the run in a directory is of a version that always trained on pairs of the dev set."""
+    # A run.toml names every setting of its version.
+    data = read_toml(began / "run.toml").get("data") if (began / "run.toml").is_file() else None
+    return isinstance(data, dict) and "allow_overlap" not in data
 
 
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:

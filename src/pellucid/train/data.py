@@ -21,7 +21,6 @@ from pellucid.data.corpus import (
     read_valid_pairs,
     side_files,
 )
-from pellucid.data.formats.units import Sides, languages_of_files
 from pellucid.data.lines import read_lines
 from pellucid.data.shards import map_shards
 from pellucid.data.source_profile import (
@@ -35,7 +34,9 @@ from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
+from pellucid.train.direction import read_dev_sides, read_sides
 from pellucid.train.initial_model import initial_tokenizer
+from pellucid.train.overlap import DevOverlap
 
 TOKENIZER_SENTENCES = 1_000_000  # largest number of lines of each side that the vocabulary is learned from
 # Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory.
@@ -78,6 +79,7 @@ class TrainingData:
     accounts: tuple[CorpusAccount, ...] = ()  # one account for each corpus; stand-in data has none
     languages: dict[str, str] | None = None  # codes of the "source" and the "target" language, where the text says them
     profile: SourceProfile | None = None  # what the sources look like; None where nobody looked at them
+    dev_overlap: int = 0  # number of pairs of the named dev sets that were found in the training text
 
     @property
     def dev(self) -> SentencePairs:
@@ -119,7 +121,9 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     )
     notes = (*notes, *describe_profile(profile))
     languages = find_languages(run.data)
-    return TrainingData(tokenizer, encoded, corpus.dev_sets, fingerprint, notes, accounts, languages, profile)
+    return TrainingData(
+        tokenizer, encoded, corpus.dev_sets, fingerprint, notes, accounts, languages, profile, corpus.overlap
+    )
 
 
 def profile_sample(pairs: Sequence[tuple[str, str]]) -> SourceProfile:
@@ -165,48 +169,57 @@ class _TextCorpus:
     dev_sets: tuple[SentencePairs, ...]
     notes: tuple[str, ...]
     held_out: int  # number of dev pairs that were taken from the first corpus
+    overlap: int  # number of pairs of the named dev sets that stand in the training text
 
 
 def read_corpus(data: DataConfig, seed: int) -> _TextCorpus:
     """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
     drawn = draw_dev_pairs(data, seed)
     dev_sets, dev_notes = read_dev_pairs(data) if drawn is None else ((drawn,), (note_held_out(len(drawn)),))
-    train, notes = [], []
+    train, notes, overlap = [], [], read_overlap(data)
     for corpus in data.corpora:
         skipped = SkippedPairs()
-        rows = training_pairs(corpus, data, drawn, skipped)
+        rows = training_pairs(corpus, data, drawn, skipped, overlap)
         train.append(SentencePairs.from_rows(rows, side_files(*corpus.files), skipped))
         notes += reading_notes(skipped)
-    return _TextCorpus(tuple(train), dev_sets, (*notes, *dev_notes), 0 if drawn is None else len(drawn))
+    if overlap is not None:
+        notes += overlap.notes()
+    held_out = 0 if drawn is None else len(drawn)
+    return _TextCorpus(tuple(train), dev_sets, (*notes, *dev_notes), held_out, overlap.standing if overlap else 0)
 
 
 def find_languages(data: DataConfig) -> dict[str, str] | None:
     """Return the codes of the "source" and the "target" language of the training text, if all corpora say the same.
 
-    A corpus says them in its settings, in the endings of its two files, or in its file of pairs, whose beginning is
+    A corpus says them in its settings, in the names of its two files, or in its file of pairs, whose beginning is
     read; None where it is not clear, and where that file is gone, as text may be once there are shards.
     """
-    found = set[tuple[str, str] | None]()
-    for corpus in data.corpora:
-        sides, (first, second) = corpus.sides, corpus.files
-        if second is None and sides.languages is None and Path(first).is_file():
-            next(iter(read_valid_pairs(first, None, data.max_characters, SkippedPairs(), sides)), None)
-        found.add(sides.languages or (languages_of_files(first, second) if second else None))
+    found = {read_sides(corpus, data.max_characters).languages for corpus in data.corpora}
     codes = found.pop() if len(found) == 1 else None
     return {"source": codes[0], "target": codes[1]} if codes else None
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[tuple[SentencePairs, ...], tuple[str, ...]]:
     """Read the dev pairs of each direction, none where no dev set is named, with notes on those that are left out."""
-    first, sides = data.dev_source or data.dev, Sides(data.source_language, data.target_language)
+    first = data.dev_source or data.dev
     named = {corpus.languages: (corpus.dev_files, corpus.sides) for corpus in data.corpora if corpus.dev_files}
     files_and_sides = [named[direction] for direction in data.directions]
-    files_and_sides += [] if first is None else [((first, data.dev_target), sides)]
+    if first is not None:
+        languages = find_languages(data)
+        sides = read_dev_sides(data, (languages["source"], languages["target"]) if languages else None)
+        files_and_sides.append(((first, data.dev_target), sides))
     dev_sets = tuple(
         read_pairs(*files, max_characters=data.max_characters, sides=sides, context=data.context)
         for files, sides in files_and_sides
     )
     return dev_sets, tuple(f"left out of the dev data: {dev.skipped}" for dev in dev_sets if dev.skipped)
+
+
+def read_overlap(data: DataConfig) -> DevOverlap | None:
+    """Return the sentences of the named dev sets, which training pairs are compared with; None where none is named."""
+    if not data.dev_files:
+        return None
+    return DevOverlap(zip(data.directions or [()], read_dev_pairs(data)[0], strict=True), data.allow_overlap)
 
 
 def reading_notes(skipped: SkippedPairs) -> list[str]:
@@ -285,15 +298,24 @@ def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
 
 
 def training_pairs(
-    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
+    corpus: CorpusConfig,
+    data: DataConfig,
+    dev: SentencePairs | None,
+    skipped: SkippedPairs,
+    overlap: DevOverlap | None = None,
 ) -> Iterable[tuple[int, str, str]]:
     """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
 
-    `dev` are the pairs that were drawn (`draw_dev_pairs`); in the first corpus they themselves are not counted.
+    `dev` are the pairs that were drawn (`draw_dev_pairs`); in the first corpus they themselves are not counted. Where
+    none were drawn, the `overlap` with the named dev sets is left out, and counted there.
     """
     rows = read_valid_pairs(*corpus.files, data.max_characters, skipped, corpus.sides, data.context)
     if dev is None:
-        return rows
+        # Without anybody to count for, allowed overlap needs no looking.
+        if overlap is None and not data.allow_overlap:
+            overlap = read_overlap(data)
+        languages = corpus.languages if data.directions else ()
+        return rows if overlap is None else overlap.filter_rows(rows, corpus.files[0], languages, skipped)
     lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
     return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
 
@@ -390,13 +412,49 @@ def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Training
         CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])
         for number, (corpus, entry) in enumerate(zip(run.data.corpora, manifest["corpora"], strict=True))
     )
-    notes = (*manifest["notes"], *notes)
     # Shards of older versions have no profile.
     profile = None
     if "sources" in manifest:
         profile = read_source_profile(manifest["sources"], read_source_words(folder))
-    languages = find_languages(run.data)
-    return TrainingData(shards_tokenizer, encoded, dev_sets, fingerprint, notes, accounts, languages, profile)
+    notes = (*manifest["notes"], *notes, *_explain_other_overlap(run, manifest))
+    languages, overlap = find_languages(run.data) or manifest.get("languages"), manifest.get("overlap") or {}
+    return TrainingData(
+        shards_tokenizer,
+        encoded,
+        dev_sets,
+        fingerprint,
+        notes,
+        accounts,
+        languages,
+        profile,
+        overlap.get("dev_pairs", 0),
+    )
+
+
+def describe_dev_text(data: DataConfig) -> dict[str, Any] | None:
+    """Return what the pairs in shards depend on: the text of the named dev sets, and whether overlap is allowed."""
+    if not data.dev_files:
+        return None
+    fingerprint = combine_fingerprints([fingerprint_pairs(dev) for dev in read_dev_pairs(data)[0]])
+    return {"sha256": fingerprint, "allow_overlap": data.allow_overlap}
+
+
+def _explain_other_overlap(run: RunConfig, manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence where shards were prepared with another dev set, or with another `data.allow_overlap`."""
+    ours, recorded, folder = describe_dev_text(run.data), manifest.get("dev_text"), run.data.shards
+    if ours is None:
+        return
+    if recorded is None or recorded["sha256"] != ours["sha256"]:
+        yield (
+            f"{folder} was not prepared with this dev set, so nobody looked whether its pairs stand in the training "
+            "text, too; `pellucid prepare` again leaves them out"
+        )
+    elif recorded["allow_overlap"] != ours["allow_overlap"] and (sharing := manifest["overlap"]["training_pairs"]):
+        kept = "trained on, since" if recorded["allow_overlap"] else "left out, since"
+        yield (
+            f"data.allow_overlap is {str(ours['allow_overlap']).lower()}, but {sharing:,} training pairs that share a "
+            f"sentence with the dev set are {kept} {folder} was prepared so; run `pellucid prepare` again to change it"
+        )
 
 
 def read_shards_manifest(folder: Path) -> dict[str, Any]:

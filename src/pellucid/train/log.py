@@ -108,6 +108,7 @@ class RunLog:
         """
         self.path, self.output, self.score, self.write_error, self.tracker = path, output, "", "", tracker
         self.evaluations: dict[int, Evaluation] = {}
+        self.beginning: dict[str, Any] = {}  # what the report of the first update has, too
         self.processor, self.started = ProcessorShare() if on_cpu else None, time.monotonic()
         if path is None:
             return
@@ -141,6 +142,7 @@ class RunLog:
                 learning_rate=result.learning_rate,
                 gradient_norm=result.gradient_norm,
                 seen=seen,
+                **(self.beginning if counts.step == 1 else {}),
             )
             counts.since_report = SinceReport()
             self.note_busy_machine()

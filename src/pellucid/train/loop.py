@@ -36,7 +36,8 @@ from pellucid.train.checkpoint import (
     save_state,
 )
 from pellucid.train.config import RunConfig
-from pellucid.train.data import TrainingData, read_data
+from pellucid.train.data import TrainingData, read_data, read_shards_manifest
+from pellucid.train.direction import describe_direction
 from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
@@ -100,7 +101,7 @@ class Outcome:
 def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:
     """Train as `run` says, into the run directory `out`, or `resume` there from the newest checkpoint, to the bit.
 
-    `reasons` for settings that were chosen for the user are printed first.
+    The direction is printed first, and then the `reasons` for settings that were chosen for the user.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, for a resume with other
     settings or data than the run began with, and while another process trains into `out`; TrainingFailed when the run
@@ -116,9 +117,8 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
         with run_lock, join_workers() as workers:
             output = choose_output() if workers.is_first else ProgressOutput()
             try:
-                for reason in reasons:
-                    output.say(reason)
-                setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
+                open_run = resume_run if resume else begin_run
+                setup, state = open_run(run, out, output, workers, reasons=reasons)
                 with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
                     return _run_updates(setup, state, tracker)
             finally:
@@ -142,6 +142,8 @@ def _run_updates(setup: _RunSetup, state: TrainState, tracker: Tracker | None) -
     out, output, workers = setup.out, setup.output, setup.workers
     path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
     log = RunLog(path, state.counts, output, on_cpu, tracker)
+    if setup.data.dev_overlap:
+        log.beginning = {"dev_overlap": setup.data.dev_overlap}
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
@@ -271,7 +273,12 @@ def _evaluate(setup: _RunSetup, state: TrainState) -> Evaluation:
 
 
 def begin_run(
-    run: RunConfig, out: Path, output: ProgressOutput, workers: Workers = ALONE, restart: bool = False
+    run: RunConfig,
+    out: Path,
+    output: ProgressOutput,
+    workers: Workers = ALONE,
+    restart: bool = False,
+    reasons: Sequence[str] = (),
 ) -> tuple[_RunSetup, TrainState]:
     """Read the data, learn the vocabulary and make a new model; all randomness follows from the seed.
 
@@ -286,6 +293,7 @@ def begin_run(
     if run.train.dev_tokenize is not None:
         require_score_tokenizer(run.train.dev_tokenize)
     initial = open_initial_model(run)
+    _say_direction(run, output, reasons)
     # Workers that read other files would train other models, and nobody would notice: each input is compared first.
     workers.require_same("model to start from", initial.sha256 if initial else "")
     data = read_data(run, initial.tokenizer if initial else None, glance=workers.is_first)
@@ -324,6 +332,16 @@ def begin_run(
         write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
+
+
+def _say_direction(run: RunConfig, output: ProgressOutput, reasons: Sequence[str]) -> None:
+    """Say which direction the run learns, before the long reading of its text, and why settings were chosen."""
+    for path in run.data.dev_files:
+        path.open("rb").close()  # a file that is missing is an error before anything is said
+    recorded = (read_shards_manifest(Path(run.data.shards)).get("languages") if run.data.shards else None) or {}
+    languages = (recorded["source"], recorded["target"]) if recorded else None
+    for line in (describe_direction(run.data, languages), *reasons):
+        output.say(line)
 
 
 def _set_up(
@@ -375,16 +393,19 @@ def _initialise_weights(
     return []
 
 
-def resume_run(run: RunConfig, out: Path, output: ProgressOutput, workers: Workers) -> tuple[_RunSetup, TrainState]:
+def resume_run(
+    run: RunConfig, out: Path, output: ProgressOutput, workers: Workers, reasons: Sequence[str] = ()
+) -> tuple[_RunSetup, TrainState]:
     """Return the setup and state of a run as they were when its newest checkpoint was saved."""
     if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
         if not list_checkpoints(out):
             output.say(f"{out} has no checkpoint yet: its run starts from the beginning")
-            return begin_run(run, out, output, workers, restart=True)
+            return begin_run(run, out, output, workers, restart=True, reasons=reasons)
     if not list_checkpoints(out):
         raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
     checkpoint, saved = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), output))
+    _say_direction(run, output, reasons)
     data = read_data(run, saved.tokenizer, glance=False)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
     setup, state = _set_up(run, out, output, workers, data, saved.model, saved.manifest.get("start"))

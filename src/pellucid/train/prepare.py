@@ -39,25 +39,30 @@ from pellucid.train.data import (
     DEV_FILE,
     FORMAT,
     KIND,
+    describe_dev_text,
     describe_profile,
     describe_text_file,
     draw_dev_pairs,
+    find_languages,
     has_changed,
     note_held_out,
     pair_blocks,
     profile_sample,
-    read_dev_pairs,
     read_held_out,
+    read_overlap,
     read_shards_manifest,
     reading_notes,
     shard_settings,
     training_files,
     training_pairs,
 )
+from pellucid.train.direction import describe_direction
 from pellucid.train.initial_model import initial_tokenizer
+from pellucid.train.overlap import DevOverlap
 from pellucid.train.process import catch_signals, remove_empty
 
 Say = Callable[[str], None]  # function that shows a message to the user
+_FACTS_KEPT = ("dev", "drawn", "overlap", "languages")  # facts of the first reading that the manifest has, too
 PAIRS_PER_PART = 20_000  # pairs that a thread takes at a time: some ten megabytes of text and lists
 
 
@@ -77,10 +82,11 @@ def _learn_from_text(
     # Written last: with it, an earlier call has finished this reading.
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
+    say(describe_direction(run.data))
     say("reading the text")
     dev = draw_dev_pairs(run.data, run.seed)
-    facts = [CorpusFacts() for _ in run.data.corpora]
-    rows = count_rows(run.data, dev, facts)
+    facts, overlap = [CorpusFacts() for _ in run.data.corpora], read_overlap(run.data)
+    rows = count_rows(run.data, dev, facts, overlap)
     if initial is None:
         sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
         profile = profile_sample(sample)
@@ -96,6 +102,7 @@ def _learn_from_text(
     tokenizer.save(folder)
     write_source_words(folder, profile)
     notes = [note for corpus_facts in facts for note in reading_notes(corpus_facts.skipped)]
+    notes += overlap.notes() if overlap else []
     if dev is not None:
         notes.append(note_held_out(len(dev)))
         dev_pairs = zip(dev.sources, dev.targets, strict=True)
@@ -113,6 +120,8 @@ def _learn_from_text(
         "notes": [*notes, *tokenizer.notes, *describe_profile(profile)],
         "sources": profile.as_json(),
         "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
+        "overlap": overlap and {"dev_pairs": overlap.standing, "training_pairs": overlap.sharing},
+        "languages": find_languages(run.data),
         "drawn": dev is not None
         or (initial is None and sum(corpus_facts.pairs for corpus_facts in facts) > data.TOKENIZER_SENTENCES),
     }
@@ -121,10 +130,12 @@ def _learn_from_text(
     return tokenizer, read_json(folder / "facts.json")
 
 
-def count_rows(data: DataConfig, dev: SentencePairs | None, facts: list[CorpusFacts]) -> Iterator[tuple[str, str]]:
+def count_rows(
+    data: DataConfig, dev: SentencePairs | None, facts: list[CorpusFacts], overlap: DevOverlap | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield the pairs of all corpora to train on, without their lines; `facts` gets those of each corpus."""
     for corpus, corpus_facts in zip(data.corpora, facts, strict=True):
-        for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):
+        for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped, overlap):
             corpus_facts.pairs += 1
             corpus_facts.digest.update(f"{source}\n{target}\n".encode())
             yield source, target
@@ -146,8 +157,10 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     _refuse_non_shards(out)
     with explain_unfinished_work(out):
         initial = initial_tokenizer(run)
+        # A dev set that cannot be read is refused here, and not after hours.
         recipe = {
             "shards_format": FORMAT,
+            "dev_text": describe_dev_text(run.data),
             "settings": shard_settings(run, initial),
             "texts": [describe_text_file(path) for path in training_files(run.data)],
         }
@@ -156,7 +169,6 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
                 shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
             say(f"{out} is prepared already")
             return
-        read_dev_pairs(run.data)  # an error in it must not wait until the end
         work = _open_work_folder(unfinished_folder(out), recipe, say)
         if not shards_are_done(work / "whole", recipe):
             tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
@@ -193,7 +205,7 @@ def _same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two manifests describe shards of the same text, settings and format."""
     # By checksum and not by path: the text may have been moved.
     checksums = ([text["sha256"] for text in manifest["texts"]] for manifest in (first, second))
-    same_settings = all(first.get(key) == second.get(key) for key in ("settings", "shards_format"))
+    same_settings = all(first.get(key) == second.get(key) for key in ("settings", "shards_format", "dev_text"))
     return same_settings and next(checksums) == next(checksums)
 
 
@@ -302,7 +314,7 @@ def join_shards(
     kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
     # Little-endian in the file, whatever the machine.
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
-    manifest = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    manifest = {"kind": KIND, "types": types, **{name: facts[name] for name in _FACTS_KEPT}}
     # A reading that an older version finished has no profile.
     manifest |= {"sources": facts["sources"]} if "sources" in facts else {}
     write_manifest(result, {**manifest, **recipe, "corpora": corpora, "notes": notes})

@@ -12,6 +12,7 @@ from pellucid.train.data import TrainingData, describe_text_file, has_changed, r
 TEXTS_FILE = "texts.json"  # file in a run's directory that lists the files of text the run began with
 # Settings of [train] that may not change; the others say how long to train, and what to do beside it.
 _FIXED_TRAIN_SETTINGS = ("batch_tokens", "accumulate", "initial_embeddings", "both_directions", "precision")
+_LANGUAGE_SETTINGS = ("source_language", "target_language")
 
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
@@ -27,7 +28,8 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
         names = [setting.name for setting in fields(getattr(run, section))]
         fixed = {
             "train": _FIXED_TRAIN_SETTINGS,
-            "data": [name for name in names if name not in (*DATA_PATHS, "corpus")],
+            # The text that is read decides, and not what its languages are called or who chose them.
+            "data": [name for name in names if name not in (*DATA_PATHS, *_LANGUAGE_SETTINGS, "corpus")],
         }
         for name in fixed.get(section, names):
             values[f"{section}.{name}"] = [getattr(getattr(c, section), name) for c in (run, began)]

@@ -56,9 +56,9 @@ def _choose_members(path: str, archive: zipfile.ZipFile, sides: Sides) -> list[z
         names = ", ".join(repr(stem) for stem in list(texts)[:8])
         problem = f"several pairs of files ({names}); unpack it and name two" if texts else "no pair of files"
         raise ValueError(f"{path} has {problem}; names such as NAME.en and NAME.de make a pair")
-    [members] = texts.values()
+    [(stem, members)] = texts.items()
     languages = list(members)
-    choose_sides(sides, languages, path)
+    choose_sides(sides, languages, path, inner_name=stem)
     chosen = [members[languages[find_language(side or "", languages) or 0]] for side in (sides.source, sides.target)]
     for member in chosen:
         if member.flag_bits & 1:

@@ -24,7 +24,7 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
             nested = "translation" in fields and pyarrow.types.is_struct(fields["translation"])
             if nested:
                 fields = {field.name: field.type for field in fields["translation"]}
-            texts = [name for name, kind in fields.items() if kind in (pyarrow.string(), pyarrow.large_string())]
+            texts = [name for name, kind in fields.items() if _holds_text(pyarrow.types, kind)]
             names = texts if nested else list_side_names(texts, sides)
             if len(names) < 2:
                 listed = f"the columns of text {', '.join(texts)}" if texts else "no column of text"
@@ -36,7 +36,11 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
                 for row in batch.to_pylist():
                     number += 1
                     row = (row["translation"] or {}) if nested else row
-                    source, target = (row.get(name) or "" for name in chosen)
+                    try:
+                        source, target = (_read_text(row.get(name)) for name in chosen)
+                    except UnicodeDecodeError:
+                        yield Unit(number, problem="bytes that are no UTF-8")
+                        continue
                     problem = "a NUL character" if "\0" in source or "\0" in target else None
                     yield Unit(number, source, target, problem=problem)
     except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
@@ -45,6 +49,19 @@ def read_parquet(path: str, sides: Sides) -> Iterator[Unit]:
             raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is no Parquet file, or a damaged one: {reason}") from None
+
+
+def _holds_text(types: Any, kind: Any) -> bool:
+    """Whether a column of this type of Arrow may hold sentences: text, bytes of text, or categories of either."""
+    if types.is_dictionary(kind):
+        return _holds_text(types, kind.value_type)
+    names = ["string", "large_string", "string_view", "binary", "large_binary", "binary_view"]
+    # Older versions of pyarrow know no views.
+    return any(getattr(types, f"is_{name}", lambda kind: False)(kind) for name in names)
+
+
+def _read_text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""
 
 
 def _import_pyarrow(path: str) -> tuple[Any, Any]:

@@ -33,6 +33,8 @@ def read_po(path: str, sides: Sides) -> Iterator[Unit]:
         exchanged = not fits and sides.source is not None and matches_language(sides.source, language)
         if not fits and not exchanged:
             raise ValueError(f"{path} is translated into {language}, as its header says, not {sides.target}")
+    if language and sides.source is None and sides.target is None:
+        sides.said_by = f"the header of {Path(path).name}"
     if exchanged:
         sides.source = language
     elif language:

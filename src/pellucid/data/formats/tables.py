@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 from pellucid.data.formats.units import (
@@ -134,6 +135,7 @@ def choose_names(path: str, names: Sequence[str], sides: Sides, what: str = "col
         # "source" and "target" fit whatever languages were asked for.
         named = [[i for i, name in enumerate(plain) if names_side(name, side)] for side in (SOURCE_NAMES, TARGET_NAMES)]
         if all(len(columns) == 1 for columns in named):
+            sides.said_by = f"the {what} of {Path(path).name}"
             return names[named[0][0]], names[named[1][0]]
     choose_sides(sides, names, path, what)
     chosen = [names[find_column(side or "", names) or 0] for side in (sides.source, sides.target)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
@@ -19,10 +20,10 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
     Of several variants in one language the first counts, and each further one is a unit with a problem.
     """
     if sides.source is None or sides.target is None:
-        languages = _list_languages(path)
+        languages, source_language = _list_languages(path)
         if not languages:
             return
-        choose_sides(sides, languages, path)
+        choose_sides(sides, languages, path, first=(source_language, f"srclang in {Path(path).name}"))
     assert sides.source is not None
     assert sides.target is not None
     number, kept, all_languages = 0, 0, dict[str, None]()
@@ -58,21 +59,22 @@ def _choose_variants(languages: tuple[str, ...], source: str, target: str) -> tu
     return find_language(source, others), target_index
 
 
-def _list_languages(path: str) -> list[str]:
-    """Return the languages of a file, that of the sources first."""
+def _list_languages(path: str) -> tuple[list[str], str]:
+    """Return the languages of a file, and that of the sources as its header or all of its units name it, or ""."""
     languages: dict[str, None] = {}
-    source_language = ""
+    header_language, unit_languages = "", set[str]()
     for event, element in parse_units(path, "tmx", ("tu",), ("header",)):
         if event == "end":
             for variant in element:
                 if local_name(variant) == "tuv":
                     languages[_variant_language(variant)] = None
+            unit_languages.add(element.get("srclang", ""))
         elif local_name(element) == "header":
-            source_language = element.get("srclang", "")
+            header_language = element.get("srclang", "").strip()
     languages.pop("", None)
-    names = list(languages)
-    first = find_language(source_language, names) if source_language else None
-    return names if first is None else [names[first], *names[:first], *names[first + 1 :]]
+    if header_language in ("", "*all*") and len(unit_languages) == 1:
+        header_language = unit_languages.pop().strip()
+    return list(languages), header_language
 
 
 def _variant_language(variant: Any) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from pellucid.data.languages import describe_language, is_known_language, list_spellings, split_code
 from pellucid.data.lines import strip_compression
 
 # The advice where it is not clear which two sides of a file make pairs.
@@ -52,6 +53,12 @@ class Sides:
 
     source: str | None = None
     target: str | None = None
+    strict: bool = False
+    """Whether a file is refused if only the order of its members, columns or keys would decide which side is which."""
+    named_after: tuple[str, ...] = ()
+    """One or two files, such as pairs.en-es.tsv, or a.en and a.es, whose names decide before what the file says."""
+    said_by: str = ""
+    """Once reading began: what in the file, or of its name, said which side is which."""
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -61,13 +68,17 @@ class Sides:
 
 
 def matches_language(wish: str, tag: str) -> bool:
-    """Whether a language tag is the wished one or a regional form of it, in whatever case.
+    """Whether a language tag is the wished one or a regional form of it, in whatever case, of two or three letters.
 
     >>> matches_language("en", "en-US"), matches_language("en_us", "EN-US"), matches_language("en-US", "en")
     (True, True, False)
+    >>> matches_language("spa", "es-MX"), matches_language("es", "est")
+    (True, False)
     """
-    wish, tag = (text.strip().lower().replace("_", "-") for text in (wish, tag))
-    return tag == wish or tag.startswith(f"{wish}-")
+    (language, region), (other_language, other_region) = split_code(wish), split_code(tag)
+    if language != other_language:
+        return False
+    return not region or other_region == region or other_region.startswith(f"{region}-")
 
 
 def find_language(wish: str, tags: Sequence[str]) -> int | None:
@@ -105,11 +116,20 @@ def find_column(wish: str, names: Sequence[str]) -> int | None:
     return find_language(wish, [LANGUAGES_BY_NAME.get(name, name) for name in plain])
 
 
-def choose_sides(sides: Sides, names: Iterable[str], file: str, what: str = "languages") -> None:
+def choose_sides(
+    sides: Sides,
+    names: Iterable[str],
+    file: str,
+    what: str = "languages",
+    first: tuple[str, str] | None = None,
+    inner_name: str = "",
+) -> None:
     """Choose the two of several languages or columns that make pairs, where `sides` does not name both.
 
-    They are chosen if there are just two, regional forms of one language counting as one. Raises ValueError, with all
-    names, if the choice is not clear.
+    They are chosen if there are just two, regional forms of one language counting as one. Which of them is the source
+    is said by names of files (`order_by_name`), that of a file inside being `inner_name`, or by the file, which calls
+    one of them its `first`, in words that are the second of these. Otherwise the first of the names is the source;
+    where `sides` is strict, that is refused. Raises ValueError, with all names, if the choice is not clear.
     """
     names = list(dict.fromkeys(names))
     for wish in (sides.source, sides.target):
@@ -120,28 +140,137 @@ def choose_sides(sides: Sides, names: Iterable[str], file: str, what: str = "lan
     given = [wish for wish in (sides.source, sides.target) if wish is not None]
     left = [name for name in names if all(find_column(wish, [name]) is None for wish in given)]
     if len(left) > 2 - len(given):
-        codes = (name.replace("_", "-").partition("-")[0].lower() if is_code(name) else name for name in left)
+        codes = (split_code(name)[0] if is_code(name) else name for name in left)
         left = list(dict.fromkeys(codes))
+    if len(left) > 2 and len(sides.named_after) == 2:
+        wishes = [language_of_file(name) for name in sides.named_after]
+        if wishes[0] != wishes[1] and all(wish and find_column(wish, names) is not None for wish in wishes):
+            sides.source, sides.target = wishes
+            return
     if len(left) != 2 - len(given):
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         if len(names) < 2:
             raise ValueError(f"{file} has {'only one of the ' if names else 'no '}{what} that a pair needs: {listed}")
         raise ValueError(f"{file} has {len(names)} {what}: {listed}; {CHOICE.format(*names[:2])}")
+    if not given:
+        left = _order_sides(sides, left, file, what, first, inner_name)
     if sides.source is None:
         sides.source = left.pop(0)
     if sides.target is None:
         sides.target = left.pop(0)
 
 
+def _order_sides(
+    sides: Sides, names: list[str], file: str, what: str, first: tuple[str, str] | None, inner_name: str
+) -> list[str]:
+    """Return two names with that of the sources first, and note in `sides` what says so."""
+    if len(sides.named_after) == 1 and (ordered := order_by_name(sides.named_after[0], names)):
+        return ordered
+    if len(sides.named_after) == 2 and any(map(language_of_file, sides.named_after)):
+        # Where they fit neither way, whoever writes the files refuses.
+        return _order_by_two_names(sides.named_after, names) or names
+    # The second time without the region, which the names may have lost.
+    for code in (first[0], split_code(first[0])[0]) if first is not None and first[0] else ():
+        if first is not None and (index := find_language(code, names)) is not None:
+            sides.said_by = first[1]
+            return [names[index], names[1 - index]]
+    for name in (file, inner_name):
+        if name and (ordered := order_by_name(name, names)):
+            sides.said_by = f"the name of {Path(name).name}"
+            return ordered
+    if sides.strict:
+        one, other = names
+        raise ValueError(
+            f"{file} does not say which of its {what} {one} and {other} is translated into the other; choose with "
+            f"--from {one} --to {other}, or --from {other} --to {one} (data.source_language and data.target_language "
+            "in a run file)"
+        )
+    return names
+
+
+def order_by_name(file: str, names: Sequence[str]) -> list[str] | None:
+    """Return two languages in the order in which the name of a file has them one behind the other, or None.
+
+    >>> order_by_name("Books.de-en.zip", ["en", "de"]), order_by_name("spa_eng.tsv.gz", ["en-US", "es"])
+    (['de', 'en'], ['es', 'en-US'])
+    >>> order_by_name("mine.zip", ["en", "de"]), order_by_name("german-to-english.csv", ["English", "German"])
+    (None, ['German', 'English'])
+    """
+    stem = Path(strip_compression(file)).name.lower()
+    spellings = []
+    for name in names:
+        plain = name.strip().lower()
+        words = list_spellings(LANGUAGES_BY_NAME.get(plain, plain))
+        spellings.append(f"(?:{'|'.join(map(re.escape, words))})(?:[-_](?:[a-z]{{2}}|[a-z]{{4}}|[0-9]{{3}}))?")
+    orders = [
+        [names[i], names[1 - i]]
+        for i in (0, 1)
+        if re.search(f"(?<![a-z0-9]){spellings[i]}(?:[-_.]|2|[-_ ]?to[-_ ]?){spellings[1 - i]}(?![a-z0-9])", stem)
+    ]
+    return orders[0] if len(orders) == 1 else None
+
+
+def _order_by_two_names(files: Sequence[str], names: Sequence[str]) -> list[str] | None:
+    """Return two languages in the order of the files that bear their names, one of which may bear none, or None."""
+    codes = [LANGUAGES_BY_NAME.get(name.strip().lower(), name) for name in names]
+    borne = [language_of_file(file) for file in files]
+    # Whole codes first, for the two may be regional forms of one language.
+    for wishes in (borne, [language and split_code(language)[0] for language in borne]):
+        for order in ((0, 1), (1, 0)):
+            if all(not wish or matches_language(wish, codes[i]) for wish, i in zip(wishes, order, strict=True)):
+                return [names[i] for i in order]
+    return None
+
+
 def languages_of_files(source: object, target: object) -> tuple[str, str] | None:
-    """Return the codes of well-known languages with which the names of two files end, or None.
+    """Return the codes of well-known languages that tell the names of two files apart, or None.
 
     >>> languages_of_files("data/train.en", "data/train.es.gz"), languages_of_files("a.src", "b.tgt")
     (('en', 'es'), None)
+    >>> languages_of_files("train.en-GB.txt", "train.spa.txt"), languages_of_files("talks_en.tok", "talks_de.tok")
+    (('en-GB', 'spa'), ('en', 'de'))
     """
-    codes = [Path(strip_compression(str(name))).suffix.removeprefix(".") for name in (source, target)]
-    known = [code in LANGUAGES_BY_NAME.values() or bool(_CODE.fullmatch(code)) for code in codes]
-    return (codes[0], codes[1]) if codes[0] != codes[1] and all(known) else None
+    codes = language_of_file(source), language_of_file(target)
+    return (codes[0], codes[1]) if codes[0] and codes[1] and codes[0] != codes[1] else None
+
+
+def language_of_file(file: object) -> str | None:
+    """Return the code of the language that the name of a file of sentences bears, or None.
+
+    It is the ending, behind which another one may stand, or else the last word of the name before its ending.
+
+    >>> [language_of_file(name) for name in ("train.es-MX.gz", "en.txt", "de/train.no", "train_eng.txt", "train.txt")]
+    ['es-MX', 'en', 'no', 'eng', None]
+    """
+    name = Path(strip_compression(str(file))).name
+    parts = name.split(".")
+    # The ending first, and then what stands before it: train.en.txt, en.txt.
+    for part in reversed(parts[-2:] if len(parts) > 1 else []):
+        if is_known_language(part):
+            return part
+    # Of train_en.txt only codes that are no common words: "the_one_to.txt" is not Tonga's.
+    words = re.split("[-_ ]", parts[max(0, len(parts) - 2)])
+    return words[-1] if len(words) > 1 and _CODE.fullmatch(words[-1]) else None
+
+
+def refuse_exchanged_files(source: object, target: object, languages: Sequence[str | None]) -> None:
+    """Raise ValueError if the names of two files bear these two languages the other way round."""
+    named = languages_of_files(source, target)
+    wished = [language if language and is_code(language) else None for language in languages]
+    if named is None or not any(wished):
+        return
+    first, second = (None if language is None else split_code(language)[0] for language in wished)
+    bases = [split_code(code)[0] for code in named]
+    if (first in (None, bases[1]) and second in (None, bases[0])) and bases[0] != bases[1]:
+        raise ValueError(
+            f"the sources are to be {_describe_wish(wished[0])} and the translations {_describe_wish(wished[1])}, but "
+            f"by their names {source} is {describe_language(named[0])} and {target} {describe_language(named[1])}; "
+            "exchange the two files, or the two languages"
+        )
+
+
+def _describe_wish(language: str | None) -> str:
+    return "any language" if language is None else describe_language(language)
 
 
 Skip = Callable[[Unit, str], None]  # a function that is told of each pair that a format cannot hold, and why

@@ -1,6 +1,7 @@
 """Reads and writes files of segments: XLIFF 1.2 with its dialects, and XLIFF 2."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
@@ -23,6 +24,7 @@ def read_xliff(path: str, sides: Sides) -> Iterator[Unit]:
                 exchanged = _must_exchange(path, wish, names, target)
                 found = (target, names) if exchanged else (names, target)
                 sides.source, sides.target = found[0] or wish.source, found[1] or wish.target
+                sides.said_by = "" if wish.source or wish.target else Path(path).name
             continue
         for segment in _list_segments(element):
             number += 1
