@@ -10,9 +10,9 @@ from pellucid.data.source_profile import SourceProfile
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Translator
-from pellucid.text.line_splitting import SplitLine, SplitRules, describe_split, join_line, split_line
+from pellucid.text.line_splitting import SplitLine, SplitRules, describe_split, has_letters, join_line, split_line
 from pellucid.text.markup import extract_tags, find_tags, restore_tags
-from pellucid.text.protected import has_letters, list_protected
+from pellucid.text.protected import list_protected
 from tests.decode.models import random_model, small_tokenizer
 
 PLACEHOLDERS = [

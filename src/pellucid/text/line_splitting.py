@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from pellucid.text.icu_messages import find_message_texts
 from pellucid.text.markup import LEADING_MARKS, MARKUP_SIGN, TagMatch, extract_tags, find_tags, separates_words
-from pellucid.text.protected import find_protected, has_letters
+from pellucid.text.protected import find_protected
 from pellucid.text.sentences import sentence_ends
 from pellucid.text.surroundings import trim_marks
 
@@ -143,6 +143,18 @@ def is_translatable(text: str, has_markup: bool) -> bool:
             return True
         position = match.end()
     return has_letters(plain[position:])
+
+
+def has_letters(text: str) -> bool:
+    """Whether a text has something to translate: a letter, or a mark that no letter before it carries.
+
+    >>> [has_letters(text) for text in ("12,5 €", "2024-01-01", "½", "1️⃣", "5 km", "二〇二四")]
+    [False, False, False, False, True, True]
+    """
+    # The joiners of emoji are marks, too.
+    return any(character.isalpha() for character in text) or any(
+        unicodedata.category(character)[0] == "M" and character not in "\u20e3\ufe0e\ufe0f" for character in text
+    )
 
 
 def join_line(line: SplitLine, texts: Sequence[str]) -> str:

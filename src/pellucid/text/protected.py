@@ -1,7 +1,6 @@
 """Finds the text that a translation must repeat unchanged: placeholders of programs, code, web and e-mail addresses."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
 # Possessive quantifiers (*+, ++), and a search that stops where the next one would begin: no text, however long, makes
@@ -84,15 +83,3 @@ def list_protected(text: str) -> list[str]:
     ['{name}', '%d', '{0:.1f}', 'https://example.com/a_(b)', '${HOME}', '`x`']
     """
     return [match[0] for match in find_protected(text)]
-
-
-def has_letters(text: str) -> bool:
-    """Whether a text has something to translate: a letter, or a mark that no letter before it carries.
-
-    >>> [has_letters(text) for text in ("12,5 €", "2024-01-01", "½", "1️⃣", "5 km", "二〇二四")]
-    [False, False, False, False, True, True]
-    """
-    # The joiners of emoji are marks, too.
-    return any(character.isalpha() for character in text) or any(
-        unicodedata.category(character)[0] == "M" and character not in "\u20e3\ufe0e\ufe0f" for character in text
-    )

@@ -42,7 +42,7 @@ export interface SplitLine {
   gaps: string[];
 }
 
-// A letter, or a mark that no letter carries; those of emoji are marks, too (text/protected.py).
+// A letter, or a mark that no letter carries; those of emoji are marks, too (text/line_splitting.py).
 const LETTER = /\p{L}|(?![\u20e3\ufe0e\ufe0f])\p{M}/u;
 
 /**
