@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ TRAIN = [
 ]
 
 
-def write_pairs(folder: Path, **files: list[tuple[str, str]]) -> dict[str, str]:
+def write_pairs(folder: Path, **files: list[tuple[str, str]]) -> dict[str, Any]:
     for name, pairs in files.items():
         for side, ending in enumerate(("en", "es")):
             text = "".join(f"{pair[side]}\n" for pair in pairs)
