@@ -177,7 +177,7 @@ def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     not_allowed = 0
     for source in tokenizer.encode_source(LINES):
-        batch = [tokenizer.source_pieces(source)]
+        batch = [tokenizer.source_pieces(source[:-1])]
         [limited], [free] = (
             translator.translate_batch(batch, use_vmap=use, beam_size=3, max_decoding_length=20)
             for use in (True, False)
@@ -199,7 +199,7 @@ def test_the_phrasebook_model_writes_the_same_with_its_shortlist(tmp_path):
     convert_to_ctranslate2(loaded.model, tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     test = tokenizer.encode_source(list(read_lines(DEMO / "data" / "test.en"))[:200])
-    lines = [tokenizer.source_pieces(source) for source in test]
+    lines = [tokenizer.source_pieces(source[:-1]) for source in test]
     limited, free = (
         [result.hypotheses[0] for result in translator.translate_batch(lines, use_vmap=use, max_batch_size=32)]
         for use in (True, False)

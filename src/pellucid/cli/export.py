@@ -340,9 +340,10 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     tokenizer = bundle.tokenizer
     sources = tokenizer.encode_source(lines)
     results = load_translator(directory, count_processors(), 1).translate_batch(
-        [tokenizer.source_pieces(source) for source in sources],
+        [tokenizer.source_pieces(source[:-1]) for source in sources],  # CTranslate2 adds EOS
         beam_size=_GATE_BEAM,
-        max_batch_size=32,
+        # CTranslate2 offers each sentence of a batch what the shortlist has for any of them.
+        max_batch_size=1 if shortlist else 32,
         max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
         # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
         max_decoding_length=min(bundle.model.config.max_positions, max(map(len, sources)) + SearchConfig.max_extra),

@@ -60,8 +60,8 @@ def convert_to_ctranslate2(
     spec.register_target_vocabulary([*targets])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
     spec.config.decoder_start_token = targets[BOS]
-    # The tokenizer has added EOS already.
-    spec.config.add_source_bos = spec.config.add_source_eos = False
+    # Every source ends with EOS. CTranslate2 adds it, so that a program that hands over the pieces of a text is right.
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
     # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
@@ -251,11 +251,7 @@ def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, langua
         # One model for both sides: Argos cuts the source with it, and pieces that it does not know are joined as text.
         archive.writestr(f"{folder}/sentencepiece.model", tokenizer.source.serialized_model_proto())
         for path in sorted(converted.iterdir()):
-            if path.name == "config.json":
-                # Argos hands over the pieces of the text, without the end of the sentence.
-                config = {**json.loads(path.read_bytes()), "add_source_eos": True}
-                archive.writestr(f"{folder}/model/{path.name}", _to_json(config))
-            elif path.name != MANIFEST:
+            if path.name != MANIFEST:
                 archive.write(path, f"{folder}/model/{path.name}")
     with atomic_file(out) as write:
         write(package.read_bytes())
