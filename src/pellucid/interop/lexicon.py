@@ -198,8 +198,12 @@ class OfferedPieces:
 
     def include(self, text: Sequence[str], source: Sequence[str]) -> bool:
         """Return whether every piece of a text is offered to this source."""
-        others = {piece for piece in text if piece not in self.always}
-        return all(any(piece in self.pieces_for(source_piece) for source_piece in source) for piece in others)
+        missing = frozenset(text) - self.always
+        for source_piece in source:
+            if not missing:
+                break
+            missing -= self.pieces_for(source_piece)
+        return not missing
 
 
 def read_vmap(path: str | Path) -> OfferedPieces:
