@@ -12,7 +12,6 @@ from pellucid.api import load
 from pellucid.cli.export import export_ctranslate2, translate_converted
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
@@ -93,8 +92,8 @@ def set_source_end(path: Path, added: bool) -> None:
 @pytest.mark.skipif(not (DEMO / "best").is_dir(), reason="no model of `pellucid demo` is here")
 def test_on_the_phrasebook_the_program_has_the_score_of_pellucid(tmp_path: Path):
     sources, references = (list(read_lines(DEMO / "data" / f"test.{code}"))[:300] for code in ("en", "es"))
-    pairs = tuple(list(read_lines(DEMO / "data" / f"train.{code}"))[:3000] for code in ("en", "es"))
-    export_ctranslate2(load_bundle(DEMO / "best"), tmp_path / "out", "float32", None, pairs)
+    english, spanish = (list(read_lines(DEMO / "data" / f"train.{code}"))[:3000] for code in ("en", "es"))
+    export_ctranslate2(load_bundle(DEMO / "best"), tmp_path / "out", "float32", None, (english, spanish))
 
     def measure(texts: list[str]) -> float:
         return corpus_scores(texts, [references])["bleu"]["score"]

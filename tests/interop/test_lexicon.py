@@ -21,6 +21,7 @@ from pellucid.interop.lexicon import (
     likeliest_targets,
     make_shortlist,
     measure_coverage,
+    read_vmap,
     train_lexicon,
     write_vmap,
 )
@@ -154,6 +155,21 @@ def test_the_file_says_what_the_shortlist_says(tmp_path):
     assert set(rows[""].split(" ")) == set(tokenizer.target_pieces(short.always))
     for i, targets in short.by_source.items():
         assert set(rows[tokenizer.source_pieces([i])[0]].split(" ")) == set(tokenizer.target_pieces(targets))
+
+
+def test_what_is_read_from_the_file_is_what_the_shortlist_allows(tmp_path):
+    tokenizer = small_tokenizer()
+    ids = tokenizer.encode_source(LINES)
+    short = make_shortlist(train_lexicon(ids, ids), ids, tokenizer, per_token=3, always=5)
+    write_vmap(tmp_path / "vmap.txt", short, tokenizer)
+    offered = read_vmap(tmp_path / "vmap.txt")
+    for source in ids:
+        allowed = short.allowed_tokens(source)
+        pieces = tokenizer.source_pieces(source)
+        assert offered.include(tokenizer.target_pieces(allowed), pieces)
+        for token in range(4, tokenizer.target_vocabulary):
+            assert offered.include(tokenizer.target_pieces([EOS, token]), pieces) == (token in allowed)
+    assert offered.include(["<unk>", "<s>", "</s>"], [])  # CTranslate2 adds these to every list
 
 
 def test_pieces_that_the_file_cannot_hold_are_named_and_their_targets_always_offered(tmp_path):

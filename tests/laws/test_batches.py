@@ -184,6 +184,17 @@ def test_scores_of_an_export_with_a_shortlist_are_those_of_the_model_among_all_p
         assert hypothesis.score == hypothesis.log_prob / length_divisor(len(written), 1.0)
 
 
+@pytest.mark.parametrize(
+    "config", [SHORTLIST_SEARCHES["beam 4"], SHORTLIST_SEARCHES["greedy"]], ids=["beam 4", "greedy"]
+)
+def test_texts_that_do_not_end_depend_on_no_neighbours_limit(shortlist_export, config, monkeypatch):
+    engine, requests = shortlist_export.engine, shortlist_export.requests
+    monkeypatch.setattr(engine, "offered", None)  # among all pieces
+    together = list_texts(engine.search(requests, config))
+    assert together == [list_texts(engine.search([request], config))[0] for request in requests]
+    assert sum(not texts[0][-1] for texts in together) > 3, "or no text reached its limit"
+
+
 def test_ctranslate2_itself_lets_the_neighbours_of_a_sentence_change_its_translation(shortlist_export):
     from pellucid.decode.ctranslate2_engine import CTranslate2Query
 

@@ -93,7 +93,7 @@ class CTranslate2Engine:
         self.offered: OfferedPieces | None = read_vmap(Path(directory) / VOCABULARY_MAP) if shortlist else None
         precision = self.translator.compute_type.partition("_")[0]
         self.batch_size = BATCH_SIZES.get(precision, 64)
-        self.same_text = precision == "float32" and not shortlist
+        self.same_text = precision == "float32"
 
     @classmethod
     def for_bundle(
@@ -323,7 +323,7 @@ class CTranslate2Engine:
 
 @dataclass(frozen=True)
 class Question:
-    """What CTranslate2 was asked for one sentence, and its answer, which may be on its way."""
+    """A search that CTranslate2 was asked for, for one sentence, and its answer, which may be on its way."""
 
     query: "CTranslate2Query"
     answer: Any

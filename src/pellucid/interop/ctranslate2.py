@@ -50,8 +50,8 @@ def convert_to_ctranslate2(
     """Write the model as a directory for CTranslate2, whole or not at all, in place of one that is there.
 
     `vmap` is a lexical shortlist to put beside it, `also` may write more files into the folder it is given, `manifest`
-    has further entries for the directory's manifest. Raises ValueError before anything is written, naming every reason at once, for a model that CTranslate2 cannot hold, and
-    where CTranslate2 is not installed.
+    has further entries for the directory's manifest. Raises ValueError before anything is written, naming every reason
+    at once, for a model that CTranslate2 cannot hold, and where CTranslate2 is not installed.
     """
     library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
@@ -231,8 +231,8 @@ for result in results:
     print(target.decode(result.hypotheses[0]).replace("\u2581", " ").strip())
 ```
 
-**The end of a source.** The model was trained on sources that end with the piece `</s>`, and translates worse without it.
-CTranslate2 adds it, because config.json says `"add_source_eos": true`: hand over the pieces of the text alone, to
+**The end of a source.** The model was trained on sources that end with the piece `</s>`, and translates worse without
+it. CTranslate2 adds it, because config.json says `"add_source_eos": true`: hand over the pieces of the text alone, to
 `translate_batch` and to `score_batch`. (Older exports say `false`: with them, add it to the pieces.)
 """
 
@@ -242,9 +242,9 @@ Languages: {languages}.
 """
 
 _SHORTLIST_README = """
-**The shortlist.** With `use_vmap=True` CTranslate2 considers only the pieces of vmap.txt that may translate a piece of the
-sources in a batch. So a translation depends on what else is in its batch, unless `max_batch_size` is 1; and scores are
-too high, because the probabilities of these pieces add up to 1. `pellucid translate {name} --exported` uses the
+**The shortlist.** With `use_vmap=True` CTranslate2 considers only the pieces of vmap.txt that may translate a piece of
+the sources in a batch. So a translation depends on what else is in its batch, unless `max_batch_size` is 1; and scores
+are too high, because the probabilities of these pieces add up to 1. `pellucid translate {name} --exported` uses the
 shortlist of each sentence alone, and gives the scores of the model.
 """
 
@@ -259,7 +259,9 @@ def write_usage(
     tokenizer.save(folder)
     models = [file for file in tokenizer.files(tokenizer.config) if file.endswith(".model")]
     languages = list(tokenizer.languages)
-    beginning = f'pieces = [["<to:{languages[0]}>", "<s>", *words] if words else [] for words in pieces]\n' if languages else ""
+    beginning = (
+        f'pieces = [["<to:{languages[0]}>", "<s>", *words] if words else [] for words in pieces]\n' if languages else ""
+    )
     text = _EXPORT_README.format(
         name=name,
         sha256=sha256,
