@@ -17,6 +17,6 @@ target = sentencepiece.SentencePieceProcessor(model_file=f"{pieces}/target.spm")
 threads = 0 if workers == "1" else 1
 translator = ctranslate2.Translator(model, device="cpu", inter_threads=int(workers), intra_threads=threads)
 lines = Path(file).read_text(encoding="utf-8").split("\n")[:-1]
-tokens = source.encode(lines, out_type=str, add_eos=True)
+tokens = source.encode(lines, out_type=str)  # CTranslate2 adds the end of the sentence
 for result in translator.translate_batch(tokens, beam_size=int(beam), max_batch_size=int(batch)):
     print(target.decode(result.hypotheses[0]))

@@ -278,7 +278,8 @@ def choose_engine(task: Task, row: Row, sources: list[str]) -> tuple[Any, int, i
 def megabytes(task: Task, row: Row) -> float:
     """Return the size on disk of the weights, the vocabularies and the shortlist that a row reads."""
     export = find_export(task, row.model, row.form or "int8-shortlist")
-    files = [*export.iterdir(), *find_export(task, row.model, "marian").glob("*.spm")]
+    converted = [file for file in export.iterdir() if file.suffix in (".bin", ".json", ".txt")]
+    files = [*converted, *find_export(task, row.model, "marian").glob("*.spm")]
     return sum(file.stat().st_size for file in files) / 1e6
 
 

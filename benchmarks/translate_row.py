@@ -167,7 +167,7 @@ def load_ctranslate2(job: dict[str, Any]) -> Translate:
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         translator = open_translator(1, CORES) if len(lines) == 1 and not job["model"].endswith("int8") else many
-        tokens = source.encode(lines, out_type=str, add_eos=True)
+        tokens = source.encode(lines, out_type=str)  # CTranslate2 adds the end of the sentence
         results = translator.translate_batch(
             tokens, beam_size=beam, max_batch_size=batch, use_vmap=shortlist, length_penalty=penalty
         )

@@ -81,7 +81,7 @@ def test_float32_is_written_and_listed(call, model, tmp_path):
     result = call("export", model, "out", "--to", "ctranslate2")
     assert (result.exit_code, result.stderr) == (0, "")
     size = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
-    assert result.stdout.startswith(f"out: {size:,} bytes (config.json ")
+    assert result.stdout.startswith(f"out: {size:,} bytes (README.md ")
     assert ctranslate2.contains_model(str(tmp_path / "out"))
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     origin = {"from": "best", "sha256": load_bundle(model).manifest["sha256"]}

@@ -334,7 +334,7 @@ def test_batches_come_back_in_order_whichever_is_collected_first(tmp_path: Path)
     expected = [texts(engine.search(batch, config)) for batch in batches]
     assert [texts(results) for results in engine.search_all(batches, config)] == expected
     pending = [engine.submit(batch, config) for batch in batches]
-    assert [texts(collect()) for collect in reversed(pending)] == expected[::-1]
+    assert [texts(batch.finish()) for batch in reversed(pending)] == expected[::-1]
     assert engine.search([], config) == []
     assert next(engine.search_all([[], batches[0]], config)) == []
 
@@ -360,10 +360,10 @@ def test_only_pieces_of_the_shortlist_are_written(tmp_path: Path):
     config = SearchConfig(method="greedy", max_extra=20)
     short = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, shortlist=True, workers=1)
     full = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
-    query = CTranslate2Query.for_config(config, 20)
+    query, shorter = CTranslate2Query.for_config(config, 20), CTranslate2Query.for_config(config, 20, shortlist=True)
     sources = [request.source for request in random_requests(5) if len(request.source) > 1]
     written_pieces = {
-        piece for answer in short.begin_batch(sources, query, 0) for piece in answer.result().hypotheses[0]
+        piece for answer in short.begin_batch(sources, shorter, 0) for piece in answer.result().hypotheses[0]
     }
     always_offered = {"<unk>", "<s>"}  # CTranslate2 offers these whatever the list says; they are forbidden here
     assert len(written_pieces - always_offered) > 2

@@ -79,7 +79,7 @@ def test_auto_is_torch_where_ctranslate2_is_not_installed(model_directory, monke
 def test_an_export_is_used_with_the_precision_it_has(model_directory, export_directory):
     loaded = load(model_directory, engine="auto", exported=export_directory)
     assert isinstance(loaded.translator.engine, CTranslate2Engine)
-    assert not loaded.translator.engine.shortlist
+    assert loaded.translator.engine.offered is None
     assert len(loaded.translate(LINES, max_extra=5)) == len(LINES)
     with pytest.raises(ValueError, match="is of precision int8, not bfloat16; leave the precision out"):
         load(model_directory, "bfloat16", "auto", exported=export_directory)

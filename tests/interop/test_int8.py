@@ -50,7 +50,7 @@ def scores_of_ctranslate2(model, directory, precision):
     tokenizer = small_tokenizer()
     convert_to_ctranslate2(model, tokenizer, directory / precision, precision)
     translator = ctranslate2.Translator(str(directory / precision), compute_type=precision, intra_threads=1)
-    sources = [tokenizer.source_pieces(ids) for ids in tokenizer.encode_source(SOURCES)]
+    sources = [tokenizer.source_pieces(ids[:-1]) for ids in tokenizer.encode_source(SOURCES)]
     targets = [tokenizer.target_pieces(ids[:-1]) for ids in tokenizer.encode_target(TARGETS)]
     return np.array([sum(scores.log_probs) for scores in translator.score_batch(sources, targets)])
 

@@ -21,6 +21,7 @@ from pellucid.interop.lexicon import (
     likeliest_targets,
     make_shortlist,
     measure_coverage,
+    read_vmap,
     train_lexicon,
     write_vmap,
 )
@@ -156,6 +157,21 @@ def test_the_file_says_what_the_shortlist_says(tmp_path):
         assert set(rows[tokenizer.source_pieces([i])[0]].split(" ")) == set(tokenizer.target_pieces(targets))
 
 
+def test_what_is_read_from_the_file_is_what_the_shortlist_allows(tmp_path):
+    tokenizer = small_tokenizer()
+    ids = tokenizer.encode_source(LINES)
+    short = make_shortlist(train_lexicon(ids, ids), ids, tokenizer, per_token=3, always=5)
+    write_vmap(tmp_path / "vmap.txt", short, tokenizer)
+    offered = read_vmap(tmp_path / "vmap.txt")
+    for source in ids:
+        allowed = short.allowed_tokens(source)
+        pieces = tokenizer.source_pieces(source)
+        assert offered.include(tokenizer.target_pieces(allowed), pieces)
+        for token in range(4, tokenizer.target_vocabulary):
+            assert offered.include(tokenizer.target_pieces([EOS, token]), pieces) == (token in allowed)
+    assert offered.include(["<unk>", "<s>", "</s>"], [])  # CTranslate2 adds these to every list
+
+
 def test_pieces_that_the_file_cannot_hold_are_named_and_their_targets_always_offered(tmp_path):
     lines = ["a\tb", "b\ta", "c\td\r", *LINES]
     tokenizer = Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=307), seed=1, max_sentences=100)
@@ -177,7 +193,7 @@ def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     not_allowed = 0
     for source in tokenizer.encode_source(LINES):
-        batch = [tokenizer.source_pieces(source)]
+        batch = [tokenizer.source_pieces(source[:-1])]
         [limited], [free] = (
             translator.translate_batch(batch, use_vmap=use, beam_size=3, max_decoding_length=20)
             for use in (True, False)
@@ -199,7 +215,7 @@ def test_the_phrasebook_model_writes_the_same_with_its_shortlist(tmp_path):
     convert_to_ctranslate2(loaded.model, tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     test = tokenizer.encode_source(list(read_lines(DEMO / "data" / "test.en"))[:200])
-    lines = [tokenizer.source_pieces(source) for source in test]
+    lines = [tokenizer.source_pieces(source[:-1]) for source in test]
     limited, free = (
         [result.hypotheses[0] for result in translator.translate_batch(lines, use_vmap=use, max_batch_size=32)]
         for use in (True, False)

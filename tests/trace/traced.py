@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from pellucid.api import Model
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer

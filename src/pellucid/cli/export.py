@@ -1,6 +1,7 @@
 """`pellucid export`: converts a model to another format, or to a page, and measures what that costs."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,8 +88,10 @@ def run_export(
     the translations. So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or
     if more translations run in a loop than before.
 
-    A shortlist (vmap.txt) lets CTranslate2 consider, for each batch, only pieces that may translate a piece of its
-    sentences. CTranslate2 uses it with use_vmap=True. It is measured with --dev-source too.
+    A shortlist (vmap.txt) lets CTranslate2 consider, for each sentence, only pieces that may translate a piece of it.
+    translate, serve and evaluate use it with --exported. It is measured with --dev-source too.
+
+    README.md in the directory for CTranslate2 shows a program that translates with it, without Pellucid.
     """
     files = {
         "--dev-source": dev_source,
@@ -263,7 +266,7 @@ def export_ctranslate2(
     bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
 ) -> list[str]:
     """Convert, measure, and only then write to `out`; return the report. Raise ValueError if the gate refuses."""
-    from pellucid.interop.ctranslate2 import convert_to_ctranslate2
+    from pellucid.interop.ctranslate2 import convert_to_ctranslate2, write_usage
 
     report: list[str] = []
     # The hash ties the export to its model: --exported is refused with any other.
@@ -282,7 +285,16 @@ def export_ctranslate2(
         elif precision != "float32" or pairs:
             report.append("not measured: it is not known how much worse it translates than the model, if at all")
             about["measured"] = "no"
-        convert_to_ctranslate2(bundle.model, bundle.tokenizer, out, precision, vmap=vmap, **about)
+        usage = partial(
+            write_usage,
+            tokenizer=bundle.tokenizer,
+            longest=bundle.model.config.max_positions,
+            name=origin["from"],
+            sha256=origin["sha256"],
+            precision=precision,
+            shortlist=pairs is not None,
+        )
+        convert_to_ctranslate2(bundle.model, bundle.tokenizer, out, precision, vmap=vmap, also=usage, **about)
     return report
 
 
@@ -340,9 +352,10 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     tokenizer = bundle.tokenizer
     sources = tokenizer.encode_source(lines)
     results = load_translator(directory, count_processors(), 1).translate_batch(
-        [tokenizer.source_pieces(source) for source in sources],
+        [tokenizer.source_pieces(source[:-1]) for source in sources],  # CTranslate2 adds EOS
         beam_size=_GATE_BEAM,
-        max_batch_size=32,
+        # CTranslate2 offers each sentence of a batch what the shortlist has for any of them.
+        max_batch_size=1 if shortlist else 32,
         max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
         # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
         max_decoding_length=min(bundle.model.config.max_positions, max(map(len, sources)) + SearchConfig.max_extra),

@@ -1,7 +1,7 @@
 """CTranslate2 engine; requests whose result could differ from torch's fall back to torch."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from math import fsum, inf, isfinite, log10, nan
@@ -20,7 +20,13 @@ from pellucid.decode.request import (
     length_divisor,
 )
 from pellucid.interop.conversion_cache import converted_directory
-from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
+from pellucid.interop.ctranslate2_library import (
+    VOCABULARY_MAP,
+    adds_source_end,
+    import_ctranslate2,
+    precision_of,
+)
+from pellucid.interop.lexicon import OfferedPieces, read_vmap
 from pellucid.processor import count_processors
 from pellucid.store.directory import Bundle
 
@@ -47,6 +53,12 @@ class CTranslate2Engine:
     One difference is left: forbidden tokens take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
     hypothesis out of the beam and then falls out itself, nothing shows.
+
+    With a shortlist the text is that of a search among the pieces that it offers to the sentence itself. CTranslate2
+    offers each sentence what the shortlist has for any sentence of its batch. So a beam search gets a batch of its own
+    for each sentence; a greedy search only where its text has a piece that was offered to a neighbour, for without one
+    every piece was the likeliest of its own too. CTranslate2's probabilities of a shortlist's pieces add up to 1, so
+    scores come from one more pass over the text, among all pieces. Lists of `n_best` are searched among all pieces.
     """
 
     def __init__(
@@ -62,8 +74,9 @@ class CTranslate2Engine:
     ):
         """Load the model that `convert` wrote to `directory`; `bounds` are those of the engine `fallback` returns.
 
-        `shortlist` uses the `vmap` that `convert` was given. Without `workers` there is one for each processor. Raises
-        ValueError for a directory that CTranslate2 does not load, and where CTranslate2 is not installed.
+        `shortlist` uses the `vmap` that `convert` was given; the texts are then not those of `TorchEngine`. Without
+        `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not load, and
+        where CTranslate2 is not installed.
         """
         self.source_names = tokenizer.source_names
         self.target_names = pieces = tokenizer.target_names
@@ -73,10 +86,11 @@ class CTranslate2Engine:
         self.forbidden = frozenset(pieces[i] for i in bounds.forbidden)
         self.bounds = bounds
         self.fallback = fallback
-        self.shortlist = shortlist
         self.threads = threads
         self.workers = workers or count_processors()  # with one thread each this is fastest for many sentences
         self.translator = load_translator(Path(directory), self.workers, threads)
+        self.adds_source_end = adds_source_end(Path(directory))
+        self.offered: OfferedPieces | None = read_vmap(Path(directory) / VOCABULARY_MAP) if shortlist else None
         precision = self.translator.compute_type.partition("_")[0]
         self.batch_size = BATCH_SIZES.get(precision, 64)
         self.same_text = precision == "float32"
@@ -99,7 +113,7 @@ class CTranslate2Engine:
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, best first: at least one, at most `config.n_best`."""
-        return self.submit(requests, config)()
+        return self.submit(requests, config).finish()
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
@@ -107,56 +121,76 @@ class CTranslate2Engine:
         """Search batch by batch, in order, with several batches submitted at a time, so that no worker is idle."""
         remaining = iter(batches)
         # Not all at once: what another thread asks for meanwhile shall not wait for the last of them.
-        submitted = deque(self.submit(batch, config) for batch in islice(remaining, BATCHES_PER_WORKER * self.workers))
+        first = islice(remaining, BATCHES_PER_WORKER * self.workers)
+        submitted = deque(self.submit(batch, config) for batch in first)
         while submitted:
-            result = submitted.popleft()()
+            result = submitted.popleft().finish()
+            # What the others need besides is submitted before the next batch, and ready when it is their turn.
+            for batch in submitted:
+                batch.advance()
             submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
             yield result
 
-    def submit(self, requests: Sequence[SearchRequest], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
-        """Start a search and return at once; the function returned waits and gives the hypotheses of each request."""
+    def submit(self, requests: Sequence[SearchRequest], config: SearchConfig) -> "SubmittedBatch":
+        """Start a search and return at once."""
+        return SubmittedBatch(self, requests, config)
+
+    def search_in_stages(
+        self, requests: Sequence[SearchRequest], config: SearchConfig
+    ) -> Generator[Sequence[Any], None, dict[int, list[Hypothesis]]]:
+        """Submit what CTranslate2 is asked, stage by stage, and yield what is to be waited for before the next.
+
+        Returns the hypotheses of each request, by its index, as far as CTranslate2 can decide them.
+        """
         limits = {
             i: self.bounds.max_pieces(request, config)
             for i, request in enumerate(requests)
             if self.can_search(request, config)
         }
-        # CTranslate2 has one limit for a batch: the largest. `decide` looks at the limit of each request.
-        query = CTranslate2Query.for_config(config, max(limits.values(), default=1))
-        answers: dict[int, Any] = {}
-        # The n-gram size is one for a batch too.
-        for no_repeat in {requests[i].no_repeat for i in limits}:
-            indices = [i for i in limits if requests[i].no_repeat == no_repeat]
-            answers.update(
-                zip(indices, self.begin_batch([requests[i].source for i in indices], query, no_repeat), strict=True)
-            )
+        if self.uses_shortlist(config) and not is_greedy(config):
+            groups = [[i] for i in limits]
+        else:
+            # The n-gram size is one for a batch.
+            groups = [
+                [i for i in limits if requests[i].no_repeat == no_repeat]
+                for no_repeat in {requests[i].no_repeat for i in limits}
+            ]
+        questions: dict[int, Question] = {}
+        for group in groups:
+            questions |= self.ask(group, requests, limits, config)
+        yield [question.answer for question in questions.values()]
 
-        def finish() -> list[list[Hypothesis]]:
-            # Who stops a search must not wait for batches that others submitted before it.
-            checks = {request.check_wanted for request in requests} - {continue_always}
-            for answer in answers.values() if checks else ():
-                while not answer.done():
-                    for check_wanted in checks:
-                        check_wanted()
-                    sleep(0.002)
-            for check_wanted in checks:
-                check_wanted()
-            decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
-            if self.can_truncate(config):
-                # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.
-                truncated = {
-                    i: [*hypotheses[0].tokens, EOS] if hypotheses else self.truncate(answers[i].result(), limits[i])
-                    for i, hypotheses in decided.items()
-                    if not hypotheses or requests[i].no_repeat
-                }
-                if to_score := {i: ids for i, ids in truncated.items() if ids}:
-                    decided |= self.score_truncated(requests, to_score, config)
-            undecided = [i for i in range(len(requests)) if not decided.get(i)]
-            if undecided:
-                results = self.fallback().search([requests[i] for i in undecided], config)
-                decided |= dict(zip(undecided, results, strict=True))
-            return [decided[i] or [] for i in range(len(requests))]
+        answers = {i: question.answer.result() for i, question in questions.items()}
+        again: dict[int, Question] = {}
+        for i, answer in answers.items():
+            if self.depends_on_batch(answer, questions[i].query, requests[i], limits[i], config):
+                again |= self.ask([i], requests, limits, config)
+        if again:
+            yield [question.answer for question in again.values()]
+            questions |= again
+            answers |= {i: question.answer.result() for i, question in again.items()}
 
-        return finish
+        decided = {i: self.decide(answers[i], questions[i].query, limits[i], config) for i in limits}
+        if self.can_truncate(config):
+            # Without repeats and with a shortlist CTranslate2 scores by changed probabilities.
+            is_changed = {i: self.uses_shortlist(config) or requests[i].no_repeat > 0 for i in limits}
+            truncated = {
+                i: [*hypotheses[0].tokens, EOS] if hypotheses else self.truncate(answers[i], limits[i])
+                for i, hypotheses in decided.items()
+                if not hypotheses or is_changed[i]
+            }
+            if to_score := {i: ids for i, ids in truncated.items() if ids}:
+                decided |= yield from self.score_texts(requests, to_score, config)
+        return {i: hypotheses for i, hypotheses in decided.items() if hypotheses}
+
+    def search_with_fallback(
+        self, requests: Sequence[SearchRequest], indices: Sequence[int], config: SearchConfig
+    ) -> dict[int, list[Hypothesis]]:
+        """Return the hypotheses of the requests with these indices, searched for by the other engine."""
+        if not indices:
+            return {}
+        results = self.fallback().search([requests[i] for i in indices], config)
+        return dict(zip(indices, results, strict=True))
 
     def can_search(self, request: SearchRequest, config: SearchConfig) -> bool:
         """Return whether CTranslate2 can search for a request at all."""
@@ -167,18 +201,53 @@ class CTranslate2Engine:
             and 2 * config.beam <= len(self.ids)
         )
 
+    def uses_shortlist(self, config: SearchConfig) -> bool:
+        """Return whether a search is among the pieces of the shortlist alone."""
+        return self.offered is not None and config.n_best == 1
+
+    def promises_same_text(self, config: SearchConfig) -> bool:
+        """Return whether the texts of a search are to be those of the torch engine."""
+        return self.same_text and not self.uses_shortlist(config)
+
     def can_truncate(self, config: SearchConfig) -> bool:
         """Return whether a beginning of a text that CTranslate2 found, and a text without repeats, may be used."""
-        greedy = config.method == "greedy" or config.beam == 1
-        return greedy or (config.n_best == 1 and not self.same_text)
+        return is_greedy(config) or (config.n_best == 1 and not self.promises_same_text(config))
+
+    def depends_on_batch(
+        self, answer: Any, query: "CTranslate2Query", request: SearchRequest, limit: int, config: SearchConfig
+    ) -> bool:
+        """Return whether a text could be another one if its sentence were searched for by itself."""
+        if is_greedy(config):
+            # With all its pieces its own, the likeliest piece of each step is the likeliest of its own.
+            text = answer.hypotheses[0][:limit]
+            return self.uses_shortlist(config) and not self.offers_all(request, text)
+        # Beyond its own limit a search goes on only because a neighbour's is higher. The torch engine decides that
+        # where its texts are promised.
+        goes_on = query.limit > limit and max(map(len, answer.hypotheses)) > limit
+        return goes_on and not self.promises_same_text(config)
+
+    def offers_all(self, request: SearchRequest, text: list[str]) -> bool:
+        """Return whether the shortlist offers every piece of a text to the sentence of this request."""
+        assert self.offered is not None
+        return self.offered.include(text, [self.source_names[i] for i in request.source])
+
+    def ask(
+        self, indices: list[int], requests: Sequence[SearchRequest], limits: dict[int, int], config: SearchConfig
+    ) -> "dict[int, Question]":
+        """Submit the requests with these indices to CTranslate2 as one batch."""
+        # CTranslate2 has one limit for a batch: the largest. `decide` looks at the limit of each request.
+        query = CTranslate2Query.for_config(config, max(limits[i] for i in indices), self.uses_shortlist(config))
+        pending = self.begin_batch([requests[i].source for i in indices], query, requests[indices[0]].no_repeat)
+        return {i: Question(query, answer) for i, answer in zip(indices, pending, strict=True)}
+
+    def source_pieces(self, source: list[int]) -> list[str]:
+        """Return the pieces of a source as CTranslate2 takes them: without EOS where it adds that itself."""
+        return [self.source_names[i] for i in (source[:-1] if self.adds_source_end else source)]
 
     def begin_batch(self, sources: list[list[int]], query: "CTranslate2Query", no_repeat: int) -> list[Any]:
         """Submit the sources to CTranslate2, and return its pending result for each."""
-        if not sources:
-            return []
-        names = self.source_names
         return self.translator.translate_batch(
-            [[names[i] for i in source] for source in sources],
+            [self.source_pieces(source) for source in sources],
             beam_size=query.width,
             num_hypotheses=query.ended,
             patience=query.ended / query.width,
@@ -191,7 +260,7 @@ class CTranslate2Engine:
             max_input_length=0,  # no limit: by default longer sources are cut off
             min_decoding_length=0,
             return_end_token=True,
-            use_vmap=self.shortlist,
+            use_vmap=query.shortlist,
         )
 
     def decide(
@@ -209,7 +278,7 @@ class CTranslate2Engine:
         if not all(map(self.forbidden.isdisjoint, texts)):
             return None
         order = rank_like_beam_search(
-            lengths, log_probs, ended, query, limit, config, CLOSE_CALL if self.same_text else 0.0
+            lengths, log_probs, ended, query, limit, config, CLOSE_CALL if self.promises_same_text(config) else 0.0
         )
         if order is None:
             return None
@@ -225,25 +294,88 @@ class CTranslate2Engine:
             return None
         return [self.ids[piece] for piece in text]
 
-    def score_truncated(
+    def score_texts(
         self, requests: Sequence[SearchRequest], texts: dict[int, list[int]], config: SearchConfig
-    ) -> dict[int, list[Hypothesis]]:
-        """Return a hypothesis for the text of each request, with its log-probability where scores are asked for."""
+    ) -> Generator[Sequence[Any], None, dict[int, list[Hypothesis]]]:
+        """Yield what is to be waited for; return a hypothesis for each text, with its log-probability if wanted."""
         if not config.scores:
             return {number: [make_hypothesis(ids, nan, config)] for number, ids in texts.items()}
         # CTranslate2 reads a text whole and adds EOS, for which a text of the greatest length has no position left.
         pieces = {number: [self.target_names[i] for i in ids if i != EOS] for number, ids in texts.items()}
         short = [number for number, names in pieces.items() if len(names) < self.bounds.longest]
         long = [number for number in texts if number not in short]
-        sources = [[self.source_names[i] for i in requests[number].source] for number in short]
-        passes = self.translator.score_batch(sources, [pieces[number] for number in short], max_input_length=0)
-        log_probs = {number: scored.log_probs for number, scored in zip(short, passes, strict=True)}
+        pending = self.translator.score_batch(
+            [self.source_pieces(requests[number].source) for number in short],
+            [pieces[number] for number in short],
+            max_input_length=0,
+            asynchronous=True,
+        )
+        yield pending
+
+        log_probs = {number: answer.result().log_probs for number, answer in zip(short, pending, strict=True)}
         if long:
             exact = self.fallback().log_probs([requests[i].source for i in long], [texts[i] for i in long])
             log_probs.update(zip(long, exact, strict=True))
         # Of a text without EOS, the number of the EOS that CTranslate2 added is left out.
         totals = {number: fsum(log_probs[number][: len(ids)]) for number, ids in texts.items()}
         return {n: [make_hypothesis(ids, totals[n], config)] for n, ids in texts.items() if isfinite(totals[n])}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A search that CTranslate2 was asked for, for one sentence, and its answer, which may be on its way."""
+
+    query: "CTranslate2Query"
+    answer: Any
+
+
+class SubmittedBatch:
+    """A batch of requests that CTranslate2 works on meanwhile."""
+
+    def __init__(self, engine: CTranslate2Engine, requests: Sequence[SearchRequest], config: SearchConfig):
+        """Submit it and return at once."""
+        self.engine = engine
+        self.requests = requests
+        self.config = config
+        self.decided: dict[int, list[Hypothesis]] | None = None
+        self._stages = engine.search_in_stages(requests, config)
+        self._awaited: Sequence[Any] = ()
+        self._next_stage()
+
+    def advance(self) -> None:
+        """Submit what is needed besides, if the answers for that have come; never waits."""
+        if self.decided is None and self._awaited and self._has_answers():
+            self._next_stage()
+
+    def finish(self) -> list[list[Hypothesis]]:
+        """Wait for the answers, and return the hypotheses of each request."""
+        # Who stops a search must not wait for batches that others submitted before it.
+        checks = {request.check_wanted for request in self.requests} - {continue_always}
+        while self.decided is None:
+            while checks and not self._has_answers():
+                for check_wanted in checks:
+                    check_wanted()
+                sleep(0.002)
+            self._next_stage()
+        for check_wanted in checks:
+            check_wanted()
+        undecided = [i for i in range(len(self.requests)) if i not in self.decided]
+        decided = self.decided | self.engine.search_with_fallback(self.requests, undecided, self.config)
+        return [decided[i] for i in range(len(self.requests))]
+
+    def _has_answers(self) -> bool:
+        return all(answer.done() for answer in self._awaited)
+
+    def _next_stage(self) -> None:
+        try:
+            self._awaited = next(self._stages)
+        except StopIteration as end:
+            self.decided = end.value
+
+
+def is_greedy(config: SearchConfig) -> bool:
+    """Return whether a search takes the likeliest piece at each step."""
+    return config.method == "greedy" or config.beam == 1
 
 
 def make_hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
@@ -286,15 +418,17 @@ class CTranslate2Query:
     ended: int
     exponent: float
     scores: bool = True
+    shortlist: bool = False
 
     @classmethod
-    def for_config(cls, config: SearchConfig, limit: int) -> "CTranslate2Query":
-        """Make the query for a search config and a length limit."""
+    def for_config(cls, config: SearchConfig, limit: int, shortlist: bool = False) -> "CTranslate2Query":
+        """Make the query for a search config and a length limit; `shortlist` searches among its pieces alone."""
         width = config.beam if config.method == "beam" else 1
         if config.n_best == 1:
             # For the best alone, `beam` hypotheses are enough: all that was dropped is less likely than all of them.
             # The exponent divides by exactly 1; 0 would stop at the first end.
-            return cls(width, limit, ended=width, exponent=1e-30, scores=config.scores or width > 1)
+            scores = width > 1 or (config.scores and not shortlist)  # a shortlist's are not the model's
+            return cls(width, limit, ended=width, exponent=1e-30, scores=scores, shortlist=shortlist)
         # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search` stops. The exponent
         # drops the longest, which are those of later steps; it is as large as float32 allows, and whole, to be exact.
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))

@@ -16,7 +16,7 @@ from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle
 
 # Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced.
-_LAYOUT_VERSION = 2
+_LAYOUT_VERSION = 3
 
 _FORMULAS = Path(__file__).parent.parent / "model"
 

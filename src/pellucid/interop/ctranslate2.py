@@ -3,7 +3,7 @@
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +32,8 @@ from pellucid.store.weights import refuse_non_finite
 LARGEST_WEIGHT_BYTE = 63  # largest byte of a weight, small enough that every processor computes the same sums
 _LARGEST_TENSOR = 2**32 - 1  # bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits
 
+README = "README.md"  # name of the file that says how to use an export
+
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 
 
@@ -42,13 +44,14 @@ def convert_to_ctranslate2(
     precision: str,
     *,
     vmap: Path | None = None,
+    also: Callable[[Path], None] | None = None,
     **manifest: Any,
 ) -> None:
     """Write the model as a directory for CTranslate2, whole or not at all, in place of one that is there.
 
-    `vmap` is a lexical shortlist to put beside it, `manifest` has further entries for the directory's manifest. Raises
-    ValueError before anything is written, naming every reason at once, for a model that CTranslate2 cannot hold, and
-    where CTranslate2 is not installed.
+    `vmap` is a lexical shortlist to put beside it, `also` may write more files into the folder it is given, `manifest`
+    has further entries for the directory's manifest. Raises ValueError before anything is written, naming every reason
+    at once, for a model that CTranslate2 cannot hold, and where CTranslate2 is not installed.
     """
     library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
@@ -60,8 +63,8 @@ def convert_to_ctranslate2(
     spec.register_target_vocabulary([*targets])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
     spec.config.decoder_start_token = targets[BOS]
-    # The tokenizer has added EOS already.
-    spec.config.add_source_bos = spec.config.add_source_eos = False
+    # Every source ends with EOS. CTranslate2 adds it, so that a program that hands over the pieces of a text is right.
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
     # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
@@ -71,6 +74,8 @@ def convert_to_ctranslate2(
     spec.optimize(quantization=None if precision == "int8" else precision)
     with atomic_directory(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
         spec.save(str(folder))
+        if also is not None:
+            also(folder)
 
 
 def _refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
@@ -202,7 +207,79 @@ def _copy_weight(weight: Tensor) -> Tensor:
     return weight.detach().cpu().contiguous().clone()
 
 
-_README = """\
+_EXPORT_README = """\
+# {name} for CTranslate2
+
+Exported by Pellucid in {precision}, with the SentencePiece model (SHA-256 of the model's manifest: {sha256}).
+This program, run in this folder, translates standard input line by line:
+
+```python
+import sys
+
+import ctranslate2
+import sentencepiece
+
+source = sentencepiece.SentencePieceProcessor(model_file="{source_model}")
+target = sentencepiece.SentencePieceProcessor(model_file="{target_model}")
+translator = ctranslate2.Translator(".")
+lines = sys.stdin.read(){lower}.split("\\n")[:-1]
+pieces = source.encode(lines, out_type=str)  # without </s>: CTranslate2 adds it
+{beginning}results = translator.translate_batch(
+    pieces, beam_size=4, max_batch_size=32, max_input_length=0, max_decoding_length={longest}
+)
+for result in results:
+    print(target.decode(result.hypotheses[0]).replace("\u2581", " ").strip())
+```
+
+**The end of a source.** The model was trained on sources that end with the piece `</s>`, and translates worse without
+it. CTranslate2 adds it, because config.json says `"add_source_eos": true`: hand over the pieces of the text alone, to
+`translate_batch` and to `score_batch`. (Older exports say `false`: with them, add it to the pieces.)
+"""
+
+_BEGINNING_README = """
+**The language to write.** Each source begins with the piece of the language to write and `<s>`, as in the program.
+Languages: {languages}.
+"""
+
+_SHORTLIST_README = """
+**The shortlist.** With `use_vmap=True` CTranslate2 considers only the pieces of vmap.txt that may translate a piece of
+the sources in a batch. So a translation depends on what else is in its batch, unless `max_batch_size` is 1; and scores
+are too high, because the probabilities of these pieces add up to 1. `pellucid translate {name} --exported` uses the
+shortlist of each sentence alone, and gives the scores of the model.
+"""
+
+
+def write_usage(
+    folder: Path, tokenizer: Tokenizer, longest: int, *, name: str, sha256: str, precision: str, shortlist: bool
+) -> None:
+    """Write what somebody who has only this folder needs: the SentencePiece models, and a README with a program.
+
+    `longest` is the number of pieces of the longest text the model writes, and `name` that of the model.
+    """
+    tokenizer.save(folder)
+    models = [file for file in tokenizer.files(tokenizer.config) if file.endswith(".model")]
+    languages = list(tokenizer.languages)
+    beginning = (
+        f'pieces = [["<to:{languages[0]}>", "<s>", *words] if words else [] for words in pieces]\n' if languages else ""
+    )
+    text = _EXPORT_README.format(
+        name=name,
+        sha256=sha256,
+        precision=precision,
+        source_model=models[0],
+        target_model=models[-1],
+        lower=".lower()" if tokenizer.lowercase else "",
+        beginning=beginning,
+        longest=min(longest, 256),
+    )
+    if languages:
+        text += _BEGINNING_README.format(languages=", ".join(f"`<to:{language}>`" for language in languages))
+    if shortlist:
+        text += _SHORTLIST_README.format(name=name)
+    (folder / README).write_text(text, encoding="utf-8")
+
+
+_ARGOS_README = """\
 {from_name} to {to_name}, exported by Pellucid from {model} (SHA-256 of its manifest: {sha256}).
 
     {install}
@@ -239,7 +316,7 @@ def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, langua
     entries from_code, from_name, to_code and to_name of its description.
     """
     origin = read_manifest(converted)["exported"]
-    readme = _README.format(
+    readme = _ARGOS_README.format(
         **languages, model=origin["from"], sha256=origin["sha256"], install=install_command(out.name)
     )
     metadata = {"package_version": "1.0", "argos_version": _ARGOS_VERSION, **languages, "pellucid": origin}
@@ -251,11 +328,7 @@ def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, langua
         # One model for both sides: Argos cuts the source with it, and pieces that it does not know are joined as text.
         archive.writestr(f"{folder}/sentencepiece.model", tokenizer.source.serialized_model_proto())
         for path in sorted(converted.iterdir()):
-            if path.name == "config.json":
-                # Argos hands over the pieces of the text, without the end of the sentence.
-                config = {**json.loads(path.read_bytes()), "add_source_eos": True}
-                archive.writestr(f"{folder}/model/{path.name}", _to_json(config))
-            elif path.name != MANIFEST:
+            if path.name not in (MANIFEST, README, *tokenizer.files(tokenizer.config)):
                 archive.write(path, f"{folder}/model/{path.name}")
     with atomic_file(out) as write:
         write(package.read_bytes())

@@ -1,5 +1,6 @@
 """The installed CTranslate2 library, and the precision of a directory converted for it; needs no torch."""
 
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +17,12 @@ def precision_of(directory: Path) -> str:
     if precision not in PRECISIONS:
         raise ValueError(f"{directory} is not a model converted for CTranslate2")
     return precision
+
+
+def adds_source_end(directory: Path) -> bool:
+    """Return whether CTranslate2 itself ends each source of a converted model with EOS; older exports do not say so."""
+    config = json.loads((directory / "config.json").read_bytes())
+    return config.get("add_source_eos") is True
 
 
 def import_ctranslate2() -> ModuleType:

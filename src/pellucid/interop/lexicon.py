@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -183,3 +184,29 @@ def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list
         for piece, targets in rows:
             file.write(f"{piece}\t{' '.join(target_names[i] for i in sorted(targets - left_out))}\n")
     return [target_names[i] for i in sorted(left_out)]
+
+
+class OfferedPieces:
+    """The target pieces that the shortlist of a `vmap.txt` offers to a source."""
+
+    def __init__(self, rows: dict[str, str]):
+        """Keep the rows: the target pieces of each source piece, with spaces between them."""
+        # A row is split when it is first needed: a text has some hundred of the thousands of source pieces.
+        self.pieces_for = cache(lambda source_piece: frozenset(rows.get(source_piece, "").split(" ")))
+        # CTranslate2 adds the special pieces to every list.
+        self.always = self.pieces_for("") | {"<unk>", "<s>", "</s>"}
+
+    def include(self, text: Sequence[str], source: Sequence[str]) -> bool:
+        """Return whether every piece of a text is offered to this source."""
+        missing = frozenset(text) - self.always
+        for source_piece in source:
+            if not missing:
+                break
+            missing -= self.pieces_for(source_piece)
+        return not missing
+
+
+def read_vmap(path: str | Path) -> OfferedPieces:
+    """Read a shortlist that `write_vmap` wrote."""
+    text = Path(path).read_text(encoding="utf-8")
+    return OfferedPieces(dict(line.split("\t", 1) for line in text.split("\n") if line))
