@@ -30,7 +30,7 @@ def model_directory(tmp_path_factory):
 def export_directory(model_directory, tmp_path):
     loaded = load_bundle(model_directory)
     origin = {"exported": {"sha256": loaded.manifest["sha256"]}}
-    convert_to_ctranslate2(loaded.model, loaded.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)
+    convert_to_ctranslate2(loaded.model, loaded.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)  # pyright: ignore[reportArgumentType]
     return tmp_path / "int8"
 
 

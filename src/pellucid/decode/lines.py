@@ -322,7 +322,7 @@ def _extract_line_tags(line: str, split: SplitLine, rules: SplitRules) -> tuple[
         start += len(split.gaps[n])
         end = start + len(segment)
         inside = [tag for tag in line_tags if start <= tag.start and tag.end <= end]
-        tagged_text = extract_tags(segment, [tag.shifted(-start) for tag in inside])
+        tagged_text = extract_tags(segment, [tag.shift_by(-start) for tag in inside])
         # Nothing to split means nothing to translate: white space is left where the tags were.
         if not tagged_text.tags or split_line(tagged_text.text, rules=rules).segments:
             segments.append(segment)

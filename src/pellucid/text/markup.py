@@ -42,7 +42,7 @@ class TagMatch(NamedTuple):
     name: str
     kind: Literal["opening", "closing", "single"]
 
-    def shifted(self, distance: int) -> "TagMatch":
+    def shift_by(self, distance: int) -> "TagMatch":
         """Return the tag as it stands in a text that begins so many characters earlier."""
         return self._replace(start=self.start + distance, end=self.end + distance)
 
