@@ -56,10 +56,10 @@ class Score:
 class Translator:
     """A model, or several that translate together, and their tokenizer; it keeps no state between calls.
 
-    `trained` is the length in pieces of the longest source the model was trained on: a longer line is split at sentence
-    ends. `profile` says what the sources of its training text looked like, `target_language` the code of the language
-    that it writes; both may be unknown. The weights of a `Bundle` are read, and torch is imported, only when something needs them: another
-    `engine` than torch may answer most requests without.
+    `trained` is the length in pieces of the longest source the model was trained on: a longer sentence is cut where it
+    can be. `profile` says what the sources of its training text looked like, `target_language` is the code of the
+    language that it writes; both may be unknown. The weights of a `Bundle` are read, and torch is imported, only when
+    something needs them: another `engine` than torch may answer most requests without.
     """
 
     def __init__(
