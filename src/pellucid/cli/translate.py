@@ -38,6 +38,7 @@ from pellucid.cli.options import (
     search_option,
     search_settings,
 )
+from pellucid.cli.translation_notes import sum_up_notes
 from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def run_translate(
         block = 1 if one_by_one else 2048
         stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
         stream = _write_alignments(show_progress(stream, to_file=out is not None), align)
+        if not json:  # there each line has its notes
+            stream = sum_up_notes(stream, file)
         if only_above is not None:
             stream = _leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
@@ -245,7 +248,8 @@ def _translate_document(
 
     def translate() -> Iterator[str]:
         translations = model.translate_stream(document.texts, **search)
-        for translation in show_progress(translations, len(document.texts), "texts", to_file=out is not None):
+        shown = show_progress(translations, len(document.texts), "texts", to_file=out is not None)
+        for translation in sum_up_notes(shown, file, document.texts):
             if translation.stop == "failed":
                 failed.append(translation)
             yield translation.text

@@ -43,6 +43,16 @@ def plain_counterpart(character: str) -> str | None:
     return None if plain.startswith(" ") else plain
 
 
+def show_character(character: str) -> str:
+    """Return a character for a message: as it is where a reader can see it, else its code.
+
+    >>> [show_character(character) for character in "é☃\u00a0\u0301"]
+    ['é', '☃', 'U+00A0', 'U+0301']
+    """
+    is_seen = character.isprintable() and not character.isspace() and not unicodedata.combining(character)
+    return character if is_seen else f"U+{ord(character):04X}"
+
+
 @dataclass(frozen=True)
 class PlainText:
     """A text in the spelling that a model knows, with the words that were spelled differently: (plain, as it was)."""
