@@ -53,6 +53,15 @@ def show_character(character: str) -> str:
     return character if is_seen else f"U+{ord(character):04X}"
 
 
+def describe_character(character: str) -> str:
+    """Return the code and the name of a character.
+
+    >>> describe_character("\u00a0")
+    'U+00A0 (no-break space)'
+    """
+    return f"U+{ord(character):04X} ({unicodedata.name(character, 'no name').lower()})"
+
+
 @dataclass(frozen=True)
 class PlainText:
     """A text in the spelling that a model knows, with the words that were spelled differently: (plain, as it was)."""
