@@ -138,10 +138,11 @@ class RareSpelling(NamedTuple):
         """
         count = f"{len(self.pairs):,} line{'s' if len(self.pairs) > 1 else ''}"
         where = f"{describe_character(self.character)} in {count} of the {self.side}"
-        plain = {"": "nothing", " ": "a space"}.get(self.plain, self.plain)
+        plain = "a space" if self.plain == " " else self.plain
         if self.side == "source":
-            return f"{where}, read as {plain} when the model translates"
-        return f"{where}, too few for the model to learn to write it; the plain spelling is {plain}"
+            return f"{where}, {f'read as {plain}' if plain else 'left out'} when the model translates"
+        spelling = f"the plain spelling is {plain}" if plain else "the plain spelling leaves it out"
+        return f"{where}, too few for the model to learn to write it; {spelling}"
 
 
 class SpellingLines:

@@ -238,8 +238,8 @@ FAULTS = {  # all faults by name, the worst first
     "spelling": _Fault("rare spellings", removed=False,
         means="a character that fewer than one in a thousand lines of its side have, and that only spells a plain one "
               "differently, such as a no-break space, a curly quote or a full-width letter",
-        costs="little: the model does not learn it, so the plain one is read in its place when it translates, and "
-              "written; spell all lines alike if you want it written"),
+        costs="little: when the model translates, it reads and writes the plain one; spell all lines alike if it shall "
+              "write the other"),
     "normal_form": _Fault("normal form", removed=False, check=_find_normal_form,
         means="letters with accents written as two characters (not in Unicode's normal form C)",
         costs="one word gets two spellings, each of them rarer; a model reads the one that its vocabulary has"),
