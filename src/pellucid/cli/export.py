@@ -172,11 +172,17 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
     from pellucid.trace.model_page import with_rounded_weights
 
     rounded = with_rounded_weights(model.bundle.model, "int8")
-    config, trained = SearchConfig(beam=_GATE_BEAM), model.translator.lengths.longest_trained
-    full, small = (
-        [line.text for line in Translator(each, model.bundle.tokenizer, trained=trained).translate(dev[0], config)]
-        for each in (model.bundle.model, rounded)
-    )
+    texts = []
+    for weights in (model.bundle.model, rounded):
+        translator = Translator(
+            weights,
+            model.bundle.tokenizer,
+            trained=model.translator.lengths.longest_trained,
+            profile=model.translator.profile,
+            target_language=model.translator.target_language,
+        )
+        texts.append([line.text for line in translator.translate(dev[0], SearchConfig(beam=_GATE_BEAM))])
+    full, small = texts
     return judge_smaller_model(full, small, dev[1], model.lowercase)
 
 

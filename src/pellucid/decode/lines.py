@@ -199,9 +199,12 @@ def _cut_lines(
     encoder = _SourceEncoder(reader)
     encoder.encode_all(zip(lines, has_prefix, strict=True))
 
+    usual_rules = _split_rules(config, reader)
     split_lines, tagged, notes = [], [], []
     for i, line in enumerate(lines):
-        rules = _split_rules(config, reader, prefixes[i] if prefixes is not None else "", with_terms[i])
+        rules = usual_rules
+        if with_terms[i] or has_prefix[i]:
+            rules = _split_rules(config, reader, prefixes[i] if prefixes is not None else "", with_terms[i])
 
         def fits(text: str, longest: int, keep_case: bool = has_prefix[i]) -> bool:
             return config.too_long != "split" or encoder.count_pieces(text, keep_case, longest) <= longest
@@ -220,7 +223,8 @@ def _cut_lines(
         tagged.append(texts)
 
     # Only texts that were split or had tags are new; again one call of the tokenizer for all.
-    encoder.encode_all((item.text, has_prefix[i]) for i, texts in enumerate(tagged) for item in texts)
+    new_texts = [(i, texts) for i, texts in enumerate(tagged) if len(texts) != 1 or texts[0].text != lines[i]]
+    encoder.encode_all((item.text, has_prefix[i]) for i, texts in new_texts for item in texts)
     return [
         _CutLine(
             line,
@@ -232,7 +236,7 @@ def _cut_lines(
     ]
 
 
-def _split_rules(config: SearchConfig, reader: SourceReader, prefix: str, has_terms: bool) -> SplitRules:
+def _split_rules(config: SearchConfig, reader: SourceReader, prefix: str = "", has_terms: bool = False) -> SplitRules:
     """Return the rules by which a line is cut into segments."""
     rules = SplitRules(
         marks=reader.unknown_marks,

@@ -57,7 +57,8 @@ class Translator:
     """A model, or several that translate together, and their tokenizer; it keeps no state between calls.
 
     `trained` is the length in pieces of the longest source the model was trained on: a longer line is split at sentence
-    ends. The weights of a `Bundle` are read, and torch is imported, only when something needs them: another
+    ends. `profile` says what the sources of its training text looked like, `target_language` the code of the language
+    that it writes; both may be unknown. The weights of a `Bundle` are read, and torch is imported, only when something needs them: another
     `engine` than torch may answer most requests without.
     """
 
@@ -67,6 +68,8 @@ class Translator:
         tokenizer: Tokenizer,
         *others: "Transformer",
         trained: int | None = None,
+        profile: SourceProfile | None = None,
+        target_language: str | None = None,
     ):
         self.models_or_bundles = [model, *others]
         self.is_ensemble = bool(others)
@@ -79,10 +82,8 @@ class Translator:
         """The translator of a multilingual model of which this is one for one language to write."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
-        self.profile: SourceProfile | None = None
-        """What the sources of its training text looked like; None of a model that does not say."""
-        self.target_language: str | None = None
-        """Code of the language that it writes, where that is known."""
+        self.profile = profile
+        self.target_language = target_language
         self._reader: tuple[tuple[Tokenizer, SourceProfile | None, str | None], SourceReader] | None = None
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")

@@ -45,8 +45,8 @@ def is_in_title_case(text: str, word_forms: Mapping[str, str] | None = None) -> 
     >>> [is_in_title_case(text, forms) for text in ("The Big Dog Runs", "My Dog John", "John Smith", "The Dog goes")]
     [True, True, False, False]
     """
-    # Most sentences have a long word without a capital, and need no closer look.
-    if any(len(word) > _LONGEST_SMALL_WORD + 2 and word.isalpha() and word.islower() for word in text.split()):
+    # Most sentences have few capitals, and need no closer look.
+    if 2 * sum(map(str.isupper, text)) <= text.count(" "):
         return False
     words = [word for word in _WORD.findall(_without_protected(text)) if _has_case(word)][1:]
     if not words:

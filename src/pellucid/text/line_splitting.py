@@ -106,11 +106,11 @@ def split_line(
     """
     spans: list[tuple[int, int]] = []
     packing = _Packing(line, fits, fits_sentence or fits, rules)
-    levels = _keep_markup_whole(line)
     has_markup = rules.keep_markup and MARKUP_SIGN.search(line) is not None
     for start, end in _find_texts(line) if has_markup else [(0, len(line))]:
         for cell in CELL.finditer(line, start, end):
             if not rules.keep_without_letters or is_translatable(cell[0], has_markup):
+                levels = _keep_markup_whole(cell[0], cell.start())
                 spans += packing.pack_sentences(*cell.span(), levels)
     # A cell that was cut may have parts without a letter.
     if rules.keep_without_letters and len(spans) > 1:
@@ -201,6 +201,10 @@ class _Packing:
         if start == end:
             return []
         ends = levels[0](self.text, start, end)
+        # Most lines are one sentence.
+        if len(ends) == 1 and self.fits(self.text[start:end]):
+            return [(start, end)]
+
         spans: list[tuple[int, int]] = []
         first_end = 0
         while first_end < len(ends):
@@ -332,14 +336,18 @@ SPLIT_LEVELS: tuple[FindEnds, ...] = (
 )
 
 
-def _keep_markup_whole(line: str) -> Sequence[FindEnds]:
-    """Return the levels at which a line is cut, without cuts inside a tag or a placeholder above that of characters."""
+def _keep_markup_whole(cell: str, start: int) -> Sequence[FindEnds]:
+    """Return the levels at which a cell of a line is cut, without cuts inside a tag or a placeholder.
+
+    Only the level of characters cuts there. `start` is where the cell begins in its line.
+    """
     # Most lines have none of these signs, and need no search.
-    if not MARKUP_SIGN.search(line):
+    if not MARKUP_SIGN.search(cell):
         return SPLIT_LEVELS
-    tags = find_tags(line)
-    whole = [*(match.span() for match in find_protected(line)), *((tag.start, tag.end) for tag in tags)]
-    inside = {position for start, end in whole for position in range(start + 1, end)}
+    tags = [tag.shift_by(start) for tag in find_tags(cell)]
+    inside = {position for tag in tags for position in range(tag.start + 1, tag.end)}
+    for match in find_protected(cell):
+        inside.update(range(start + match.start() + 1, start + match.end()))
 
     def outside(find_ends: FindEnds) -> FindEnds:
         # The end of the whole span stays, wherever it is.

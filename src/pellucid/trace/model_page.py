@@ -48,9 +48,14 @@ def save_model_page(
     }
     # As the page does: with rounded weights, in the search that it opens with, tags read as text.
     model, tokenizer = with_rounded_weights(origin.bundle.model, precision), origin.bundle.tokenizer
-    translator = Translator(model, tokenizer, trained=origin.translator.lengths.longest_trained)
+    translator = Translator(
+        model,
+        tokenizer,
+        trained=origin.translator.lengths.longest_trained,
+        profile=origin.translator.profile,
+        target_language=origin.translator.target_language,
+    )
     translator.calibration = origin.translator.calibration
-    translator.profile, translator.target_language = origin.translator.profile, origin.translator.target_language
     rounded = Bundle(model, tokenizer, origin.bundle.manifest, origin.bundle.directory)
     first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), trace.sentence)
     manifest = first.manifest()

@@ -177,8 +177,7 @@ def evaluate_model(model: Transformer, dev: DevSet, beam: int, precision: str) -
     device = model.output_embedding.weight.device
     with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
-    translator = Translator(model, tokenizer)
-    translator.profile, translator.target_language = dev.profile, dev.language
+    translator = Translator(model, tokenizer, profile=dev.profile, target_language=dev.language)
     translations = translator.translate_sources(dev.sources, SearchConfig(beam=beam))
     references = zip(dev.sources, translations, strict=True)
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase

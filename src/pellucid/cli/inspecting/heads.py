@@ -182,6 +182,7 @@ def _bleu_curves(
     advance: Callable[[], object],
 ) -> "list[ScoreCurve]":
     """Return the BLEU of greedy translations with only the first heads of each order kept, for each of these counts."""
+    from pellucid.data.source_profile import load_source_profile
     from pellucid.decode.request import SearchConfig
     from pellucid.decode.translate import Translator
     from pellucid.evaluate.scores import corpus_scores
@@ -193,7 +194,9 @@ def _bleu_curves(
         for silent in (frozenset(order[count:]) for count in counts):
             if silent not in scores:  # with all heads or none, every order is the same
                 # Silent in the weights, so that everything else of a translation is as usual.
-                translator = Translator(silence_in_weights(bundle.model, sorted(silent)), bundle.tokenizer)
+                silenced = silence_in_weights(bundle.model, sorted(silent))
+                profile = load_source_profile(bundle.directory, bundle.manifest)
+                translator = Translator(silenced, bundle.tokenizer, profile=profile)
                 texts = [
                     translation.text for translation in translator.translate_sources(sources, SearchConfig(beam=1))
                 ]
