@@ -115,12 +115,12 @@ def main() -> None:
             for name, row in measure_text(translate, model.translator.reader, pairs):
                 rows[directory, f"{text.title} {'-'.join(text.languages)}", name] = row
                 print(f"{directory}, {text.title}, {name}: {row.equal} of {row.sure} equal", file=sys.stderr)
+            # After each text: on a busy machine somebody may lose patience.
+            options.out.write_text("\n".join(page_lines(options.sentences, rows)) + "\n", encoding="utf-8")
     if not rows:
         names = ", ".join(options.models)
         raise SystemExit(f"none of the texts is in the languages of {names}; most of them need PELLUCID_DATA")
-    page = "\n".join(page_lines(options.sentences, rows)) + "\n"
-    options.out.write_text(page, encoding="utf-8")
-    print(page)
+    print(options.out.read_text(encoding="utf-8"))
     sys.exit(has_broken_promise(rows.values()))
 
 
