@@ -251,8 +251,9 @@ line between them; otherwise the program fails.
 BLEU is that of all lines, sure or not, against the references of their sentences: of the joined lines as they are
 translated by default, of the sentences translated alone, and of the lines where the model reads all sentences together
 (`sentences=keep`). "Ends lost" counts how many sentences fewer the translations have than their lines, by the marks at
-the ends, and "noted" how many of them `missing_sentences` and a note tell the user about. Most ends are lost where a
-model joins two sentences by a comma, or leaves out the mark at the end of a single sentence.
+the ends, and "noted" how many of them `missing_sentences` and a note tell the user about. A note compares each segment
+with its own translation. So an end that is lost and not noted is that of a sentence which was translated by itself, and
+whose translation ends without a mark, or begins the next one with a small letter.
 """
 
 
