@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test test-processors check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean race
+.PHONY: help demo page serve screenshots docs articles mutants test test-processors check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-sentences campaign-serve clean race
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ campaign-garbage: .venv/.installed-dev ## translate 10,508 lines of garbage in b
 
 campaign-batches: .venv/.installed-dev ## see that no translation depends on its neighbours, on 10,000 sentences (an hour or more)
 	@$(BIN)/python -m benchmarks.invariance $(ARGS)
+
+campaign-sentences: .venv/.installed-dev ## join one to eight sentences a line, see that their translations stay the same (needs runs/demo and PELLUCID_DATA; minutes)
+	@$(BIN)/python -m benchmarks.joined $(ARGS)
 
 clean: ## remove caches and builds (.venv and runs stay)
 	rm -rf build dist docs/_build htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis

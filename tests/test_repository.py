@@ -111,7 +111,9 @@ def test_the_position_encoding_of_the_contributing_page_is_trained_and_translate
     commands += [["translate", "run/best", "lines", "--engine", engine] for engine in ("torch", "auto", "ctranslate2")]
     trained, by_torch, chosen, by_ctranslate2 = run_commands(tmp_path, commands)
     assert trained["exit_code"] == 0, trained
-    assert (by_torch["exit_code"], by_torch["err"]) == (0, "")
+    assert by_torch["exit_code"] == 0
+    # A model of two updates may repeat itself, which a note says.
+    assert all(line.startswith("pellucid: lines: line") for line in by_torch["err"].splitlines())
     assert (chosen["exit_code"], chosen["out"]) == (0, by_torch["out"])
     assert chosen["err"].count("translating with torch, because CTranslate2 cannot hold this model") == 1
     assert (by_ctranslate2["exit_code"], by_ctranslate2["out"]) == (2, "")

@@ -46,7 +46,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "check": Floor(ours="check store.atomic text evaluate", others="numpy"),
     "train": Floor(
-        ours="train check processor config data model store decode evaluate",
+        ours="train check processor config data text model store decode evaluate",
         others="numpy torch jaxtyping safetensors pydantic",
         others_inside="rich mlflow",
     ),

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from pellucid.check import corpus_faults
 from pellucid.check.corpus_faults import bare_text
 from pellucid.check.evidence import Shift
 from pellucid.check.examine import (
@@ -20,6 +21,7 @@ from pellucid.check.examine import (
 )
 from pellucid.check.page import report_as_html
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
+from pellucid.data.source_profile import profile_sources
 from pellucid.phrasebook import generate_phrases
 
 Pairs = tuple[list[str], list[str]]
@@ -197,13 +199,66 @@ def test_json_names_every_fault_with_its_lines(clean):
     targets[700:800] = [*targets[701:800], targets[700]]
     targets[20] = sources[20]
     answer = json.loads(json.dumps(report_as_object(examine(sources, targets), ["a.en", "a.es"])))
-    assert set(answer) == {"files", "pairs", "faulty", "faults", "shifts", "blocks", "not_judged"}
+    assert set(answer) == {"files", "pairs", "faulty", "faults", "shifts", "blocks", "spellings", "not_judged"}
     assert answer["shifts"] == [{"first_line": 701, "last_line": 800, "offset": -1}]
     for fault in answer["faults"]:
         assert set(fault) == {"fault", "title", "pairs", "share", "means", "costs", "option", "examples"}
         assert fault["examples"]
         assert all({"line", "source", "target"} <= set(example) for example in fault["examples"])
     assert {fault["fault"] for fault in answer["faults"]} >= {"shifted", "copy"}
+
+
+def test_rare_spellings_are_named_with_their_side_and_their_lines(clean):
+    sources, targets = map(list, clean)
+    for line in (3, 40):
+        sources[line - 1] = sources[line - 1].replace(" ", "\u00a0", 1)
+    targets[8] = f"“{targets[8]}"
+    # From one line in a thousand on a spelling is learned: 3 of 2,500.
+    for line in (100, 200, 300):
+        sources[line - 1] += " It’s"
+    # On the other side the same character is rare; and a character without a plain counterpart is none.
+    targets[49], targets[59] = targets[49] + " L’H", targets[59] + " m²☃"
+    report = examine(sources, targets)
+    assert marked_lines(report, "spelling") == [3, 9, 40, 50]
+    assert report.details_of("spelling") == [
+        "U+00A0 (no-break space) in 2 lines of the source, read as a space when the model translates",
+        "U+2019 (right single quotation mark) in 1 line of the target, too few for the model to learn to write it; the "
+        "plain spelling is '",
+        "U+201C (left double quotation mark) in 1 line of the target, too few for the model to learn to write it; the "
+        'plain spelling is "',
+    ]
+    # One example of each first, the commonest first.
+    assert [example.line for example in report.findings["spelling"].examples] == [3, 50, 9, 40]
+    assert not report.removed_pairs(faults_removed()).any()
+    answer = report_as_object(report, ["a.en", "a.es"])["spellings"]
+    assert isinstance(answer, list)
+    assert answer[0] == {
+        "side": "source", "character": "\u00a0", "name": "U+00A0 (no-break space)", "plain": " ", "lines": 2
+    }  # fmt: skip
+    page = report_as_html(report, ["a.en", "a.es"])
+    assert "<h2>rare spellings: 4 pairs</h2>" in page
+    assert "U+00A0 (no-break space) in 2 lines of the source" in page
+
+
+def test_a_spelling_is_rare_for_the_check_where_it_is_for_the_model(clean):
+    """`pellucid check` names the characters of the sources that `SourceProfile` does not know, and no others."""
+    for odd in (1, 2, 3, 5):
+        sources = [f"{text} ’…" if n < odd else text for n, text in enumerate(clean[0])]
+        profile = profile_sources(zip(sources, clean[1], strict=True))
+        named = {spelling.character for spelling in examine(sources, clean[1]).spellings}
+        assert named == {character for character in "’…" if not profile.knows_spelling(character)}
+
+
+def test_a_character_in_a_hundred_thousand_lines_is_learned(monkeypatch):
+    monkeypatch.setattr(corpus_faults, "LEARNED_LINES", 3)
+    spellings = corpus_faults.SpellingLines()
+    for start in (0, 4):
+        spellings.add(start, ["a’", "b’…", "c’", "ﬁ"], ["", "", "", "’"])
+    rare = spellings.find_rare(10_000)
+    assert [(spelling.side, spelling.character, spelling.plain) for spelling in rare] == [
+        ("source", "…", "..."), ("source", "ﬁ", "fi"), ("target", "’", "'")
+    ]  # fmt: skip
+    assert [spelling.pairs.tolist() for spelling in rare] == [[1, 5], [3, 7], [3, 7]]
 
 
 def test_what_is_removed_can_be_chosen():

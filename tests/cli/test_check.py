@@ -51,6 +51,17 @@ def test_fix_writes_three_files(call, text):
     assert not any("copy" in row for row in (text / "all.removed.tsv").read_text().splitlines())
 
 
+def test_a_rare_spelling_is_named_with_what_the_model_reads_for_it(call, tmp_path):
+    sources = [f"The ball number {n} is blue." for n in range(1_100)]
+    sources[6] = "It’s blue."
+    (tmp_path / "a.en").write_text("\n".join(sources) + "\n", encoding="utf-8")
+    (tmp_path / "a.es").write_text("\n".join(text.upper() for text in sources) + "\n", encoding="utf-8")
+    shown = " ".join(call("check", "a.en", "a.es").stdout.split())
+    assert "rare spellings: 1 pair, 0.09% (--fix PREFIX --remove spelling)" in shown
+    assert "U+2019 (right single quotation mark) in 1 line of the source, read as ' when the model translates" in shown
+    assert " 7 It’s blue." in shown
+
+
 def test_a_page_is_written(call, text):
     assert call("check", "a.en", "a.es", "--html", "a.html").exit_code == 0
     assert "<h2>copies: 1 pair</h2>" in (text / "a.html").read_text()

@@ -121,9 +121,8 @@ def test_a_beam_finds_the_same_translations_in_both(tmp_path: Path, name: str, s
         )
         hypotheses = beams.sequences[:, 1:].view(len(lines), 4, -1)
         scores = beams.sequences_scores.view(len(lines), 4)
-        ours = load(tmp_path / f"ours{seed}").translate(
-            lines, beam=4, n_best=4, length_penalty=0.0, max_extra=99, repetition="keep", markup="text"
-        )
+        options = {"max_extra": 99, "repetition": "keep", "markup": "text", "sentences": "keep"}
+        ours = load(tmp_path / f"ours{seed}").translate(lines, beam=4, n_best=4, length_penalty=0.0, **options)
         ids = {piece: target[i] for i, piece in enumerate(imported.tokenizer.target_pieces(range(len(target))))}
         for best, rows, totals in zip(ours, hypotheses.tolist(), scores, strict=True):
             beam = [best, *best.alternatives]

@@ -1,3 +1,5 @@
+import copy
+import dataclasses
 import json
 from urllib.parse import urlencode
 
@@ -227,3 +229,30 @@ def test_the_server_still_works_after_a_mistake(server):
         response = other_server.post("/translate", json=request_body("Yes.", target="xx"))
         assert response.status_code == 422
     assert server.get("/health").json() == {"status": "ok"}
+
+
+def test_missing_sentences_are_told_only_where_there_are_any():
+    def lose_sentences(lines, config, first_line=1, **more):
+        return [
+            dataclasses.replace(translation, missing_sentences=line.count(". "), notes=("a note",) * line.count(". "))
+            for line, translation in zip(lines, small_model().translator.translate(lines, config), strict=True)
+        ]
+
+    translator = copy.copy(small_model().translator)
+    translator.translate = lose_sentences
+    with client(dataclasses.replace(small_model(), translator=translator)) as server:
+        lossy = server.post("/translate", json=request_body("Yes. No. Yes.")).json()
+        assert (lossy["missing_sentences"], lossy["notes"]) == (2, ["a note"])
+        assert "missing_sentences" not in server.post("/translate", json=request_body("Yes.")).json()
+        several = server.post("/translate", json=request_body(["Yes.", "Yes. No."])).json()
+        assert (several["missing_sentences"], several["notes"]) == ([0, 1], [[], ["a note"]])
+        assert "missing_sentences" not in server.post("/translate", json=request_body(["Yes.", "No."])).json()
+        # A page of HTML has the sum of its texts.
+        page = server.post("/translate", json=request_body("<p>Yes. No.</p><p>No. Yes.</p>", format="html")).json()
+        assert page["missing_sentences"] == 2
+        # What clients of LibreTranslate read is there as before, by GET too.
+        assert {"translatedText", "stop", "notes"} <= lossy.keys()
+        address = "/translate_get?q=Yes.%20No.&source=en&target=es"
+        assert server.get(address).json()["missing_sentences"] == 1
+        fields = server.get("/openapi.json").json()["components"]["schemas"]["Translated"]["properties"]
+        assert fields["missing_sentences"]["description"].startswith("how many sentences fewer than the text")

@@ -1,12 +1,14 @@
-"""Faults that show only in the whole corpus: repetitions, leaks, odd ratios of lengths, and wrong languages."""
+"""Faults that show only in the whole corpus: repetitions, leaks, odd lengths, rare spellings, and wrong languages."""
 
 import re
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from pellucid.check.links import Bools, Floats, Ints
+from pellucid.text.spelling import describe_character, plain_counterpart
 
 BOILERPLATE = 20  # pairs with one sentence that make it boilerplate; in Tatoeba a sentence has 17 translations at most
 SHORTEST_LEAK = 12  # letters and digits from which a sentence of the test set counts: "Yes." may be in any text
@@ -113,6 +115,84 @@ def find_odd_ratios(hashes: PairHashes) -> Floats:
     limit = max(ODD_RATIO * 1.48 * float(np.median(distance)), np.log(LEAST_RATIO))
     empty = (lengths[:2] == 0).any(axis=0)
     return np.where((distance > limit) & ~empty, np.exp(distance), 0)
+
+
+# Share of the lines of its side from which a spelling is learned: that of `SourceProfile.knows_spelling`. In so many
+# lines it is learned however large the text is.
+LEARNED_SPELLING, LEARNED_LINES = 0.001, 100_000
+
+
+class RareSpelling(NamedTuple):
+    """A character with a plain counterpart that few lines of its side have, and the places of these pairs from 0."""
+
+    side: str  # "source" or "target"
+    character: str
+    plain: str
+    pairs: Ints
+
+    def describe(self) -> str:
+        """Return what it is, how often it occurs, and what becomes of it, in words.
+
+        >>> RareSpelling("source", "’", "'", np.array([6, 8])).describe()
+        "U+2019 (right single quotation mark) in 2 lines of the source, read as ' when the model translates"
+        """
+        count = f"{len(self.pairs):,} line{'s' if len(self.pairs) > 1 else ''}"
+        where = f"{describe_character(self.character)} in {count} of the {self.side}"
+        plain = "a space" if self.plain == " " else self.plain
+        if self.side == "source":
+            return f"{where}, {f'read as {plain}' if plain else 'left out'} when the model translates"
+        spelling = f"the plain spelling is {plain}" if plain else "the plain spelling leaves it out"
+        return f"{where}, too few for the model to learn to write it; {spelling}"
+
+
+class SpellingLines:
+    """Places of the pairs that hold each character with a plain counterpart, on each side."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], array[int]] = {}
+        self._common = set[tuple[str, str]]()
+
+    def add(self, start: int, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Count the characters of a block of pairs, the first of which has the place `start`."""
+        for side, texts in (("source", sources), ("target", targets)):
+            for place, text in enumerate(texts, start):
+                if text.isascii():
+                    continue
+                for character in set(text):
+                    if plain_counterpart(character) is not None:
+                        self._add_place((side, character), place)
+
+    def _add_place(self, key: tuple[str, str], place: int) -> None:
+        if key in self._common:
+            return
+        places = self._places.setdefault(key, array("q"))
+        places.append(place)
+        if len(places) >= LEARNED_LINES:
+            # A no-break space or a quote may stand in each line of a large text.
+            self._common.add(key)
+            del self._places[key]
+
+    def find_rare(self, pairs: int) -> list[RareSpelling]:
+        """Return the characters that are too rare to be learned from so many pairs, the commonest first."""
+        rare = [
+            RareSpelling(side, character, plain_counterpart(character) or "", np.array(places, np.int64))
+            for (side, character), places in self._places.items()
+            if len(places) < LEARNED_SPELLING * pairs
+        ]
+        return sorted(rare, key=lambda spelling: (-len(spelling.pairs), spelling.side, spelling.character))
+
+
+def weigh_rare_spellings(rare: Sequence[RareSpelling], pairs: int) -> Floats:
+    """Return how many rare spellings each pair has; the first pair of each spelling counts more than all others."""
+    degrees = np.zeros(pairs)
+    for spelling in rare:
+        degrees[spelling.pairs] += 1
+    # So that the examples show each of them, the commonest first.
+    first = {int(spelling.pairs[0]): number for number, spelling in reversed([*enumerate(rare)])}
+    most = degrees.max(initial=0)
+    for pair, number in first.items():
+        degrees[pair] = most + len(rare) - number
+    return degrees
 
 
 TRIGRAM_BITS = 18

@@ -14,9 +14,11 @@ from pellucid.check.evidence import Shift
 from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.store.atomic import atomic_file
+from pellucid.text.spelling import describe_character
 
 Rows = Iterable[tuple[int, str, str]]  # line number, source and target of every pair
 EXAMPLES = 5  # examples of a fault that are shown
+MOST_SPELLINGS = 20  # rare spellings that are named; --json has all of them
 _BLOCK = 8192  # pairs that are held as text at a time
 _LANGUAGE_PAIRS = 20_000  # pairs that letter trigrams are learned from
 
@@ -47,6 +49,8 @@ class CorpusReport:
     findings: dict[str, FaultFinding] = field(default_factory=dict)  # findings by fault, the worst fault first
     # Shifted blocks, and blocks of pairs that are no translations, by line number, from 1.
     blocks: list[Shift] = field(default_factory=list)
+    # Characters with a plain counterpart that are rare on their side, the commonest first.
+    spellings: list[corpus_faults.RareSpelling] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # sentences about what could not be judged
     # Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly.
     marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
@@ -68,6 +72,12 @@ class CorpusReport:
     def blocks_of(self, fault: str) -> list[Shift]:
         """Return the blocks of a fault that comes in blocks, none of another."""
         return [block for block in self.blocks if fault == ("shifted" if block.offset else "not_translation")]
+
+    def details_of(self, fault: str) -> list[str]:
+        """Return a line for each block, or each rare spelling, of a fault; none of a fault of single pairs."""
+        if fault == "spelling":
+            return [spelling.describe() for spelling in self.spellings[:MOST_SPELLINGS]]
+        return [describe_block(block) for block in self.blocks_of(fault)]
 
     @property
     def faulty(self) -> int:
@@ -103,6 +113,8 @@ def examine_corpus(
     degrees = corpus_faults.find_repeated_pairs(first.hashes) | {"ratio": corpus_faults.find_odd_ratios(first.hashes)}
     if against is not None:
         degrees["leaked"] = corpus_faults.find_leaks(first.hashes, corpus_faults.hash_held_out(against))
+    report.spellings = first.spellings.find_rare(report.pairs)
+    degrees["spelling"] = corpus_faults.weigh_rare_spellings(report.spellings, report.pairs)
     report.lengths = first.hashes.lengths[:2]
     _judge_pairs(report, first, degrees)
     if score is not None:
@@ -127,6 +139,7 @@ class _FirstReading:
     sources: WordIds
     targets: WordIds
     sample: tuple[list[str], list[str]]
+    spellings: corpus_faults.SpellingLines
 
 
 def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
@@ -135,6 +148,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     marks = {name: (array("q"), array("d")) for name in PAIR_CHECKS}
     words: tuple[list[WordIds], list[WordIds]] = ([], [])
     sample, every = ([], []), 1
+    spellings = corpus_faults.SpellingLines()
     for start, _, sources, targets in _read_blocks(rows):
         for name, check in PAIR_CHECKS.items():
             indices, degrees = marks[name]
@@ -142,6 +156,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
                 if degree:
                     indices.append(index)
                     degrees.append(degree)
+        spellings.add(start, sources, targets)
         hashes.append(corpus_faults.hash_pairs(sources, targets))
         for side, texts in enumerate((sources, targets)):
             words[side].append(vocabulary.encode(texts))
@@ -155,7 +170,8 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     report.marks = {
         name: (np.array(indices, np.int64), np.array(degrees)) for name, (indices, degrees) in marks.items() if indices
     }
-    return _FirstReading(corpus_faults.PairHashes.join(hashes), WordIds.join(words[0]), WordIds.join(words[1]), sample)
+    joined = WordIds.join(words[0]), WordIds.join(words[1])
+    return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, sample, spellings)
 
 
 def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats]) -> None:
@@ -324,6 +340,16 @@ def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, ob
         ],
         "blocks": [
             {"first_line": block.first, "last_line": block.last} for block in report.blocks_of("not_translation")
+        ],
+        "spellings": [
+            {
+                "side": spelling.side,
+                "character": spelling.character,
+                "name": describe_character(spelling.character),
+                "plain": spelling.plain,
+                "lines": len(spelling.pairs),
+            }
+            for spelling in report.spellings
         ],
         "not_judged": report.notes,
     }

@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 
 from pellucid.check.evidence import Judge
-from pellucid.check.examine import CorpusReport, Example, FaultFinding, describe_block, removing_option
+from pellucid.check.examine import CorpusReport, Example, FaultFinding, removing_option
 from pellucid.check.links import WordStems, list_words
 from pellucid.check.pair_faults import FAULTS
 from pellucid.evaluate.page import report_page, text_or_empty
@@ -100,7 +100,7 @@ def _bars_svg(counts: np.ndarray, left: str, right: str, title: str, bad: np.nda
 
 def _finding_html(report: CorpusReport, finding: FaultFinding) -> str:
     fault = FAULTS[finding.fault]
-    listed = "".join(f"<li>{escape(describe_block(block))}</li>" for block in report.blocks_of(finding.fault))
+    listed = "".join(f"<li>{escape(detail)}</li>" for detail in report.details_of(finding.fault))
     drawn = finding.fault in ("not_translation", "shifted", "language", "ratio", "sentences")
     items = "".join(_example_html(report, example, drawn) for example in finding.examples)
     return f"""<section id="{finding.fault}">

@@ -235,9 +235,14 @@ FAULTS = {  # all faults by name, the worst first
     "control": _Fault("control characters", removed=False, check=_find_controls,
         means="invisible characters, such as a tab, a soft hyphen or a space without width",
         costs="one word gets several spellings, each of them rare"),
+    "spelling": _Fault("rare spellings", removed=False,
+        means="a character that fewer than one in a thousand lines of its side have, and that only spells a plain one "
+              "differently, such as a no-break space, a curly quote or a full-width letter",
+        costs="little: when the model translates, it reads and writes the plain one; spell all lines alike if it shall "
+              "write the other"),
     "normal_form": _Fault("normal form", removed=False, check=_find_normal_form,
         means="letters with accents written as two characters (not in Unicode's normal form C)",
-        costs="little: the tokenizer normalises; other programs may not find the words"),
+        costs="one word gets two spellings, each of them rarer; a model reads the one that its vocabulary has"),
 }  # fmt: skip
 
 PAIR_CHECKS = {name: fault.check for name, fault in FAULTS.items() if fault.check}  # the checks of single pairs

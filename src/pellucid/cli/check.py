@@ -113,7 +113,7 @@ def make_pair_scores(directory: str, language: str | None, device: str) -> "Scor
 
 
 def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
-    from pellucid.check.examine import describe_block, removing_option
+    from pellucid.check.examine import removing_option
     from pellucid.check.pair_faults import FAULTS
 
     share = f"{report.faulty:,} of {report.pairs:,} pairs ({report.faulty / report.pairs:.1%})"
@@ -125,7 +125,8 @@ def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Termin
         yield f"{terminal.bold(fault.title)}: {counted} ({removing_option(name)})"
         for sentence in fault.sentences:
             yield from wrap_text(sentence, terminal.width, "  ")
-        yield from (f"  {describe_block(block)}" for block in report.blocks_of(name))
+        for detail in report.details_of(name):
+            yield from wrap_text(escape_controls(detail), terminal.width, "  ")
         for example in finding.examples:
             yield from _example_lines(example, terminal)
     for note in report.notes:

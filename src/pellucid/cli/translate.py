@@ -38,6 +38,7 @@ from pellucid.cli.options import (
     search_option,
     search_settings,
 )
+from pellucid.cli.translation_notes import sum_up_notes
 from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
@@ -112,8 +113,11 @@ def run_translate(
 
     Translations come in the order of the lines, in bounded memory; with --set batch=1 each before the next line is
     read, for a program that asks and waits. A blank line stays as it is, and so do text without a letter, and white
-    space, tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by
-    sentence. Tags and marks of Markdown go where their words went; placeholders such as {name}, code in backticks, URLs
+    space, tabs and emoji around a sentence. Nothing is cut: of a line with several sentences each is translated,
+    together only as the model has learned it (--set sentences=keep: always, split: never), and a line too long for the
+    model sentence by sentence. Capitals and spellings that the model has hardly seen are read as plain ones, and the
+    translation gets them back where it can.
+    Tags and marks of Markdown go where their words went; placeholders such as {name}, code in backticks, URLs
     and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
     inside a translation is written as a space.
 
@@ -128,7 +132,9 @@ def run_translate(
     translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
     "empty" for a line with nothing to translate, and "failed" for a line that could not be translated as asked and
     stays as it is; standard error gives its number and the reason. "notes" tell of anything unusual, such as "split
-    into 3 parts". A model that was calibrated adds "confidence", and "word_confidences" with --engine torch.
+    into 3 parts", and "missing_sentences", where it is not 0, how many sentences fewer the translation has. Without
+    --json, standard error sums up the notes at the end: each once, with the lines that have it. A model that was
+    calibrated adds "confidence", and "word_confidences" with --engine torch.
 
     With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
@@ -180,6 +186,8 @@ def run_translate(
         block = 1 if one_by_one else 2048
         stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
         stream = _write_alignments(show_progress(stream, to_file=out is not None), align)
+        if not json:  # there each line has its notes
+            stream = sum_up_notes(stream, file)
         if only_above is not None:
             stream = _leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
@@ -245,7 +253,8 @@ def _translate_document(
 
     def translate() -> Iterator[str]:
         translations = model.translate_stream(document.texts, **search)
-        for translation in show_progress(translations, len(document.texts), "texts", to_file=out is not None):
+        shown = show_progress(translations, len(document.texts), "texts", to_file=out is not None)
+        for translation in sum_up_notes(shown, file, document.texts):
             if translation.stop == "failed":
                 failed.append(translation)
             yield translation.text

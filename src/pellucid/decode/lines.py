@@ -8,7 +8,7 @@ from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
 from pellucid.data.context import encode_contexts
-from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import (
@@ -153,6 +153,9 @@ def prepare_lines(
                     len(context) + language_pieces,
                 )
             )
+        # Only imported vocabularies have characters without a piece; the others spell them in bytes.
+        if any(UNK in part.ids for part in cut.segments):
+            notes.append(reader.describe_unknown(part.read.text for part in cut.segments))
         kept_notes = tuple(note for note in dict.fromkeys(notes) if note)
         prepared.append(PreparedLine(cut.line, cut.split_line, tuple(segments), kept_notes))
     return prepared

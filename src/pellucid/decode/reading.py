@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pellucid.data.source_profile import SourceProfile
-from pellucid.data.tokenizer import Tokenizer
+from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.text.casing import (
     Casing,
     has_capitalised_nouns,
@@ -14,7 +14,7 @@ from pellucid.text.casing import (
     recase_sentence,
     restore_casing,
 )
-from pellucid.text.spelling import PlainText, plain_counterpart, spell_plainly
+from pellucid.text.spelling import PlainText, plain_counterpart, show_character, spell_plainly
 
 CASING_NOTES: dict[Casing, str] = {
     "capitals": "read without its capitals, of which the training text has few",
@@ -108,10 +108,20 @@ class SourceReader:
             return self.profile.knows_spelling(character)
         return character in self._characters
 
+    def describe_unknown(self, texts: Iterable[str]) -> str:
+        """Return a note on texts of which the vocabulary has no piece for a part: the characters without one."""
+        characters = self.unknown_characters(texts)
+        if not characters:
+            return "the vocabulary has no piece for a part of it, which the model reads as unknown"
+        count = "1 character" if len(characters) == 1 else f"{len(characters)} characters"
+        return f"the vocabulary has no piece for {count}: {' '.join(map(show_character, characters))}"
+
     def unknown_characters(self, texts: Iterable[str]) -> list[str]:
-        """Return the characters of texts that no piece of the vocabulary spells, in order."""
-        characters = dict.fromkeys(character for text in texts if not text.isascii() for character in text)
-        return [character for character in characters if not self.knows(character)]
+        """Return the characters of texts that the tokenizer makes the unknown piece of, in order of appearance."""
+        characters = list(dict.fromkeys(character for text in texts for character in text if not character.isspace()))
+        # Each alone: the tokenizer may spell a character plainly before it looks for a piece, and no list tells that.
+        rows = self.tokenizer.encode_source_text(characters)
+        return [character for character, ids in zip(characters, rows, strict=True) if UNK in ids]
 
     def _is_known_word(self, text: str) -> bool:
         assert self.profile is not None

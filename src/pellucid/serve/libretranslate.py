@@ -71,7 +71,7 @@ class Remembered(BaseModel):
 
 
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last four."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last five."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
@@ -85,6 +85,11 @@ class Translated(BaseModel):
         "the least",
     )
     notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
+    missing_sentences: int | list[int] | None = Field(
+        default=None,
+        description="how many sentences fewer than the text its translation has, by the marks at their ends; not there "
+        "where none is missing",
+    )
     memory: list[Remembered] | list[list[Remembered]] | None = Field(
         default=None, description="entries of the translation memory, if the server has one: the same, or similar"
     )
@@ -276,6 +281,8 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     if isinstance(form.q, str):
         return answers[0]
     columns = {name: [getattr(answer, name) for answer in answers] for name in Translated.model_fields}
+    if any(columns["missing_sentences"]):
+        columns["missing_sentences"] = [count or 0 for count in columns["missing_sentences"]]
     optional = {name for name, field in Translated.model_fields.items() if not field.is_required()}
     lacking = {name for name in optional if all(value is None for value in columns[name])}
     return Translated(**{name: values for name, values in columns.items() if name not in lacking})
@@ -339,6 +346,7 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> T
         stop=max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty"),
         confidence=min(confidences, default=None),
         notes=list(dict.fromkeys(notes)),
+        missing_sentences=sum(translation.missing_sentences for translation in translations) or None,
         memory=[Remembered(**asdict(match)) for match in found],
     )
 

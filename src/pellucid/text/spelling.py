@@ -43,6 +43,25 @@ def plain_counterpart(character: str) -> str | None:
     return None if plain.startswith(" ") else plain
 
 
+def show_character(character: str) -> str:
+    """Return a character for a message: as it is where a reader can see it, else its code.
+
+    >>> [show_character(character) for character in "é☃\u00a0\u0301"]
+    ['é', '☃', 'U+00A0', 'U+0301']
+    """
+    is_seen = character.isprintable() and not character.isspace() and not unicodedata.combining(character)
+    return character if is_seen else f"U+{ord(character):04X}"
+
+
+def describe_character(character: str) -> str:
+    """Return the code and the name of a character.
+
+    >>> describe_character("\u00a0")
+    'U+00A0 (no-break space)'
+    """
+    return f"U+{ord(character):04X} ({unicodedata.name(character, 'no name').lower()})"
+
+
 @dataclass(frozen=True)
 class PlainText:
     """A text in the spelling that a model knows, with the words that were spelled differently: (plain, as it was)."""

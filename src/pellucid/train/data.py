@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
@@ -33,6 +32,7 @@ from pellucid.data.source_profile import (
 from pellucid.data.stream import concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
+from pellucid.text.spelling import describe_character
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.direction import read_dev_sides, read_sides
 from pellucid.train.initial_model import initial_tokenizer
@@ -150,15 +150,6 @@ def describe_profile(profile: SourceProfile) -> list[str]:
             f"translates: {listing}" + (f", and {len(rare) - 5} more" if len(rare) > 5 else "")
         )
     return notes
-
-
-def describe_character(character: str) -> str:
-    """Return the code and the name of a character.
-
-    >>> describe_character("\u00a0")
-    'U+00A0 (no-break space)'
-    """
-    return f"U+{ord(character):04X} ({unicodedata.name(character, 'no name').lower()})"
 
 
 @dataclass(frozen=True)
