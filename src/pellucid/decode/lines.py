@@ -1,5 +1,6 @@
 """Takes lines apart into requests for a search, and puts the translations of their segments together again."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
     from pellucid.decode.terms.required import Term
     from pellucid.decode.translation_memory import MemoryMatch
+
+
+WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 
 
 @dataclass(frozen=True)
@@ -457,11 +461,22 @@ def _assemble_rank(
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
         [piece for ids in sources for piece in tokenizer.source_pieces(ids)],
         alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
-        missing_sentences=sum(
-            max(0, count_sentences(segment.marked.text) - count_sentences(text))
-            for segment, text in zip(prepared.segments, plain, strict=True)
-        ),
+        missing_sentences=_count_missing_sentences(prepared, plain, text),
     )
+
+
+def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str], text: str) -> int:
+    """Count how many sentences fewer than its line a translation has, as the ends of sentences tell."""
+    # Thai, Lao and Khmer separate sentences by a space, which tells nothing.
+    if WITHOUT_ENDS.search(text):
+        return 0
+    missing = 0
+    for segment, segment_text in zip(prepared.segments, plain, strict=True):
+        missing += max(0, count_sentences(segment.marked.text) - count_sentences(segment_text))
+    if len(plain) > 1:
+        # Where the translation of a sentence has no end mark, it runs into the next one.
+        missing = max(missing, count_sentences(prepared.line) - count_sentences(text))
+    return missing
 
 
 def _line_alignment(
