@@ -13,11 +13,12 @@ const PLAIN = new Map([
   ...listPairs("\u0f77", "\u0fb2\u0f81"),
   ...listPairs("\u0f79", "\u0fb3\u0f81"),
   ...listPairs("\ufbdd", "\u0677"),
+  ...listPairs("\uffe3", "\u00af"),
 ]);
 
 // Characters whose decomposition changes what they say: superscripts, fractions, circled and squared ones (text/spelling.py).
 const OTHER_TEXT =
-  /[\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u02b0-\u02b8\u02e0-\u02e4\u0f0c\u10fc\u1d2c-\u1d6a\u1d78\u1d9b-\u1dbf\u2070-\u209c\u2120\u2122\u2150-\u215f\u2189\u2460-\u2473\u24b6-\u24ea\u2c7c\u2c7d\u2d6f\u309f\u30ff\u3192-\u319f\u3244-\u3247\u3250-\u327e\u3280-\u32bf\u32cc-\u3357\u3371-\u33df\u33ff\ua69c\ua69d\ua770\ua7f2-\ua7f4\ua7f8\ua7f9\uab5c-\uab5f\uab69\ufe10-\ufe19\ufe30-\ufe44\ufe47\ufe48\ufe50-\ufe6b\u{10781}-\u{107ba}\u{1e030}-\u{1e06d}\u{1f12b}-\u{1f12e}\u{1f130}-\u{1f14f}\u{1f16a}-\u{1f16c}\u{1f190}\u{1f200}-\u{1f202}\u{1f210}-\u{1f251}]/u;
+  /[\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u02b0-\u02b8\u02e0-\u02e4\u0f0c\u10fc\u1d2c-\u1d6a\u1d78\u1d9b-\u1dbf\u2070-\u209c\u2120\u2122\u2150-\u215f\u2189\u2460-\u2473\u24b6-\u24ea\u2c7c\u2c7d\u2d6f\u309f\u30ff\u3192-\u319f\u3244-\u3247\u3250-\u327e\u3280-\u32bf\u32cc-\u3357\u3371-\u33df\u33ff\ua69c\ua69d\ua770\ua7f2-\ua7f4\ua7f8\ua7f9\uab5c-\uab5f\uab69\ufe10-\ufe19\ufe30-\ufe44\ufe47\ufe48\ufe50-\ufe6b\u{10781}-\u{107ba}\u{1e030}-\u{1e06d}\u{1f12b}-\u{1f12e}\u{1f130}-\u{1f14f}\u{1f16a}-\u{1f16c}\u{1f190}\u{1f200}-\u{1f202}\u{1f210}-\u{1f23b}\u{1f250}\u{1f251}]/u;
 
 /** Gives the plain text that a character is another spelling of, or null where it has none. */
 export function findCounterpart(character: string): string | null {
@@ -28,6 +29,9 @@ export function findCounterpart(character: string): string | null {
   const isHangul = /[\u320e-\u321e]/u.test(character);
   const spelled = character.normalize(isHangul ? "NFKD" : "NFKC");
   if (spelled === character || spelled.startsWith(" ")) return null;
+  // Greek letters of formulas: the alphabet stands there ten times, with other forms of seven letters.
+  const place = (character.codePointAt(0)! - 0x1d6a8) % 58;
+  if (/[\u{1d6a8}-\u{1d7c9}]/u.test(character) && (place === 17 || place >= 52)) return place === 17 ? "ϴ" : "ϵϑϰϕϱϖ"[place - 52]!;
   // A narrow letter of Hangul is another spelling of the wide one.
   if (/[\uffa0-\uffdc]/u.test(character))
     for (let code = 0x3131; code <= 0x3164; code++) if (String.fromCharCode(code).normalize("NFKC") === spelled) return String.fromCharCode(code);
