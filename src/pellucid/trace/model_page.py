@@ -42,7 +42,8 @@ def save_model_page(
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
     origin, part = trace.origin, trace.facts.part
-    line = trace.sentence if part is None else part.line
+    # A file is opened with a text, of which the first part is shown.
+    line = part.line if part is not None and part.segment == 1 else trace.sentence
     header = {
         **_model_header(origin.bundle, origin.translator, precision),
         "examples": list(dict.fromkeys([line, *examples])),
@@ -55,9 +56,7 @@ def save_model_page(
     translator.profile, translator.target_language = origin.translator.profile, origin.translator.target_language
     translator.context = origin.translator.context
     rounded = Bundle(model, tokenizer, origin.bundle.manifest, origin.bundle.directory)
-    first = trace_sentence(
-        TraceOrigin(translator, rounded, markup="text"), line, segment=None if part is None else part.segment
-    )
+    first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), line)
     manifest = first.manifest()
     run = {**manifest["run"], "device": f"{manifest['run']['device']}, weights in {precision}"}
     answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
