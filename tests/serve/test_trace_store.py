@@ -216,7 +216,7 @@ def test_a_request_for_another_model_is_refused(server, traced):
         {"sentence": "Yes.", "model": "<b>"},
         {"sentence": 5},
         {"sentence": " "},
-        {"sentence": "a " * 300},
+        {"sentence": "a " * 300, "target": "No."},
         {"sentence": "Yes.", "beam": 0},
         {"sentence": "Yes.", "beam": True},
         {"sentence": "Yes.", "prefix_ids": [-1]},
