@@ -298,18 +298,21 @@ class Model:
         edits: "Iterable[EditSpec | Mapping[str, Any]]" = (),
         keep: str | Iterable[str] | None = None,
         drawing: "Drawing | None" = None,
+        segment: int | None = None,
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
-        The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. With a `target`
-        there is no search: the model reads that translation, a text or token ids with or without EOS. `context` is the
-        sentence before, for a model that was trained with it: the source has its pieces, too. `prefix_ids` are
+        The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. A line that is
+        translated in several segments, as one of several sentences is, is traced in one of them: that of the number
+        `segment`, 1 first and the default; `trace.facts.part` lists all of them. With a `target` there is no search:
+        the model reads that translation, a text or token ids with or without EOS, of the whole line, or of its part
+        `segment`. `context` is the sentence before, for a model that was trained with it: the source has its pieces,
+        too, as a later segment has those of the one before it. `prefix_ids` are
         the tokens that the translation must begin with, `edits` are changes made during the run (see `Trace.edited`),
         and with a `drawing` the translation is drawn by chance instead of searched for. `keep` says which tensors are
         captured, by patterns of their names ("decoder.*.cross.pattern"); by default all of them up to 64 pieces a side,
         and the patterns up to 256. Raises ValueError, with the numbers, for a sentence that is longer, for one that
-        takes more than 1 GiB, and for one that would be translated in several segments (with a `target` it is read
-        whole).
+        takes more than 1 GiB, and for a segment that the line does not have.
 
             trace = model.trace("The ball is blue.")
             trace["decoder.3.cross.pattern"].at(H=2)      # an array: target positions by source positions
@@ -330,16 +333,25 @@ class Model:
             drawing,
             context=context,
         )
-        return trace_sentence(origin, sentence, target, edits)
+        return trace_sentence(origin, sentence, target, edits, segment)
 
     @_check_arguments
     def find_influence(
-        self, sentence: str, word: str, *, target: str | None = None, context: str = "", beam: int = 4, pairs: int = 10
+        self,
+        sentence: str,
+        word: str,
+        *,
+        target: str | None = None,
+        context: str = "",
+        beam: int = 4,
+        pairs: int = 10,
+        segment: int | None = None,
     ) -> "WordInfluence":
         """Find the training pairs that made a word of a translation likelier, and those that spoke against it.
 
         The translation is the one that a search with this `beam` finds, or the `target`; `context` is the sentence
-        before it, for a model that was trained with it. Up to `pairs` of each kind are returned, with the file and line
+        before it, for a model that was trained with it; `segment` is the part of the line that is meant, as in `trace`.
+        Up to `pairs` of each kind are returned, with the file and line
         of each. The model's states over its training text must have been stored, once, by `pellucid remember`. Raises
         ValueError where they were not, and for a word that is not in the translation.
 
@@ -353,7 +365,7 @@ class Model:
         if pairs < 1:
             raise ValueError(f"pairs is {pairs}, it must be 1 or more")
         store = open_state_store(self.directory, self.manifest)
-        trace = self.trace(sentence, target=target, context=context, beam=beam, keep="states")
+        trace = self.trace(sentence, target=target, context=context, beam=beam, keep="states", segment=segment)
         return find_word_influence(trace, store, word, pairs)
 
     def verify(self, tolerance: float | None = None) -> "Verification":

@@ -208,6 +208,18 @@ def test_standard_input_holds_one_sentence(call, model, monkeypatch):
     assert json.loads(call("explain", model, "-", "--json").stdout)["source"]["text"] == SENTENCE
 
 
+def test_a_text_of_several_sentences_is_explained_in_the_part_asked_for(call, model):
+    for options, number, text in (([], 1, "Yes."), (["--segment", "2"], 2, "No.")):
+        printed = json.loads(call("explain", model, "Yes. No.", "--json", *options).stdout)
+        assert printed["source"]["text"] == text
+        assert printed["part"]["segments"] == ["Yes.", "No."]
+        walk = call("explain", model, "Yes. No.", *options).stdout
+        assert f"Note: the line is translated in 2 parts; this is part {number}" in walk
+    result = call("explain", model, "Yes. No.", "--segment", "3")
+    assert result.exit_code == 2
+    assert result.stderr == "pellucid: segment is 3, and the line has no such part; they are 1 to 2\n"
+
+
 @pytest.mark.usefixtures("built_script")
 @pytest.mark.parametrize("keep", [None, "maps", "float16", "float32", "weights"])
 def test_html_is_written_and_its_size_printed(call, model, trace, tmp_path, keep: str | None):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import random
+import unicodedata
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pellucid.decode.translate import Translator
 from pellucid.interop.marian import import_marian
 from pellucid.phrasebook import generate_phrases
 from pellucid.store.directory import Bundle
+from pellucid.text.protected import list_protected
 from pellucid.text.sentences import (
     ABBREVIATIONS,
     ABBREVIATIONS_BEFORE_NUMBERS,
@@ -29,6 +31,7 @@ from pellucid.text.sentences import (
     NAME_PARTICLES,
     sentence_ends,
 )
+from pellucid.text.spelling import plain_counterpart
 from pellucid.trace import Hide
 from pellucid.trace.model_page import save_model_page
 from pellucid.trace.session import Trace, perform_act
@@ -184,7 +187,7 @@ def test_what_cannot_be_traced_is_refused_in_a_sentence(tmp_path: Path):
     sentence = {"sentence": "The ball is blue."}
     refused = {
         "nothing to trace": {"sentence": "  😀 "},
-        "2 parts": {"sentence": "Yes.\tNo."},
+        "2 parts": {"sentence": "Yes.\tNo.", "target": "Sí."},
         "whole number": {**sentence, "beam": 0},
         "decoder.9.cross is no attention": {
             **sentence,
@@ -347,6 +350,169 @@ def test_lines_are_split_and_joined_as_in_python(translates_numbers: bool, tmp_p
     ):
         assert [ours["text"], ours["stop"], ours["pieces"]] == [theirs.text, theirs.stop, theirs.pieces], line
         assert ours["score"] == approx_log_prob(theirs.score)
+
+
+WORDS = ("the", "ball", "is", "blue", "house", "John", "NATO", "it", "new", "where", "l'eau", "straße", "yes")
+PROFILES = {
+    "alone": SourceProfile(sources=100, sentences=(100,), words=WORDS),
+    "pairs": SourceProfile(
+        sources=100, sentences=(70, 20, 10), continuations={"it": 9, "yes": 3}, marks={"numbers": 4}, words=WORDS
+    ),
+    "learned": SourceProfile(
+        sources=100,
+        sentences=(100,),
+        without_letters=5,
+        capitals=5,
+        title_case=5,
+        marks={"quotes": 5, "brackets": 5, "bullets": 5},
+        spellings={"’": 3, "\u00a0": 3, "“": 3, "”": 3},
+    ),
+    "nouns": SourceProfile(sources=100, sentences=(100,), words=("Haus", "Ball", "ist")),
+    "none": None,
+}
+READ_LINES = [
+    "The ball is blue. Where is the house? It is new. Yes. It is. No!",
+    "It is new. It is blue. It is new.\tYes. The ball is blue.",
+    "Don’t\u00a0go to “the house”… Zoe\u0308 paid 12\u202f000 € — or ½ of Ａ ﬁne m².",
+    "THE BALL IS BLUE. JOHN'S HOUSE IS NEW. I AM. NATO. {NAME} IS AT HTTPS://A.EXAMPLE/B",
+    "THE BALL’S NEW, L'EAU AND STRASSE.",
+    "The Ball Is Blue. Where Is The House? John Smith",
+    "The House Of The New Ball",
+    '1. "The ball is blue." (2) Where is it? - Yes. • [The house] 12 %',
+    "a) The ball. IV. It is new. 1.2.3 The house 3 – The ball",
+    "«The ball» is «blue». „The ball is blue“. “Yes,” he said, “no.” 'It's new.' 「はい。」（いいえ）",
+    "12,5. 13. The ball. 14",
+    "See https://a.example/x.The house (www.b.example). Ask me@c.example. Now.",
+    "The `code. It` is new. %s is. ${HOME}. Yes.",
+    "The ball is blue.The house is new. 😀 It is. 👍🏽",
+    "\u00a0 The ball.\u2009It is new.\u200b ",
+    "  ",
+    "12",
+]
+
+
+def odd_sentences(count: int, seed: int) -> list[str]:
+    """Sentences with the oddities of text that people paste."""
+    generator = random.Random(seed)
+    words = ["the", "ball", "is", "Blue", "house", "it", "John", "NATO", "12", "Zoe\u0308", "don’t", "l'eau", "犬", "É"]
+    marks = [" ", " ", " ", ". ", "? ", "! ", "… ", "\u00a0", "\u2009", ", ", " — ", "\u00ad", "\u0301", "…", ".\u00a0"]
+    before = ["", "", "1. ", "(2) ", "- ", "• ", "“", '"', "«", "(", "[", "a) ", "\u200b"]
+    behind = [".", "?", "", "”", '"', '."', "».", ")", "]", " 😀", "!)"]
+    spell = [str, str.upper, str.title, str.lower]
+    lines = []
+    for _ in range(count):
+        parts = []
+        for _ in range(generator.randrange(1, 4)):
+            text = "".join(generator.choice(words) + generator.choice(marks) for _ in range(generator.randrange(1, 7)))
+            parts += [generator.choice(before) + generator.choice(spell)(text).strip() + generator.choice(behind)]
+        lines.append(" ".join(parts))
+    return lines
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("language", ["es", "en", "tr", "el"])
+def test_lines_are_read_and_cut_as_a_profile_of_the_training_text_says(
+    profile: SourceProfile | None, language: str, tmp_path: Path
+):
+    model = small_traced(ends=9.0)
+    model.translator.profile, model.translator.target_language = profile, language
+    engine = EngineInNode(model, tmp_path)
+    lines = [*READ_LINES, *odd_sentences(60, seed=len(language))]
+    answers = iter(engine.ask_all([("translate", {"text": line, "beam": 1}) for line in lines]))
+    for line in lines:
+        theirs = model.translate(line, markup="text", beam=1)
+        ours = next(answers)
+        assert [ours["text"], ours["stop"], ours["pieces"]] == [theirs.text, theirs.stop, theirs.pieces], line
+        assert ours["notes"] == list(theirs.notes), line
+        assert ours["score"] == approx_log_prob(theirs.score)
+
+
+@pytest.mark.parametrize("profile", [PROFILES["pairs"], PROFILES["alone"]], ids=["pairs", "alone"])
+def test_every_part_of_a_line_is_traced_as_in_python(profile: SourceProfile, tmp_path: Path):
+    model = small_traced(ends=9.0)
+    model.translator.profile = profile
+    engine = EngineInNode(model, tmp_path)
+    edits = [{"kind": "prefix", "text": "La"}]
+    asked: list[dict[str, Any]] = []
+    for line in [line for line in READ_LINES if line.strip() and not any(sign in line for sign in "{`@$:%")]:
+        if model.translate(line).stop == "empty":
+            continue
+        part = model.trace(line, beam=2).facts.part
+        asked += [
+            {"sentence": line, "beam": 2, "segment": number + 1} for number in range(len(part.segments) if part else 1)
+        ]
+    line = READ_LINES[0]
+    asked += [{"sentence": line, "beam": 2}, {"sentence": line, "segment": 2, "target": "Sí."}]
+    asked += [{"sentence": line, "target": "Sí."}, {"sentence": line, "segment": 2, "edits": edits}]
+    for question, manifest in zip(asked, engine.ask_all([("trace", question) for question in asked]), strict=True):
+        trace = model.trace(**question)
+        assert not isinstance(manifest, str), (question, manifest)
+        assert_same_trace(manifest, trace)
+        for name in ("part", "context"):
+            assert manifest[name] == trace.manifest()[name], question
+        assert [note for note in manifest["notes"] if "around the sentence" not in note] == [
+            note for note in trace.notes if "around the sentence" not in note
+        ], question
+
+
+def test_the_page_is_refused_a_part_that_the_line_does_not_have(tmp_path: Path):
+    engine = EngineInNode(small_traced(), tmp_path)
+    lines = [
+        {"sentence": "Yes. No.", "segment": 3},
+        {"sentence": "Yes.", "segment": 2},
+        {"sentence": "Yes.\tNo.", "target": "Sí"},
+    ]
+    answers = engine.ask_all([("trace", question) for question in lines])
+    expected = ["no part 3; they are 1 to 2", "no part 2; it is one", "in 2 parts"]
+    assert all(words in answer for words, answer in zip(expected, answers, strict=True)), answers
+
+
+def test_every_character_has_the_counterpart_that_it_has_in_python(tmp_path: Path):
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    # A newer Unicode than that of one side may know more of them.
+    characters = [character for character in characters if unicodedata.category(character) not in ("Cn", "Co")]
+    [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("counterparts", characters)])
+    assert differing(characters, answer, list(map(plain_counterpart, characters))) == []
+
+
+def test_protected_text_is_that_of_python(tmp_path: Path):
+    generator = random.Random(3)
+    signs = [
+        *"{}%$#:`'<>[]()_@.!,|-&= \\",
+        "name",
+        "0",
+        "1f",
+        "s",
+        "d",
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "``",
+        "__",
+        "https://",
+        "www.",
+    ]
+    signs += [
+        "a.b",
+        "and",
+        "number",
+        "choice",
+        "{0}",
+        "%s",
+        "%(x)s",
+        "${",
+        "é",
+        "犬",
+        "\u00a0",
+        "textbf",
+        ":name:",
+        "st",
+    ]
+    lines = ["".join(generator.choices(signs, k=generator.randrange(2, 12))) for _ in range(20_000)]
+    lines += [case for line in READ_LINES for case in (line, line.lower())]
+    [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("protected", lines)])
+    assert differing(lines, answer, list(map(list_protected, lines))) == []
 
 
 def list_sentences(text: str) -> list[str]:

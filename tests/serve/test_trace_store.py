@@ -46,6 +46,18 @@ def test_the_manifest_is_that_of_the_trace(server, traced, trace):
     assert server.get(f"/trace/{traced['id']}/manifest.json").json() == traced
 
 
+def test_each_part_of_a_text_is_traced(server):
+    for number in (1, 2):
+        asked = {"sentence": f"{SENTENCE} Yes.", "segment": number}
+        manifest = server.post("/trace", json=asked).json()
+        assert manifest["part"]["segment"] == number
+        assert manifest["source"]["text"] == (SENTENCE, "Yes.")[number - 1]
+    assert server.post("/trace", json={"sentence": SENTENCE, "segment": 0}).status_code == 422
+    refused = server.post("/trace", json={"sentence": SENTENCE, "segment": 2})
+    assert refused.status_code == 422
+    assert "segment is 2, and the line has no such part; it is one" in refused.json()["error"]
+
+
 def test_every_number_arrives_as_it_was_captured(server, traced, trace):
     captured = [row for row in traced["tensors"] if row["captured"]]
     assert len(captured) > 20
@@ -204,7 +216,7 @@ def test_a_request_for_another_model_is_refused(server, traced):
         {"sentence": "Yes.", "model": "<b>"},
         {"sentence": 5},
         {"sentence": " "},
-        {"sentence": "a " * 300},
+        {"sentence": "a " * 300, "target": "No."},
         {"sentence": "Yes.", "beam": 0},
         {"sentence": "Yes.", "beam": True},
         {"sentence": "Yes.", "prefix_ids": [-1]},

@@ -87,6 +87,19 @@ def test_marks_of_markdown_are_tags_where_they_come_in_pairs(text: str, plain: s
     assert restore_tags(marked, marked.text, []) == text
 
 
+@pytest.mark.parametrize(
+    ("line", "segment"),
+    [
+        ("> Yes.", "Yes."),
+        (">> Yes.", "Yes."),
+        (">>spa<< Yes.", ">>spa<< Yes."),
+        ("> >>cmn_Hans<< Yes.", ">>cmn_Hans<< Yes."),
+    ],
+)
+def test_the_mark_of_a_language_to_write_is_no_quotation(line: str, segment: str):
+    assert split_line(line).segments == (segment,)
+
+
 def test_marks_go_around_the_translations_of_their_words():
     marked = extract_tags("The *white* [house](x.md) is **here**.")
     translation = restore_tags(marked, "La casa blanca está aquí.", [(0, 0), (1, 2), (2, 1), (3, 3), (4, 4)])

@@ -256,16 +256,16 @@ def test_an_unknown_name_is_answered_with_the_nearest():
 
 def test_long_sentences_keep_their_patterns_and_longer_ones_are_refused():
     model = small_traced(ends=-9.0, max_positions=400)
-    trace = model.trace("The ball is blue and the cat is black. " * 2, beam=1)
+    trace = model.trace("The ball is blue and the cat is black, " * 2, beam=1)
     assert len(trace.inputs.ids) > 64
     assert set(trace.names) == {
         row.name for row in glossary(trace.config) if row.name.endswith((".pattern", ".allowed"))
     }
     assert any("only the patterns" in note for note in trace.notes)
-    everything = model.trace("The ball is blue and the cat is black. " * 2, beam=1, keep="*")
+    everything = model.trace("The ball is blue and the cat is black, " * 2, beam=1, keep="*")
     assert "logits" in everything
     with pytest.raises(ValueError, match=r"have 3\d\d and 1 pieces; a trace takes 256 a side"):
-        model.trace("The ball is blue and the cat is black. " * 15)
+        model.trace("The ball is blue and the cat is black, " * 15)
     with pytest.raises(ValueError, match=r"have 3 and 26\d pieces; a trace takes 256 a side"):
         model.trace("?", target="?" * 260)
 
@@ -273,8 +273,7 @@ def test_long_sentences_keep_their_patterns_and_longer_ones_are_refused():
 def test_a_pair_longer_than_those_of_training_is_read_whole():
     model = small_traced()
     model.translator.lengths = LengthLimits(20, 97)
-    with pytest.raises(ValueError, match="translated in 2 parts"):
-        model.trace("The ball is blue. The cat is black.")
+    assert model.trace("The ball is blue. The cat is black.").source.text == "The ball is blue."
     trace = model.trace("The ball is blue. The cat is black.", target="Sí.")
     assert trace.source.text == "The ball is blue. The cat is black."
     pieces = len(trace.source.ids)
@@ -297,7 +296,15 @@ def test_a_trace_that_needs_too_much_memory_is_refused_with_the_numbers(monkeypa
     [
         ({"sentence": "  \t "}, "there is nothing to trace"),
         ({"sentence": "😀"}, "there is nothing to trace"),
-        ({"sentence": "The ball.\tThe cat."}, "translated in 2 parts, and a trace shows one"),
+        (
+            {"sentence": "The ball.\tThe cat.", "target": "La bola."},
+            "translated in 2 parts, and a target is that of one",
+        ),
+        (
+            {"sentence": "The ball.\tThe cat.", "segment": 3},
+            "segment is 3, and the line has no such part; they are 1 to 2",
+        ),
+        ({"sentence": "The ball.", "segment": 0}, "segment is 0, and the line has no such part; it is one"),
         ({"sentence": "Yes.", "beam": 0}, "beam is 0"),
         ({"sentence": "Yes.", "keep": "decoder.9.*"}, "'decoder.9.*' fits no tensor of this model"),
         ({"sentence": "Yes.", "prefix_ids": [EOS]}, "pass a finished translation as the target"),

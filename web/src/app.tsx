@@ -5,7 +5,7 @@ import { useApp, useChecks, useCurrentInView, useDark, useOneTabStop } from "./h
 import { handleKey, KEYS } from "./keyboard";
 import { rememberPlace, TABS, zoomOut } from "./navigation";
 import { makeAddress } from "./permalink";
-import { ExampleRow, PieceColumn, Scrubber, TopBar } from "./sentence";
+import { ExampleRow, LineParts, PieceColumn, Scrubber, TopBar } from "./sentence";
 import type { View } from "./state";
 import type { Check, Manifest } from "./types";
 import { AlignView } from "./views/align";
@@ -71,6 +71,7 @@ export function Page() {
       <Messages />
       {manifest ? (
         <>
+          <LineParts manifest={manifest} />
           <Scrubber manifest={manifest} />
           <ViewTabs />
           <div class={app.story.value === null ? "columns" : "columns with-story"}>

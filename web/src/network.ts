@@ -110,7 +110,8 @@ function bracket(texts: string[], count: number): string[] {
 }
 
 /** Names the sentence of a trace with the one before it, as a question does. */
-export function nameSentence({ sentence, context }: Manifest): Pick<Question, "sentence" | "context"> {
+export function nameSentence({ sentence, context, part }: Manifest): Pick<Question, "sentence" | "context" | "segment"> {
+  if (part) return { sentence: part.line, ...(part.context && { context: part.context }), segment: part.segment };
   return { sentence, ...(context && { context }) };
 }
 

@@ -41,6 +41,7 @@ export function writeLink(link: Link): string {
     ["id", link.trace],
     ["s", question?.sentence],
     ["u", question?.context],
+    ["g", question?.segment],
     ["b", question?.beam],
     ["y", question?.target],
     ["w", question?.target_ids?.join(".")],
@@ -90,6 +91,7 @@ export function readLink(fragment: string): Link {
 
 const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
   ["u", "context", "sentence before", (text) => text],
+  ["g", "segment", "part", (text) => (/^[1-9]\d{0,4}$/.test(text) ? Number(text) : undefined)],
   ["b", "beam", "beam width", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
   ["y", "target", "translation", (text) => text],
   ["w", "target_ids", "translation", parseIds],
@@ -160,8 +162,10 @@ export async function traceAgain(app: App, manifest: Manifest): Promise<void> {
 
 /** Tells whether a trace answers a question, as far as the question is specific. */
 export function isAnswerTo(manifest: Manifest, question: Question): boolean {
-  const { target, model, ...rest } = question;
+  const { target, model, segment, ...rest } = question;
   const ownQuestion = makeQuestion(manifest);
+  const isGiven = target !== undefined || question.target_ids !== undefined; // then a line without a number is read whole
+  if (ownQuestion.segment !== (segment ?? (isGiven || !manifest.part ? undefined : 1))) return false;
   if (target !== undefined && !(manifest.forced && manifest.target.text === target)) return false;
   if (model !== undefined && !manifest.model.sha256.startsWith(model)) return false;
   if (Boolean(ownQuestion.target_ids) !== Boolean(question.target_ids ?? target)) return false;

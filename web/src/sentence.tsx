@@ -4,7 +4,7 @@ import { formatCount, formatShort } from "./format";
 import { getActiveElement, useApp, useCurrentInView, useOneTabStop, usePainter } from "./hooks";
 import { setMode } from "./keyboard";
 import { moveStep, toggleFollow } from "./navigation";
-import { listPieces } from "./network";
+import { listPieces, nameSentence } from "./network";
 import { Piece, SPACE } from "./parts";
 import { readLink } from "./permalink";
 import { PlayBar, PlayButton, ReadingLight, useGrowth } from "./play_controls";
@@ -99,8 +99,9 @@ function SentenceForm() {
     if (!manifest) return;
     setBeam(Number(manifest.run.search.beam));
     if (isTyping.current) return;
-    setText(manifest.sentence);
-    setContext(manifest.context ?? "");
+    const { sentence, context: before } = nameSentence(manifest);
+    setText(sentence);
+    setContext(before ?? "");
     requestAnimationFrame(() => box.current && getActiveElement(box.current) === box.current && box.current.select());
   }, [manifest]);
   const submit = async (event: Event) => {
@@ -209,7 +210,7 @@ export function ExampleRow() {
   const list = useRef<HTMLUListElement>(null);
   useOneTabStop(list);
   if (!examples || (!examples.sentences.length && describeTraining(examples) === "")) return null;
-  const current = app.manifest.value?.sentence;
+  const current = app.manifest.value && nameSentence(app.manifest.value).sentence;
   return (
     <section class="examples" aria-label="Examples">
       <p class="quiet">{describeTraining(examples)}</p>
@@ -249,6 +250,37 @@ let languageNames: Intl.DisplayNames | null = null; // made when it is first nee
 function nameLanguage(code: string): string {
   languageNames ??= new Intl.DisplayNames(["en"], { type: "language" });
   return languageNames.of(code) ?? code;
+}
+
+/** Lists the parts of a line that are translated one by one, of which the trace shows one; each opens its own. */
+export function LineParts({ manifest }: { manifest: Manifest }) {
+  const app = useApp();
+  const list = useRef<HTMLUListElement>(null);
+  useOneTabStop(list);
+  const { part } = manifest;
+  if (!part) return null;
+  const open = (segment: number) => app.askSource("trace", { ...nameSentence(manifest), segment, beam: Number(manifest.run.search.beam) });
+  return (
+    <section class="examples line-parts" aria-label="Parts of the text">
+      <p class="quiet">This text has {part.segments.length} parts. Each is translated by itself:</p>
+      <ul ref={list}>
+        {part.segments.map((text, i) => (
+          <li key={i}>
+            <button
+              type="button"
+              class="chip example"
+              title={text}
+              aria-current={i + 1 === part.segment ? "true" : undefined}
+              disabled={!app.source.act || app.busy.value !== null}
+              onClick={() => void open(i + 1)}
+            >
+              {text}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
 }
 
 export function Scrubber(props: { manifest: Manifest }) {

@@ -5,6 +5,7 @@ import type { ModelHeader } from "./engine/package";
 import { type AskEngine, COMPUTED, leaveOutAnswers, startEngine } from "./engine_source";
 import { describeError } from "./format";
 import { waitUntilIdle } from "./hooks";
+import { nameSentence } from "./network";
 import { isAnswerTo, makeQuestion } from "./permalink";
 import { OF_MODEL } from "./trace_cache";
 import { gatherRequests, type HttpSource } from "./trace_source";
@@ -107,9 +108,11 @@ function makeUndoingQuestion(shown: Manifest, { edits, keep_target }: Acts["edit
 
 /** Tells whether a question is a change to the sentence that is shown; what was computed here and is asked again goes to the server. */
 function isChange(question: Question, shown: Manifest): boolean {
-  const { sentence, context, target, target_ids, prefix_ids, edits, drawing } = question;
+  const { sentence, context, segment, target, target_ids, prefix_ids, edits, drawing } = question;
+  const here = nameSentence(shown);
   const isPlain = target === undefined && !target_ids?.length && !prefix_ids?.length && !edits?.length;
-  return sentence === shown.sentence && (context ?? "") === (shown.context ?? "") && !isPlain && !drawing && !(shown.computed_here && isAnswerTo(shown, question));
+  const isSame = sentence === here.sentence && (context ?? "") === (here.context ?? "") && segment === here.segment;
+  return isSame && !isPlain && !drawing && !(shown.computed_here && isAnswerTo(shown, question));
 }
 
 /** Fetches the model of a trace and opens it in a worker, once the page has drawn that trace. */

@@ -232,6 +232,8 @@ export interface Manifest {
   };
   sentence: string; // as it was given
   context?: string; // the sentence before, if there is one
+  /** Where the sentence is one of several parts of a line, each translated by itself: which one (1 first), and the sentence before the line. */
+  part?: { line: string; segments: string[]; segment: number; context: string } | null;
   source: Side; // what was read of it
   target: Side; // what was written
   inputs: { pieces: string[]; ids: number[] }; // what the decoder read: start token, then target without its last
@@ -395,7 +397,7 @@ export interface Acts {
   checks: { args: Record<string, never>; gives: { checks: Check[] } };
   verdict: { args: { reference?: string }; gives: Verdict };
   /** A new trace, which the source shows from then on. */
-  trace: { args: { sentence: string; context?: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[]; drawing?: Drawing }; gives: Manifest };
+  trace: { args: { sentence: string; context?: string; segment?: number; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[]; drawing?: Drawing }; gives: Manifest };
   edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
   words: { args: { side: string }; gives: WordMap };
   neighbours: { args: { side: string; piece: number }; gives: { near: Neighbour[] } };

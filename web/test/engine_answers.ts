@@ -3,7 +3,9 @@
 import { readFileSync } from "node:fs";
 import { describeError } from "../src/format";
 import { makeAnswers } from "../src/engine/answers";
+import { findProtected } from "../src/engine/protected";
 import { findSentenceEnds } from "../src/engine/sentences";
+import { findCounterpart } from "../src/engine/spelling";
 import { type PackedModel, unpackModel } from "../src/engine/package";
 
 const [path = ""] = process.argv.slice(2);
@@ -19,7 +21,9 @@ const answers = {
   encode: ({ side, lines }: { side: "source" | "target"; lines: string[] }) => lines.map((line) => translator[side].encode(line)),
   decode: (sentences: number[][]) => sentences.map((ids) => translator.target.decode(ids)),
   sentences: (lines: string[]) => lines.map((line) => findSentenceEnds(line).map((end, i, ends) => line.slice(ends[i - 1] ?? 0, end))),
-  split: (lines: string[]) => lines.map((line) => translator.split(line)),
+  split: (lines: string[]) => lines.map((line) => translator.prepare(line).split),
+  counterparts: (characters: string[]) => characters.map(findCounterpart),
+  protected: (lines: string[]) => lines.map((line) => findProtected(line).map(([start, end]) => line.slice(start, end))),
 } as Record<string, (args: never) => unknown>;
 await answers.open?.(packed as never);
 for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {

@@ -40,6 +40,9 @@ def run_explain(
     sentence: Annotated[str, argument("SENTENCE", "the sentence to translate; - is standard input")],
     target: Annotated[str | None, option("explain this translation instead of searching for one", "TEXT")] = None,
     context: Annotated[str, CONTEXT] = "",
+    segment: Annotated[
+        int | None, option("show this part of a text that is translated in several; without it, the first", "N")
+    ] = None,
     language: Annotated[str | None, LANGUAGE_TO_WRITE] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     html: Annotated[str | None, file_option("write the page and its numbers into this single file")] = None,
@@ -57,6 +60,9 @@ def run_explain(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show every step of one translation, with its numbers.
+
+    A text of several sentences is translated one sentence at a time, and one of them is shown: the first, or that of
+    --segment.
 
     Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely, which one was chosen
     and why it stopped; what each written word attends to; the beam and what it dropped; what adds to each logit; and
@@ -86,11 +92,12 @@ def run_explain(
         if html:
             raise ValueError("--because and --html exclude each other; ask for one at a time")
         found = load(model, target_language=language).find_influence(
-            line, because, target=target, context=context, beam=beam
+            line, because, target=target, context=context, beam=beam, segment=segment
         )
-        write_report(json, [found], _influence_lines(line, found, Terminal.of_stdout()))
+        write_report(json, [found], _influence_lines(found, Terminal.of_stdout()))
         return
-    trace = load(model, target_language=language).trace(line, target=target, beam=beam, context=context)
+    loaded = load(model, target_language=language)
+    trace = loaded.trace(line, target=target, beam=beam, context=context, segment=segment)
     if html:
         size = save_html(trace, html, keep, say=lambda words: typer.echo(words, err=True))
         typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
@@ -119,9 +126,9 @@ def _align_trace(trace: "Trace") -> "Links":
     )
 
 
-def _influence_lines(sentence: str, found: "WordInfluence", terminal: Terminal) -> Iterator[str]:
+def _influence_lines(found: "WordInfluence", terminal: Terminal) -> Iterator[str]:
     """Yield the pairs for a word and against it, and how far the two ways that found them agree."""
-    yield f"{escape_controls(sentence)} → {escape_controls(found.translation)}"
+    yield f"{escape_controls(found.source)} → {escape_controls(found.translation)}"
     yield (
         f"{terminal.bold(escape_controls(found.word))} was decided at its piece {escape_controls(found.piece)}, which "
         f"had a probability of {found.probability:.3f}."

@@ -45,8 +45,8 @@ class LengthLimits:
 class Segment:
     """One sentence or more that are translated together; the first `context` tokens of its source are read only.
 
-    `marked` is what the user wrote, `read` what the model reads for it. The translation has each of `terms`, in one of
-    its spellings; `term_spans` has the span of each in the text that is read.
+    `marked` is what the user wrote, `read` what the model reads for it, after the text `context_text`. The translation
+    has each of `terms`, in one of its spellings; `term_spans` has the span of each in the text that is read.
     """
 
     marked: TaggedText
@@ -55,6 +55,7 @@ class Segment:
     terms: "tuple[Term, ...]" = ()
     term_spans: "tuple[TermSpan, ...]" = ()
     context: int = 0
+    context_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def prepare_lines(
         ]
 
     language_pieces = len(tokenizer.beginning)
-    all_contexts = _encode_segment_contexts(cut_lines, contexts, context_sentences, reader)
+    context_texts = _list_segment_contexts(cut_lines, contexts, context_sentences, reader)
+    all_contexts = iter(encode_contexts(tokenizer, [text for texts in context_texts for text in texts]))
     prepared = []
     for i, (cut, prefix) in enumerate(zip(cut_lines, line_prefixes, strict=True)):
         check_wanted()
@@ -133,12 +135,12 @@ def prepare_lines(
         for n, part in enumerate(cut.segments):
             terms_by_span, problems = required.find_in(part.read.text) if required is not None else ({}, [])
             notes += [*problems, part.read.note]
-            context = all_contexts[i][n]
+            context, context_text = next(all_contexts), context_texts[i][n]
             if len(context) + len(part.ids) > lengths.longest_trained:
                 # Only the sentence before the line was asked for.
                 lost = context and n == 0
                 notes += ["translated without the sentence before it: both together are too long"] if lost else []
-                context = []
+                context, context_text = [], ""
             # The prefix is that of the line, so only its first segment begins with it.
             request = SearchRequest(
                 [*context, *part.ids],
@@ -155,6 +157,7 @@ def prepare_lines(
                     tuple(terms_by_span.values()),
                     tuple(terms_by_span),
                     len(context) + language_pieces,
+                    context_text,
                 )
             )
         # Only imported vocabularies have characters without a piece; the others spell them in bytes.
@@ -298,21 +301,21 @@ class _SourceEncoder:
         return len(ids)
 
 
-def _encode_segment_contexts(
+def _list_segment_contexts(
     lines: Sequence[_CutLine], contexts: Sequence[str] | None, count: int, reader: SourceReader
-) -> list[list[list[int]]]:
-    """Return the token ids of the context of each segment of each line."""
-    empty = [[[] for _ in cut.segments] for cut in lines]
+) -> list[list[str]]:
+    """Return the context of each segment of each line, an empty text where it has none."""
     if not count and contexts is None:
-        return empty
-    texts: list[str] = []
+        return [["" for _ in cut.segments] for cut in lines]
+    all_texts: list[list[str]] = []
     for i, cut in enumerate(lines):
         before = [] if contexts is None or not contexts[i] else _last_sentences(contexts[i], count, reader)
+        texts: list[str] = []
         for part in cut.segments:
             texts.append(" ".join(before[-count:] if count else before))
             before = [*before, part.read.text] if count else []
-    ids = iter(encode_contexts(reader.tokenizer, texts))
-    return [[next(ids) for _ in cut.segments] for cut in lines]
+        all_texts.append(texts)
+    return all_texts
 
 
 def _last_sentences(context: str, count: int, reader: SourceReader) -> list[str]:

@@ -88,6 +88,7 @@ class WordInfluence:
     """
 
     word: str
+    source: str
     translation: str
     piece: str
     probability: float
@@ -134,6 +135,7 @@ def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) 
     step = trace.steps[weighed.choice.index]
     return WordInfluence(
         word,
+        trace.sentence,
         trace.target.text,
         step.chosen.piece,
         step.chosen.prob,

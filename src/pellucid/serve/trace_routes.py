@@ -64,6 +64,9 @@ class TraceRequest(BaseModel):
 
     sentence: Annotated[str, Field(description="the sentence to translate and trace")]
     context: Annotated[str, Field(description="the sentence before, for a model that was trained with context")] = ""
+    segment: Annotated[
+        int | None, Field(ge=1, description="which part of a line that is translated in several, 1 first")
+    ] = None
     target: Annotated[str | None, Field(description="a translation to look at instead of the search's own")] = None
     beam: Annotated[int, Field(ge=1, description="hypotheses kept at each step")] = 4
     # Only the first invalid id is reported: each of 500,000 errors would take a kilobyte.
@@ -194,7 +197,9 @@ def trace_routes(service: Service) -> APIRouter:
         def trace_and_store() -> bytes:
             options = {"context": form.context, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ())}
             model = service.directions.model(service.directions.first)
-            made = model.trace(form.sentence, target=target, edits=edits, drawing=drawing, **options)
+            made = model.trace(
+                form.sentence, target=target, edits=edits, drawing=drawing, segment=form.segment, **options
+            )
             return service.traces.store(made).manifest
 
         return Response(await service.answer(request, worker, trace_and_store), media_type=JSON)

@@ -28,8 +28,8 @@ _MARK = re.compile(
 )
 _MARK_SIGN = re.compile(r"[*_~]|\][(\[]")  # every text with a pair of marks has one
 _NUMBERED = re.compile(r"</?\d")
-# What begins a heading or a quotation of Markdown.
-LEADING_MARKS = re.compile(r"(?:\s*+(?:#{1,6}(?=\s)|>))++")
+# What begins a heading or a quotation of Markdown, but not >>fra<<, which tells an imported model what to write.
+LEADING_MARKS = re.compile(r"(?:\s*+(?:#{1,6}(?=\s)|>(?!>\w{1,16}<<)))++")
 
 MARKUP_SIGN = re.compile(rf"<|{_MARK_SIGN.pattern}|{PROTECTED_SIGN.pattern}|^\s*+>")  # every text with markup has one
 

@@ -136,6 +136,19 @@ class _RunFacts:
 
 
 @dataclass(frozen=True)
+class LinePart:
+    """Number `segment`, 1 first, of the `segments` in which a `line` is translated, each by itself.
+
+    `context` is the sentence before the line, if any.
+    """
+
+    line: str
+    segments: list[str]
+    segment: int
+    context: str = ""
+
+
+@dataclass(frozen=True)
 class TraceFacts:
     """All facts of a trace. `id` is a short hash of model, sentence, settings and edits, equal for equal traces.
 
@@ -143,7 +156,8 @@ class TraceFacts:
     `stop` says why it ends: after EOS, or at the largest number of pieces. `log_prob` is that of the whole translation,
     a natural logarithm, and `score` is it over the length penalty. `tree` is None where no search could be observed.
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
-    of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any.
+    of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any. `part`
+    says which part of its line `sentence` is, where the line is translated in several.
     """
 
     id: str
@@ -165,6 +179,7 @@ class TraceFacts:
     piece_log_probs: list[float]
     translation_notes: list[str]
     context: str = ""
+    part: LinePart | None = None
 
 
 _DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer
@@ -40,10 +41,12 @@ def save_model_page(
 
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
-    origin = trace.origin
+    origin, part = trace.origin, trace.facts.part
+    # A file is opened with a text, of which the first part is shown.
+    line = part.line if part is not None and part.segment == 1 else trace.sentence
     header = {
         **_model_header(origin.bundle, origin.translator, precision),
-        "examples": list(dict.fromkeys([trace.sentence, *examples])),
+        "examples": list(dict.fromkeys([line, *examples])),
         "languages": languages if languages and all(languages) else None,
     }
     # As the page does: with rounded weights, in the search that it opens with, tags read as text.
@@ -56,8 +59,9 @@ def save_model_page(
         target_language=origin.translator.target_language,
     )
     translator.calibration = origin.translator.calibration
+    translator.context = origin.translator.context
     rounded = Bundle(model, tokenizer, origin.bundle.manifest, origin.bundle.directory)
-    first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), trace.sentence)
+    first = trace_sentence(TraceOrigin(translator, rounded, markup="text"), line)
     manifest = first.manifest()
     run = {**manifest["run"], "device": f"{manifest['run']['device']}, weights in {precision}"}
     answers = {name: answer for name, answer in trace.model_answers().items() if name in ("words", "heads")}
@@ -67,7 +71,7 @@ def save_model_page(
         {**manifest, **answers, "run": run},
         {name: first.tensor(name) for name in first if name.rpartition(".")[2] in _DRAWN_FIRST},
         _list_parameters(origin.bundle.model),
-        _tokenizer_files(origin.bundle.tokenizer),
+        _text_files(origin.bundle.tokenizer, origin.translator.profile),
     )
 
 
@@ -81,7 +85,7 @@ def pack_model(bundle: Bundle, translator: Translator, most_bytes: int) -> tuple
     from pellucid.page.html import format_size, read_script
     from pellucid.page.model_file import ENGINE_PATH
 
-    facts, files = model_facts(bundle), _tokenizer_files(bundle.tokenizer)
+    facts, files = model_facts(bundle), _text_files(bundle.tokenizer, translator.profile)
     if (size := 4 * facts.parameters) > most_bytes:
         raise ValueError(f"its weights have {format_size(size)}, and a browser gets {format_size(most_bytes)} at most")
     if not facts.sha256:
@@ -117,7 +121,8 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
         "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
         "forbidden": list(translator.bounds.forbidden),
-        "translates_numbers": translator.reader.translates_numbers,
+        "profile": None if translator.profile is None else translator.profile.as_json(),
+        "target_language": translator.target_language,
     }
 
 
@@ -185,12 +190,17 @@ def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         place += size
 
 
-def _tokenizer_files(tokenizer: Tokenizer) -> Mapping[str, bytes]:
-    """Return the files of a tokenizer by side; one that serves both sides stands under "source" alone."""
+def _text_files(tokenizer: Tokenizer, profile: SourceProfile | None) -> Mapping[str, bytes]:
+    """Return the files of a tokenizer by side, and the words of a profile.
+
+    A tokenizer that serves both sides stands under "source" alone.
+    """
     files: dict[str, bytes] = {}
     sides = {"source": tokenizer.source, "target": tokenizer.target}
     for side, pieces in list(sides.items())[: 1 if tokenizer.target is tokenizer.source else 2]:
         files[side] = pieces.serialized_model_proto()
         if isinstance(pieces, ListedPieces):
             files[f"{side}.pieces"] = json.dumps(pieces.names).encode()
+    if profile is not None and profile.words:
+        files["words"] = "\n".join(profile.words).encode()
     return files

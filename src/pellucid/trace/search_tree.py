@@ -11,15 +11,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.lines import Segment, prepare_lines, refuse_long_lines
+from pellucid.decode.lines import PreparedLine, Segment, prepare_lines, refuse_long_lines
+from pellucid.decode.reading import CASING_NOTES
 from pellucid.decode.request import SearchConfig, length_divisor, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
 from pellucid.decode.translate import Translator, inference_only
 from pellucid.model import Memory
 from pellucid.model.watch import Watch
+from pellucid.text.line_splitting import SplitLine
 from pellucid.trace.edits import EditSpec, Prefix, edit_watcher
-from pellucid.trace.facts import SearchTree, TraceSide, TreeNode
+from pellucid.trace.facts import LinePart, SearchTree, TraceSide, TreeNode
 
 _FORMULA = "total / ((5 + pieces) / 6) ^ {}"
 
@@ -28,7 +30,8 @@ _FORMULA = "total / ((5 + pieces) / 6) ^ {}"
 class _TracedTranslation:
     """Ids of a translation, EOS among them where there is one, with the log-probability of each.
 
-    `text` is the whole line that a user gets; `notes` are those of its translation, `remarks` are for the trace alone.
+    `text` is what a user gets for the line, or for the part of it that was traced; `notes` are those of its
+    translation, `remarks` are for the trace alone.
     """
 
     ids: list[int]
@@ -44,17 +47,14 @@ class _TracedTranslation:
 
 def search_translation(
     translator: Translator,
-    sentence: str,
+    prepared: PreparedLine,
     config: SearchConfig,
     edits: Sequence[EditSpec],
     source: TraceSide,
     prefix_ids: Sequence[int],
-    context: str = "",
 ) -> _TracedTranslation:
-    """Search for the translation, under the edits if there are any."""
+    """Search for the translation of a line of one segment, under the edits if there are any."""
     prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
-    if len(prefixes) + bool(prefix_ids) > 1:
-        raise ValueError("a translation has one beginning; leave out all prefixes but one")
     vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
     wrong = [i for i in prefix_ids if not 0 <= i < vocabulary or i in forbidden]
     if wrong:
@@ -72,9 +72,12 @@ def search_translation(
     # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
     observed_translator = copy(translator)
     observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = observed_translator.translate([sentence], config, prefixes=["".join(prefixes)], contexts=[context])
+    [translation] = observed_translator.translate_prepared([prepared], config)
     if translation.stop == "failed":
         raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
+    remarks = []
+    if translation.missing_sentences and prepared.is_joined:
+        remarks.append(_LOSSY_NOTE)
     # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
     ids, search = next(
         (_written_ids(search.hypotheses[0]), search)
@@ -82,6 +85,9 @@ def search_translation(
         if search.hypotheses
         and translator.tokenizer.target_pieces(_written_ids(search.hypotheses[0])) == translation.pieces
     )
+    # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
+    if search.request.prefix and not (prefix_ids or prefixes):
+        remarks.append(_PREFIX_NOTE)
     return _TracedTranslation(
         ids,
         translation.text,
@@ -90,8 +96,7 @@ def search_translation(
         translation.score,
         translation.piece_log_probs,
         translation.notes,
-        # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
-        [_PREFIX_NOTE] if search.request.prefix and not (prefix_ids or prefixes) else [],
+        remarks,
         build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
     )
 
@@ -142,24 +147,77 @@ def _with_log_probs(
     return replace(translation, log_probs=log_probs, log_prob=total, score=score)
 
 
-def only_segment(translator: Translator, sentence: str, config: SearchConfig, context: str = "") -> Segment:
-    """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
+@dataclass(frozen=True)
+class TracedLine:
+    """A line of one segment that a trace reads, which may be `part` of the line that was given."""
+
+    prepared: PreparedLine
+    part: LinePart | None = None
+
+    @property
+    def segment(self) -> Segment:
+        """Its only segment."""
+        [segment] = self.prepared.segments
+        return segment
+
+
+def choose_segment(
+    translator: Translator,
+    line: str,
+    config: SearchConfig,
+    context: str = "",
+    number: int | None = None,
+    prefix: str = "",
+) -> TracedLine:
+    """Return a line of one segment, or the segment of this number (1 first, the default) as a line by itself.
+
+    Raises ValueError for a line without anything to translate, and for a number that none of its segments has.
+    """
     if context:
         translator.require_context("context")
-    [line] = prepare_lines([sentence], [1], translator.reader, translator.lengths, config, contexts=[context])
-    if not line.segments:
-        raise ValueError("there is nothing to trace: no part of the line is translated")
-    [segment, *more] = line.segments
-    if more:
-        raise ValueError(
-            f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
+
+    def prepare(text: str, config: SearchConfig, context: str, prefix: str = "") -> PreparedLine:
+        [prepared] = prepare_lines(
+            [text],
+            [1],
+            translator.reader,
+            translator.lengths,
+            config,
+            prefixes=[prefix],
+            contexts=[context],
+            context_sentences=translator.context,
         )
-    if context and not segment.context:
+        return prepared
+
+    prepared = prepare(line, config, context)
+    count = len(prepared.segments)
+    if not count:
+        raise ValueError("there is nothing to trace: no part of the line is translated")
+    if number is not None and not 1 <= number <= count:
+        parts = "it is one" if count == 1 else f"they are 1 to {count}"
+        raise ValueError(f"segment is {number}, and the line has no such part; {parts}")
+    if number is None and count > 1 and config.sentences == "keep":
+        raise ValueError(
+            f"the line is translated in {count} parts, and a target is that of one; say of which, with segment = 1 to "
+            f"{count}"
+        )
+    chosen = prepared.segments[(number or 1) - 1]
+    if context and not chosen.context_text and (number or 1) == 1:
         raise ValueError(
             f"the sentence and its context have more than {translator.lengths.longest_trained} pieces, which the "
             "longest source of training had; shorten the context"
         )
-    return segment
+
+    if count == 1:
+        return TracedLine(prepare(line, config, context, prefix) if prefix else prepared)
+    part = LinePart(line, list(prepared.split_line.segments), number or 1, context)
+    text = part.segments[part.segment - 1]
+    if prefix:
+        # What it begins may be several sentences, so the segment is read anew, whole.
+        whole = replace(config, sentences="keep")
+        return TracedLine(prepare(text, whole, chosen.context_text, prefix), part)
+    notes = [note for note in prepared.notes if note == chosen.read.note or note not in CASING_NOTES.values()]
+    return TracedLine(PreparedLine(text, SplitLine((text,), ("", "")), (chosen,), tuple(notes)), part)
 
 
 @dataclass
@@ -228,6 +286,10 @@ class _FullPrefixState:
         self.written = None if self.written is None else self.written[rows]
 
 
+_LOSSY_NOTE = (
+    "a sentence is missing from the translation: `translate` then tries each sentence of the text by itself, and a "
+    "trace shows them together"
+)
 _PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
 
 

@@ -27,14 +27,13 @@ from pellucid.trace.edits import EditList, EditSpec, Prefix, Without, check_edit
 from pellucid.trace.facts import (
     DecoderInputs,
     TraceFacts,
-    TraceSide,
     make_side,
     model_facts,
     run_facts,
 )
 from pellucid.trace.manifest import build_manifest
 from pellucid.trace.number_checks import CapturedRun, Check
-from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
+from pellucid.trace.search_tree import TracedLine, choose_segment, rescore, score_given_translation, search_translation
 from pellucid.trace.trace import TraceData
 from pellucid.trace.untrusted import NoArguments, read_strictly
 
@@ -148,16 +147,19 @@ class Trace(TraceData):
         edits: Iterable[EditSpec | Mapping[str, Any]] = (),
         drawing: Drawing | None = None,
         context: str | None = None,
+        segment: int | None = None,
     ) -> "Trace":
         """Trace another sentence, or this one differently, with the same model: see `Model.trace`.
 
         Without a `context`, this sentence keeps its own, and another has none.
         """
         width = self.origin.beam if beam is None else beam
-        if context is None:
-            context = self.origin.context if sentence == self.sentence else ""
+        if context is None and self.facts.part is not None and sentence == self.facts.part.line:
+            context = self.facts.part.context
+        elif context is None:
+            context = self.facts.context if sentence == self.sentence else ""
         origin = replace(self.origin, beam=width, prefix_ids=tuple(prefix_ids), drawing=drawing, context=context)
-        return trace_sentence(origin, sentence, target, edits)
+        return trace_sentence(origin, sentence, target, edits, segment)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
         """Trace this sentence again with just these edits, in place of those of this trace.
@@ -174,7 +176,10 @@ class Trace(TraceData):
         if keeping or prefix:
             # A kept target has its beginning already, and a `Prefix` among the edits takes the place of these ids.
             origin = replace(origin, prefix_ids=())
-        return trace_sentence(origin, self.sentence, self.target.ids if keeping else None, edit_specs)
+        target, part = self.target.ids if keeping else None, self.facts.part
+        if part is not None:
+            return trace_sentence(origin, part.line, target, edit_specs, part.segment)
+        return trace_sentence(origin, self.sentence, target, edit_specs)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the steps, and what the last cross-attention reads; `show` opens the page."""
@@ -233,11 +238,13 @@ def trace_sentence(
     sentence: str,
     target: str | Sequence[int] | None = None,
     edits: Iterable[EditSpec | Mapping[str, Any]] = (),
+    segment: int | None = None,
 ) -> Trace:
     """Trace the translation of one sentence; a `target`, as text or as ids, is traced instead of searching for one.
 
-    Raises ValueError for a sentence, target or edit that cannot be traced, and for a trace that would take more memory
-    than is allowed.
+    Of a line that is translated in several segments, the one of this number is traced, 1 first and the default; with a
+    target and without a number, the line is read whole. Raises ValueError for a sentence, target or edit that cannot
+    be traced, and for a trace that would take more memory than is allowed.
     """
     began = time.perf_counter()
     translator, model, prefix_ids = origin.translator, origin.bundle.model, origin.prefix_ids
@@ -245,6 +252,9 @@ def trace_sentence(
     _refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
         raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
+    prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
+    if target is None and len(prefixes) + bool(prefix_ids) > 1:
+        raise ValueError("a translation has one beginning; leave out all prefixes but one")
     # A target that is given is neither searched for nor drawn.
     if target is not None:
         config = SearchConfig(beam=origin.beam)
@@ -252,18 +262,26 @@ def trace_sentence(
         config = SearchConfig(method="sample", beam=origin.beam, markup=origin.markup, **asdict(origin.drawing))
     else:
         config = SearchConfig(beam=origin.beam, markup=origin.markup)
-    # A pair that is given is read as it is; only a search would split a line longer than those of training.
-    segment = only_segment(
-        translator, sentence, config if target is None else replace(config, too_long="refuse"), origin.context
+    # A pair that is given is read as it is; only a search would split a line, or trace a part of it.
+    reading = config
+    if target is not None and segment is None:
+        reading = replace(config, too_long="refuse", sentences="keep")
+    line = choose_segment(
+        translator, sentence, reading, origin.context, segment, "" if target is not None else "".join(prefixes)
     )
-    if prefix_ids and segment.terms:
+    part, read = line.part, line.segment
+    context = origin.context
+    if part is not None:
+        sentence = part.segments[part.segment - 1]
+        context = read.context_text if part.segment > 1 else context
+    if prefix_ids and read.terms:
         raise ValueError(
             "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
         )
-    ids = segment.request.source
-    texts = segment.marked.text, tokenizer.decode_source(ids[segment.context :])
+    ids = read.request.source
+    texts = read.read.text, tokenizer.decode_source(ids[read.context :])
     # Of a multilingual model that is the piece of the language to write.
-    if before := origin.context or " ".join(tokenizer.source_pieces(ids[: segment.context][:-1])):
+    if before := read.context_text or " ".join(tokenizer.source_pieces(ids[: read.context][:-1])):
         texts = (f"{before} {tokenizer.source_names[BOS]} {text}" for text in texts)
     source = make_side(tokenizer.source_pieces(ids), ids, *texts)
     itemsize = model.output_embedding.weight.element_size()
@@ -276,7 +294,7 @@ def trace_sentence(
     if target is not None:
         translation = score_given_translation(translator, ids, target, config)
     else:
-        translation = search_translation(translator, sentence, config, edits, source, prefix_ids, origin.context)
+        translation = search_translation(translator, line.prepared, config, edits, source, prefix_ids)
     # The decoder reads its own output shifted right by one position.
     inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
@@ -291,19 +309,24 @@ def trace_sentence(
     run = run_facts(model, config, target is not None, tokenizer.target_pieces(prefix_ids), seconds)
     input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
     whole = origin.keep is not None or "logits" in tensors
-    remarks = [*translation.remarks, *_trace_notes(translator, sentence, source, whole)]
+    remarks = [*translation.remarks, *_trace_notes(translator, line, whole)]
     question = [
         [traced_model.sha256, run.dtype, list(tensors)],
-        join_context(origin.context, sentence),
+        join_context(context, sentence),
+        *([[part.line, part.segment, part.context]] if part is not None else []),
         run.search,
         # A target that was searched for follows from the rest; one that was given is part of the question.
         translation.ids if target is not None else [],
         [asdict(edit) for edit in edits],
     ]
+    # A search says these itself.
+    if target is not None:
+        remarks = [*line.prepared.notes, *remarks]
     facts = TraceFacts(
         id=hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12],
         sentence=sentence,
-        context=origin.context,
+        context=context,
+        part=part,
         model=traced_model,
         run=run,
         source=source,
@@ -335,13 +358,18 @@ def _refuse_untraceable_model(translator: Translator) -> None:
         )
 
 
-def _trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
+def _trace_notes(translator: Translator, line: TracedLine, whole: bool) -> list[str]:
     """Return remarks that a reader of the trace should know."""
-    notes = []
-    if len(source.ids) > translator.lengths.longest_trained:
-        longest = translator.lengths.longest_trained
-        notes.append(f"the sentence has {len(source.ids)} pieces, the longest source of training had {longest}")
-    if not source.text.endswith(sentence.strip()):
+    notes, segment = [], line.segment
+    if line.part is not None:
+        notes.append(f"the line is translated in {len(line.part.segments)} parts; this is part {line.part.segment}")
+    pieces, longest = len(segment.request.source), translator.lengths.longest_trained
+    if pieces > longest:
+        notes.append(f"the sentence has {pieces} pieces, the longest source of training had {longest}")
+    if segment.read.text != segment.marked.text:
+        why = "" if segment.read.casing else ", because its training text has few of the characters that were written"
+        notes.append(f"the model reads “{segment.read.text}”{why}")
+    if segment.marked.text != line.prepared.line.strip():
         notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
         notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")
@@ -397,6 +425,7 @@ class _TraceArguments:
     edits: EditList | None = None
     drawing: Drawing | None = None
     context: str = ""
+    segment: int | None = None
 
 
 @dataclass(frozen=True)
@@ -419,6 +448,7 @@ def _trace_again(trace: Trace, arguments: _TraceArguments) -> Trace:
         edits=arguments.edits or (),
         drawing=arguments.drawing,
         context=arguments.context,
+        segment=arguments.segment,
     )
 
 

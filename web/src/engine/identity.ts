@@ -2,9 +2,11 @@
 import type { Manifest } from "../types";
 
 /** Gives the id of a trace; it only tells traces apart. */
-export function identifyTrace({ model, sentence, context, run, forced, target, edits }: Manifest): string {
+export function identifyTrace({ model, sentence, context, part, run, forced, target, edits }: Manifest): string {
   const { method, beam, prefix } = run.search;
-  return hashText(JSON.stringify([model.sha256, context ? `${context}\n${sentence}` : sentence, method, beam, prefix, forced ? target.ids : [], edits]));
+  const text = context ? `${context}\n${sentence}` : sentence;
+  const place = part ? [part.line, part.segment, part.context] : [];
+  return hashText(JSON.stringify([model.sha256, text, ...place, method, beam, prefix, forced ? target.ids : [], edits]));
 }
 
 /** A short hash of a text (FNV-1a, two of 32 bits). */

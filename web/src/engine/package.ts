@@ -2,6 +2,7 @@
 import { inflate, toNumbers } from "../file_formats";
 import type { Manifest } from "../types";
 import { Model, type ModelConfig } from "./model";
+import { type SourceProfile, SourceReader } from "./reading";
 import { TokenizerSide, type TokenizerConfig } from "./tokenizer";
 import type { Tensor } from "./tensor";
 import { Translator } from "./translator";
@@ -15,7 +16,9 @@ export interface ModelHeader {
   tokenizer: TokenizerConfig;
   limits: { trained: number; longest: number };
   forbidden: number[];
-  translates_numbers: boolean;
+  /** What the training text looked like; its words are a block beside the tokenizer. Null of a model that does not say. */
+  profile: SourceProfile | null;
+  target_language: string | null;
   /** Sentences to try, of which the first is shown when the file is opened. */
   examples: string[];
   languages: [source: string, target: string] | null;
@@ -38,7 +41,7 @@ const SIZES = ["source_vocabulary", "target_vocabulary", "d_model", "d_ff", "hea
 const LARGEST_SIZE = 2 ** 20;
 
 /** Unpacks a model. Throws an Error with one sentence for anything that is not one. */
-export async function unpackModel({ header, blocks }: PackedModel): Promise<Translator> {
+export async function unpackModel({ header, manifest, blocks }: PackedModel): Promise<Translator> {
   if (header.format !== "pellucid-model" || header.version !== 1) throw new Error("The model in this file is of a version that this page does not know.");
   const { config } = header;
   checkConfig(config);
@@ -59,7 +62,10 @@ export async function unpackModel({ header, blocks }: PackedModel): Promise<Tran
   const target = "tokenizer target" in blocks ? await readSide("target") : source; // one may serve both languages
   if (source.names.length !== config.source_vocabulary || target.names.length !== config.target_vocabulary)
     throw new Error("The tokenizer in this file has another number of pieces than its model.");
-  return new Translator(new Model(config, parameters), source, target, header.limits, header.forbidden, header.translates_numbers);
+  const words = "tokenizer words" in blocks ? new TextDecoder().decode(await readBlock(blocks, "tokenizer", "words")).split("\n") : [];
+  const { lowercase } = header.tokenizer;
+  const reader = new SourceReader(source, lowercase, header.profile, words, header.target_language);
+  return new Translator(new Model(config, parameters), source, target, header.limits, header.forbidden, reader, manifest.model.context ?? 0);
 }
 
 /** Reads the numbers of a parameter; in int8 a matrix has the scales of its rows first, and a vector is float32. */

@@ -86,6 +86,7 @@ const FIRST_WORDS = readWords(`
 const NAME_PARTICLES = readWords("La Le Las Los El");
 const COMPANY_FORM = new RegExp(String.raw`(?:Inc|Ltd|LLC|Corp|GmbH|AG|Plc)(?=[${WHITE}.,])`, "uy");
 const WHITE_RUN = new RegExp(`[${WHITE}]+`, "gu");
+const WHITE_ONLY = new RegExp(`^[${WHITE}]*$`, "u");
 const WHITE_START = new RegExp(`^[${WHITE}]`, "u");
 
 /** Finds the ends of the sentences of a text: after full stops and their like; the last one is the end of the text. */
@@ -103,6 +104,11 @@ export function findSentenceEnds(text: string): number[] {
   }
   if (ends.length > 0 && letter === text.length) ends.pop();
   return [...ends, text.length];
+}
+
+/** Counts the sentences of a text; white space alone is none. */
+export function countSentences(text: string): number {
+  return WHITE_ONLY.test(text) ? 0 : findSentenceEnds(text).length;
 }
 
 /** Gives the place of the first letter or digit from `start` on, or the end of the text. */

@@ -1,6 +1,8 @@
 // Text around the model, as in src/pellucid/text/: lines are split into segments that fit it, and words are found among pieces.
+import { findProtected } from "./protected";
 import { SPACE } from "./sentencepiece";
 import { findSentenceEnds, WHITE } from "./sentences";
+import { type MarkKind, trimMarks } from "./surroundings";
 
 const WORDS = new RegExp(`[^${WHITE}]+`, "gu");
 
@@ -45,25 +47,28 @@ export interface SplitLine {
 // A letter, or a mark that no letter carries; those of emoji are marks, too (text/line_splitting.py).
 const LETTER = /\p{L}|(?![\u20e3\ufe0e\ufe0f])\p{M}/u;
 
-/**
- * Splits a line at tabs and line ends into cells; a cell that does not fit is cut after sentences, then clauses, words, characters.
- * Text without a letter is no segment, unless the model translates numbers.
- */
-export function splitLine(
-  line: string,
-  fits: (text: string) => boolean,
-  fitsSentence: (text: string) => boolean,
-  translatesNumbers = false,
-): SplitLine {
-  const isTranslated = (text: string) => translatesNumbers || LETTER.test(text);
+/** How many sentences stand together in a segment, which marks around it are left out, and whether it needs a letter. */
+export interface SplitRules {
+  together: number;
+  /** Whether a sentence continues the one before, and may stand together with it. */
+  continues: (sentence: string) => boolean;
+  marks: ReadonlySet<MarkKind>;
+  keepsWithoutLetters: boolean;
+}
+
+/** Splits a line into segments: the sentences of its cells between tabs and line ends, as many together as the rules allow. */
+export function splitLine(line: string, rules: SplitRules, fits: (text: string) => boolean, fitsSentence: (text: string) => boolean): SplitLine {
+  const isTranslated = (text: string) => !rules.keepsWithoutLetters || LETTER.test(text);
+  const packing: Packing = { text: line, rules, fits, fitsSentence, isInside: findInside(line) };
   const found: [number, number][] = [];
   let start = 0;
   for (const cell of line.split(BREAK)) {
     start = line.indexOf(cell, start);
-    if (isTranslated(cell)) found.push(...packSpans(line, start, start + cell.length, fits, fitsSentence, LEVELS));
+    if (isTranslated(cell)) found.push(...packSentences(packing, start, start + cell.length));
     start += cell.length;
   }
-  const spans = found.filter(([first, last]) => isTranslated(line.slice(first, last)));
+  // A cell that was cut may have parts without a letter.
+  const spans = found.length > 1 ? found.filter(([first, last]) => isTranslated(line.slice(first, last))) : found;
   const edges = [0, ...spans.flat(), line.length];
   const texts = edges.slice(1).map((edge, i) => line.slice(edges[i], edge));
   return { segments: texts.filter((_, i) => i % 2 === 1), gaps: texts.filter((_, i) => i % 2 === 0) };
@@ -83,30 +88,79 @@ export function joinLine(line: SplitLine, texts: readonly string[]): string {
 
 type FindEnds = (text: string) => number[];
 
-/** Finds the spans of segments of a stretch of text, each as long as fits, cut at the coarsest level possible. */
-function packSpans(
-  text: string,
-  from: number,
-  to: number,
-  fits: (text: string) => boolean,
-  fitsSentence: (text: string) => boolean,
-  levels: readonly FindEnds[],
-): [number, number][] {
-  let [start, end] = trimSpan(text, from, to);
+/** A text to be cut into segments, and what a segment may be. */
+interface Packing {
+  text: string;
+  rules: SplitRules;
+  fits: (text: string) => boolean;
+  fitsSentence: (text: string) => boolean;
+  /** Whether a place is inside of protected text, which only a cut between characters takes apart. */
+  isInside: (place: number) => boolean;
+}
+
+function findInside(line: string): (place: number) => boolean {
+  const spans = findProtected(line);
+  return (place) => spans.some(([start, end]) => start < place && place < end);
+}
+
+/** Gives the span without white space, emoji and the marks around it. */
+function trim({ text, rules }: Packing, start: number, end: number): [number, number] {
+  for (;;) {
+    [start, end] = trimSpan(text, start, end);
+    const inner = trimMarks(text, start, end, rules.marks);
+    if (inner[0] === start && inner[1] === end) return inner;
+    [start, end] = inner;
+  }
+}
+
+function findEnds({ text, isInside }: Packing, level: number, start: number, end: number): number[] {
+  const ends = LEVELS[level]!(text.slice(start, end)).map((place) => start + place);
+  return level < CHARACTER_LEVEL ? ends.filter((place) => place === end || !isInside(place)) : ends;
+}
+
+/** Counts how many of the ends a segment that begins at `start` can include. */
+function countFitting(packing: Packing, start: number, ends: readonly number[], fits: (text: string) => boolean): number {
+  const fitsUpTo = (count: number) => {
+    const [left, right] = trim(packing, start, ends[count - 1]!);
+    return left === right || fits(packing.text.slice(left, right));
+  };
+  return findLargestFitting(fitsUpTo, ends.length);
+}
+
+/** Finds the spans of the segments of a stretch of text. */
+function packSentences(packing: Packing, from: number, to: number): [number, number][] {
+  const { text, rules } = packing;
+  let [start, end] = trim(packing, from, to);
   if (start === end) return [];
-  const [findEnds, ...finer] = levels;
-  if (!findEnds || fits(text.slice(start, end))) return [[start, end]];
   const spans: [number, number][] = [];
-  const ends = findEnds(text.slice(start, end)).map((place) => start + place);
+  const ends = findEnds(packing, 0, start, end);
   for (let first = 0; first < ends.length; ) {
-    const fitsUpTo = (count: number) => {
-      const [left, right] = trimSpan(text, start, ends[first + count - 1]!);
-      return left === right || fits(text.slice(left, right));
-    };
-    const count = findLargestFitting(fitsUpTo, ends.length - first);
+    const most = Math.min(ends.length - first, rules.together);
+    let together = 1;
+    while (together < most && rules.continues(text.slice(ends[first + together - 1], ends[first + together]))) together++;
+    const count = countFitting(packing, start, ends.slice(first, first + together), packing.fits);
     const stop = ends[first + Math.max(1, count) - 1]!;
-    const span = trimSpan(text, start, stop);
-    if (!count) spans.push(...packSpans(text, start, stop, fitsSentence, fitsSentence, finer));
+    const span = trim(packing, start, stop);
+    if (!count) spans.push(...packParts(packing, start, stop, 1));
+    else if (span[0] < span[1]) spans.push(span);
+    start = stop;
+    first += Math.max(1, count);
+  }
+  return spans;
+}
+
+/** Finds the spans of the segments of a sentence, each as long as fits, cut at the coarsest level possible. */
+function packParts(packing: Packing, from: number, to: number, level: number): [number, number][] {
+  let [start, end] = trim(packing, from, to);
+  if (start === end) return [];
+  if (level === LEVELS.length || packing.fitsSentence(packing.text.slice(start, end))) return [[start, end]];
+  const spans: [number, number][] = [];
+  const ends = findEnds(packing, level, start, end);
+  for (let first = 0; first < ends.length; ) {
+    const count = countFitting(packing, start, ends.slice(first), packing.fitsSentence);
+    const stop = ends[first + Math.max(1, count) - 1]!;
+    const span = trim(packing, start, stop);
+    if (!count) spans.push(...packParts(packing, start, stop, level + 1));
     else if (span[0] < span[1]) spans.push(span);
     start = stop;
     first += Math.max(1, count);
@@ -162,6 +216,7 @@ function findCharacterEnds(text: string): number[] {
   return [...ends, text.length];
 }
 
+const CHARACTER_LEVEL = 3;
 const LEVELS: readonly FindEnds[] = [
   findSentenceEnds,
   (text) => listEnds(text, text.matchAll(CLAUSE_END)),

@@ -7,8 +7,9 @@ import { decode, encode, logits, type Watch } from "./model";
 import { findLargest, lengthDivisor, logSumExp, type SearchCandidate } from "./search";
 import { BOS, EOS, PAD, type TokenizerSide, UNK } from "./tokenizer";
 import type { Tensor } from "./tensor";
+import { countSentences } from "./sentences";
 import { findWords, stripText } from "./text";
-import { checkBeam, LENGTH_PENALTY, MAX_EXTRA, type Prefix, type Translator } from "./translator";
+import { checkBeam, describeMissing, LENGTH_PENALTY, MAX_EXTRA, type Prefix, type Segment, type Translator } from "./translator";
 
 const [LONGEST_WHOLE, LONGEST] = [64, 256]; // pieces on a side up to which all tensors are kept, and up to which one is traced
 const TOP_CANDIDATES = 20;
@@ -33,19 +34,16 @@ interface Target {
 export function traceSentence(translator: Translator, template: Manifest, question: Question): Trace {
   const began = performance.now();
   const { model } = translator;
-  const { sentence, context = "", beam = 4, edits = [] } = question;
+  const { beam = 4, edits = [] } = question;
   if (question.model && !template.model.sha256.startsWith(question.model)) throw new Error("This link is of another model than the one in this file.");
   if (question.drawing) throw new Error("This page does not draw translations by chance; to do that, open the model with `pellucid serve`.");
   checkBeam(beam);
   const isForced = question.target !== undefined || Boolean(question.target_ids?.length);
-  const segment = findOnlySegment(translator, sentence, isForced);
-  const before = encodeContext(translator, template, context);
-  const own = translator.source.encode(segment);
-  const ids = [...before, ...own];
-  if (before.length && ids.length > translator.limits.trained)
-    throw new Error(`Both sentences have more than ${translator.limits.trained} pieces, which the longest source of training had; shorten the one before.`);
-  const join = (text: string) => (context ? `${context} ${translator.source.names[BOS]} ${text}` : text);
-  const source = makeSide(translator.source, ids, join(segment), join(translator.source.decode(own)), before.length);
+  const { sentence, context, part, segment, notes: readingNotes } = chooseSegment(translator, question, isForced);
+  const own = segment.ids;
+  const ids = [...segment.context, ...own];
+  const join = (text: string) => (segment.before ? `${segment.before} ${translator.source.names[BOS]} ${text}` : text);
+  const source = makeSide(translator.source, ids, join(segment.read.text), join(translator.source.decode(own)), segment.context.length);
   const editor = edits.length ? makeEditor(edits, model.config, source.words) : undefined;
   const prefix = choosePrefix(translator, question);
   const limits = Math.min(LONGEST, translator.limits.longest);
@@ -61,6 +59,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
   if (isForced) target = { ...target, logProbs: steps.map((step) => step.chosen.log_prob) };
   const logProb = target.logProbs.reduce((sum, value) => sum + value, 0);
   const text = translator.target.decode(target.ids);
+  const notes = [...readingNotes, ...target.notes, ...(isForced ? [] : listMissing(translator, segment, text))];
 
   const search_ = {
     method: isForced ? "given" : beam === 1 ? "greedy" : "beam",
@@ -76,6 +75,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     run: { ...template.run, search: search_, seconds: (performance.now() - began) / 1000, bytes: countBytes(tensors) },
     sentence,
     context,
+    part,
     source,
     target: makeSide(translator.target, target.ids, text, text),
     inputs: { pieces: inputPieces, ids: inputs },
@@ -83,7 +83,7 @@ export function traceSentence(translator: Translator, template: Manifest, questi
     stop: target.stop,
     log_prob: logProb,
     score: logProb / lengthDivisor(target.ids.length, LENGTH_PENALTY),
-    notes: [...target.notes, ...listNotes(translator, sentence, source, tensors.has("logits"))],
+    notes: [...notes, ...listNotes(translator, { sentence, part, segment }, source, tensors.has("logits"))],
     edits,
     steps,
     tree: target.tree,
@@ -103,19 +103,50 @@ export function traceSentence(translator: Translator, template: Manifest, questi
   return { ...trace, manifest: { ...trace.manifest, checks: checkTrace(translator, trace, searched) } };
 }
 
-function findOnlySegment(translator: Translator, sentence: string, isForced: boolean): string {
-  // A pair that is given is read as it is; only a search would split a line longer than those of training.
-  const { segments } = translator.split(sentence, isForced);
-  if (segments.length > 1) throw new Error(`The line is translated in ${segments.length} parts, and a trace shows one; trace them one at a time.`);
-  if (segments[0] === undefined) throw new Error("There is nothing to trace: no part of the line is translated.");
-  return segments[0];
+/** What a trace reads: a sentence, which may be one of several parts of a line. */
+interface TracedLine {
+  sentence: string;
+  context: string;
+  part: NonNullable<Manifest["part"]> | null;
+  segment: Segment;
+  notes: string[];
 }
 
-/** What the source begins with: the pieces of the sentence before and the start token, or nothing. */
-function encodeContext(translator: Translator, template: Manifest, context: string): number[] {
-  if (!context) return [];
-  if (!template.model.context) throw new Error("This model was trained on single sentences and reads none before another.");
-  return [...translator.source.encode(context).slice(0, -1), BOS];
+/** Chooses the segment of a line that is traced: the first or the one asked for, or with a translation that is given the whole line. */
+function chooseSegment(translator: Translator, question: Question, isForced: boolean): TracedLine {
+  const { sentence: line, context = "", segment: number, edits = [] } = question;
+  if (context && !translator.contextSentences) throw new Error("This model was trained on single sentences and reads none before another.");
+  const prefix = isForced ? "" : (edits.find((edit) => edit.kind === "prefix")?.text ?? "");
+  const isWhole = isForced && number === undefined;
+  const prepared = translator.prepare(line, { context, ...(isWhole && { whole: true, sentences: "keep" as const }) });
+  const count = prepared.segments.length;
+  if (!count) throw new Error("There is nothing to trace: no part of the line is translated.");
+  const parts = count === 1 ? "it is one" : `they are 1 to ${count}`;
+  if (number !== undefined && !(number >= 1 && number <= count)) throw new Error(`The line has no part ${number}; ${parts}.`);
+  if (isWhole && count > 1) throw new Error(`The line is translated in ${count} parts, and a translation that is given is that of one; say of which.`);
+  const chosen = prepared.segments[(number ?? 1) - 1]!;
+  if (context && !chosen.before && (number ?? 1) === 1)
+    throw new Error(`Both sentences have more than ${translator.limits.trained} pieces, which the longest source of training had; shorten the one before.`);
+
+  if (count === 1) {
+    const { segments, notes } = prefix ? translator.prepare(line, { context, prefix }) : prepared;
+    return { sentence: line, context, part: null, segment: segments[0]!, notes };
+  }
+  const part = { line, segments: prepared.split.segments, segment: number ?? 1, context };
+  // What a prefix begins may be several sentences, so the segment is read anew, whole.
+  const segment = prefix ? translator.prepare(chosen.text, { context: chosen.before, prefix, sentences: "keep" }).segments[0]! : chosen;
+  const readings = new Set(prepared.segments.map(({ read }) => read.note));
+  const notes = prepared.notes.filter((note) => note === segment.read.note || !readings.has(note));
+  return { sentence: chosen.text, context: part.segment > 1 ? chosen.before : context, part, segment, notes };
+}
+
+/** Says that a translation has fewer sentences than what was translated, and what is done about that elsewhere. */
+function listMissing(translator: Translator, { text, read }: Segment, translation: string): string[] {
+  const count = countSentences(text);
+  const missing = count - countSentences(translator.reader.restore(read, translation));
+  if (missing <= 0) return [];
+  const remark = "a sentence is missing from the translation: `translate` then tries each sentence of the text by itself, and a trace shows them together";
+  return [describeMissing(missing), ...(count > 1 ? [remark] : [])];
 }
 
 function choosePrefix(translator: Translator, { prefix_ids: ids = [], edits = [] }: Question): Prefix | undefined {
@@ -265,11 +296,14 @@ function findExtremes(name: string, { shape, values }: Tensor, tensors: Readonly
   return { least, largest };
 }
 
-function listNotes(translator: Translator, sentence: string, source: Side, isWhole: boolean): string[] {
+function listNotes(translator: Translator, { sentence, part, segment }: Pick<TracedLine, "sentence" | "part" | "segment">, source: Side, isWhole: boolean): string[] {
   const { trained } = translator.limits;
+  const why = segment.read.casing ? "" : ", because its training text has few of the characters that were written";
   return [
+    ...(part ? [`the line is translated in ${part.segments.length} parts; this is part ${part.segment}`] : []),
     ...(source.ids.length > trained ? [`the sentence has ${source.ids.length} pieces, the longest source of training had ${trained}`] : []),
-    ...(source.text !== stripText(sentence) ? ["text around the sentence is not read by the model"] : []),
+    ...(segment.read.text !== segment.text ? [`the model reads “${segment.read.text}”${why}`] : []),
+    ...(segment.text !== stripText(sentence) ? ["text around the sentence is not read by the model"] : []),
     ...(/<\/?[A-Za-z0-9]|:\/\/|www\.|@|[{}]|%[a-z(]/.test(sentence) ? ["tags, addresses and placeholders are read as text here; `pellucid translate` carries them over"] : []),
     ...(isWhole ? [] : ["for a sentence this long only the patterns are captured"]),
   ];

@@ -2,10 +2,12 @@
 import { Cache } from "./cache";
 import { decode, encode, logits, type Model, type Run, unseen, type Watch } from "./model";
 import { beginWith, forbid, forbidRepeats, hasRepetition, type Hypothesis, type SearchCandidate, type SearchState, searchBest } from "./search";
+import type { ReadText, SourceReader } from "./reading";
 import { SPACE } from "./sentencepiece";
-import { EOS, type TokenizerSide, UNK } from "./tokenizer";
+import { countSentences, findSentenceEnds } from "./sentences";
+import { BOS, EOS, type TokenizerSide, UNK } from "./tokenizer";
 import type { Tensor } from "./tensor";
-import { joinLine, type SplitLine, splitLine } from "./text";
+import { joinLine, type SplitLine, splitLine, type SplitRules, stripText } from "./text";
 
 export const LENGTH_PENALTY = 1; // the default of `SearchConfig`
 export const MAX_EXTRA = 50; // pieces that a translation may have more than its source
@@ -18,6 +20,33 @@ export interface Translation {
   score: number;
   stop: "eos" | "length" | "empty";
   pieces: string[];
+  /** Anything unusual that was done. */
+  notes: string[];
+}
+
+/** A segment of a line: what the user wrote, what the model reads for it, and its ids, after those of the text before it. */
+export interface Segment {
+  text: string;
+  read: ReadText;
+  before: string;
+  context: number[];
+  ids: number[];
+}
+
+/** A line of the user, and the segments of it that are translated. */
+export interface PreparedLine {
+  split: SplitLine;
+  segments: Segment[];
+  notes: string[];
+}
+
+/** How a line is prepared: which sentences stand together, what its translation begins with, and the text before it. */
+export interface PreparingOptions {
+  sentences?: "auto" | "split" | "keep";
+  /** Leaves long lines as they are. */
+  whole?: boolean;
+  prefix?: string;
+  context?: string;
 }
 
 /** Pieces that a translation begins with; `startsWord` says that a new word follows them. */
@@ -47,28 +76,87 @@ export class Translator {
     /** Longest sources in pieces, the end token included: of those the model was trained on, and of those it takes. */
     readonly limits: { trained: number; longest: number },
     readonly forbidden: readonly number[],
-    /** Whether text without a letter is translated; elsewhere it stays as it is. */
-    readonly translatesNumbers = false,
+    readonly reader: SourceReader,
+    /** Sentences before another that the model was trained to read. */
+    readonly contextSentences = 0,
   ) {}
 
   /** Translates a text; tags and placeholders are text to it. */
   translate(text: string, beam = 4): Translation {
     checkBeam(beam);
-    const line = this.split(text);
-    const results = line.segments.map((segment) => this.search(this.source.encode(segment), { beam }));
-    if (!results.length) return { text, score: 0, stop: "empty", pieces: [] };
-    return {
-      text: joinLine(line, results.map((result) => this.target.decode(result.tokens))),
+    const first = this.translateLine(text, beam, "auto");
+    if (!first.missing || !first.isJoined) return first.translation;
+    // A model may leave out a sentence of those that it translates together.
+    const again = this.translateLine(text, beam, "split");
+    if (again.missing >= first.missing) return first.translation;
+    return { ...again.translation, notes: [...again.translation.notes, SENTENCE_BY_SENTENCE] };
+  }
+
+  private translateLine(text: string, beam: number, sentences: "auto" | "split"): { translation: Translation; missing: number; isJoined: boolean } {
+    const line = this.prepare(text, { sentences });
+    const results = line.segments.map(({ context, ids }) => this.search([...context, ...ids], { beam }));
+    if (!results.length) return { translation: { text, score: 0, stop: "empty", pieces: [], notes: [] }, missing: 0, isJoined: false };
+    const texts = results.map((result, i) => this.reader.restore(line.segments[i]!.read, this.target.decode(result.tokens)));
+    const counts = line.segments.map((segment) => countSentences(segment.text));
+    const missing = counts.reduce((sum, count, i) => sum + Math.max(0, count - countSentences(texts[i]!)), 0);
+    const notes = [...line.notes, ...results.flatMap((result) => result.notes), ...(missing ? [describeMissing(missing)] : [])];
+    const translation: Translation = {
+      text: joinLine(line.split, texts),
       score: results.reduce((sum, result) => sum + result.score, 0),
       stop: results.every((result) => result.stop === "eos") ? "eos" : "length",
       pieces: results.flatMap((result) => this.target.pieces(result.tokens)),
+      notes: [...new Set(notes)],
     };
+    return { translation, missing, isJoined: counts.some((count) => count > 1) };
   }
 
-  /** Splits a line into segments that the model was trained for; `whole` leaves long ones as they are. */
-  split(text: string, whole = false): SplitLine {
-    const fits = (limit: number) => (segment: string) => whole || this.source.encode(segment).length <= limit;
-    return splitLine(text, fits(this.limits.trained), fits(this.limits.longest), this.translatesNumbers);
+  /** Splits a line into segments like the sources that the model was trained on, and reads each. */
+  prepare(line: string, options: PreparingOptions = {}): PreparedLine {
+    const { whole = false, prefix = "", context = "" } = options;
+    const rules = this.makeRules(options);
+    const keepsCase = prefix !== "";
+    const fits = (limit: number) => (text: string) => whole || this.source.encode(this.reader.read(text, keepsCase).text).length <= limit;
+    const split = splitLine(line, rules, fits(this.limits.trained), fits(this.limits.longest));
+    const wanted = split.segments.length > 1 ? splitLine(line, rules, () => true, () => true).segments.length : 1;
+    const earlier = context ? this.listLastSentences(context) : [];
+    const segments: Segment[] = [];
+    for (const text of split.segments) {
+      const read = this.reader.read(text, keepsCase);
+      const ids = this.source.encode(read.text);
+      const before = (this.contextSentences ? earlier.slice(-this.contextSentences) : earlier).join(" ");
+      const ahead = before ? [...this.source.encode(before).slice(0, -1), BOS] : [];
+      // Elsewhere it is read without what stands before it.
+      const isRoom = ahead.length > 0 && ahead.length + ids.length <= this.limits.trained;
+      segments.push({ text, read, before: isRoom ? before : "", context: isRoom ? ahead : [], ids });
+      if (this.contextSentences) earlier.push(read.text);
+      else earlier.length = 0;
+    }
+    const notes = [
+      ...(split.segments.length > wanted ? [`split into ${split.segments.length} parts`] : []),
+      ...segments.flatMap(({ read }) => (read.note === null ? [] : [read.note])),
+    ];
+    return { split, segments, notes: [...new Set(notes)] };
+  }
+
+  private makeRules({ sentences = "auto", prefix = "" }: PreparingOptions): SplitRules {
+    const { reader } = this;
+    const together = { auto: reader.together, split: 1, keep: Number.MAX_SAFE_INTEGER }[sentences];
+    const rules: SplitRules = {
+      together,
+      continues: sentences === "auto" ? (sentence) => reader.continues(sentence) : () => true,
+      marks: reader.unknownMarks,
+      keepsWithoutLetters: !reader.translatesNumbers,
+    };
+    // It is a beginning of the translation of all that stands in the line, and of several sentences perhaps.
+    if (prefix) return { ...rules, together: Math.max(together, countSentences(prefix)), continues: () => true, marks: new Set() };
+    return rules;
+  }
+
+  /** Gives the end of a context as the model has learned it: as many sentences as it reads before another. */
+  private listLastSentences(context: string): string[] {
+    if (this.reader.together > 1 || !this.contextSentences) return [context];
+    const ends = findSentenceEnds(context);
+    return ends.map((end, i) => stripText(context.slice(ends[i - 1] ?? 0, end))).slice(-this.contextSentences);
   }
 
   /** Searches for the translation of one segment, once more without repetitions where it repeats itself. */
@@ -109,6 +197,13 @@ export class Translator {
     if (!best) throw new Error("The model gives no translation of this sentence a probability.");
     return { ...best, notes: [], steps };
   }
+}
+
+export const SENTENCE_BY_SENTENCE = "translated sentence by sentence: together a sentence was left out";
+
+/** Says that a translation has fewer sentences than its line. */
+export function describeMissing(count: number): string {
+  return `the translation has ${count} ${count === 1 ? "sentence" : "sentences"} fewer than the line`;
 }
 
 /** Refuses a beam that no search has. */

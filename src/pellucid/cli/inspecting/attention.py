@@ -215,12 +215,20 @@ def _trace_tensors(
     """Return a trace that keeps these tensors."""
     # The encoder does not depend on the translation: an empty one saves the search.
     forced_target = "" if target is None and where.startswith("encoder") else target
-    return loaded.trace(sentence, target=forced_target, keep=names, context=context)
+    # With a target that the user gave, the line is read whole.
+    segment = 1 if target is None else None
+    return loaded.trace(sentence, target=forced_target, keep=names, context=context, segment=segment)
 
 
 def _trace_heading_lines(trace: "Trace", where: str) -> list[str]:
     """Return the lines above a table: the sentence and, for the decoder, its translation."""
-    return [trace.source.text, *([] if where.startswith("encoder") else [f"→ {trace.target.text}"]), ""]
+    part = trace.facts.part
+    return [
+        trace.source.text,
+        *([] if where.startswith("encoder") else [f"→ {trace.target.text}"]),
+        *([] if part is None else [f"(part {part.segment} of the {len(part.segments)} of this text)"]),
+        "",
+    ]
 
 
 def _format_matrix(

@@ -1,0 +1,104 @@
+// Texts as the model has learned to read them, by a profile of its training text: decode/reading.py and data/source_profile.py.
+import { type Casing, hasCapitalisedNouns, isInCapitals, isInTitleCase, recaseSentence, restoreCasing } from "./casing";
+import { findCounterpart, type PlainText, restoreSpelling, spellPlainly } from "./spelling";
+import { MARK_KINDS, type MarkKind } from "./surroundings";
+import type { TokenizerSide } from "./tokenizer";
+
+/** Counts of how the sources of a training text look, as `SourceProfile.as_json` of Python writes them. */
+export interface SourceProfile {
+  sources: number;
+  sentences: number[];
+  continuations: Record<string, number>;
+  without_letters: number;
+  capitals: number;
+  title_case: number;
+  marks: Record<string, number>;
+  spellings: Record<string, number>;
+}
+
+const [LEARNED_SHARE, SENTENCES_SHARE, SPELLING_SHARE] = [0.01, 0.1, 0.001];
+const CASING_NOTES: Record<Casing, string> = {
+  capitals: "read without its capitals, of which the training text has few",
+  title: "read without the capital on each word, of which the training text has few",
+};
+const FIRST_WORD = /[\p{L}\p{N}_][\p{L}\p{N}_'’]*/u;
+
+/** What a model reads for a text, and what its translation gets back. */
+export interface ReadText {
+  text: string;
+  plain: PlainText | null;
+  casing: Casing | null;
+  /** A sentence about the case, where it was changed. */
+  note: string | null;
+}
+
+/** Turns texts of users into texts like those that a model was trained on; without a profile, only unknown characters change. */
+export class SourceReader {
+  readonly together: number;
+  readonly translatesNumbers: boolean;
+  readonly unknownMarks: ReadonlySet<MarkKind>;
+  private readonly characters: ReadonlySet<string>;
+  private readonly forms = new Map<string, string>();
+  private readonly capitalisesUnknown: boolean;
+  private readonly continuations: ReadonlySet<string>;
+
+  constructor(
+    tokenizer: TokenizerSide,
+    private readonly lowercase: boolean,
+    private readonly profile: SourceProfile | null,
+    words: readonly string[],
+    private readonly targetLanguage: string | null,
+  ) {
+    this.characters = new Set([...tokenizer.names.join(""), "\u2581"]);
+    for (const word of [...words].reverse()) this.forms.set(word.toUpperCase(), word);
+    this.capitalisesUnknown = hasCapitalisedNouns(this.forms);
+    this.continuations = new Set(Object.keys(profile?.continuations ?? {}));
+    const sentences = profile?.sentences ?? [];
+    const isTogether = (count: number) => count < sentences.length && this.isShare(sentences.slice(count).reduce((sum, n) => sum + n, 0), SENTENCES_SHARE);
+    let together = 1;
+    while (isTogether(together)) together++;
+    this.together = together;
+    this.translatesNumbers = profile !== null && this.isShare(profile.without_letters);
+    this.unknownMarks = new Set(profile ? MARK_KINDS.filter((kind) => !this.isShare(profile.marks[kind] ?? 0)) : []);
+  }
+
+  /** Tells whether a sentence begins like those that the model has learned together with the one before. */
+  continues(sentence: string): boolean {
+    return !this.profile || this.continuations.has(FIRST_WORD.exec(sentence)?.[0].toLowerCase() ?? "");
+  }
+
+  /** Reads a text; `keepsCase` leaves its capitals alone. */
+  read(text: string, keepsCase = false): ReadText {
+    const spelled = spellPlainly(text, (character) => this.knows(character));
+    const casing = keepsCase ? null : this.findCasing(spelled.text);
+    const plain = spelled.respelled.length ? spelled : null;
+    if (!casing) return { text: spelled.text, plain, casing, note: null };
+    return { text: recaseSentence(spelled.text, casing, this.forms, this.capitalisesUnknown), plain, casing, note: CASING_NOTES[casing] };
+  }
+
+  /** Gives a translation the case, and copied words the spellings, that the user's text had. */
+  restore({ plain, casing }: ReadText, translation: string): string {
+    const spelled = plain ? restoreSpelling(plain, translation) : translation;
+    return casing ? restoreCasing(spelled, casing, this.targetLanguage) : spelled;
+  }
+
+  private findCasing(text: string): Casing | null {
+    const { profile } = this;
+    if (!profile || this.lowercase) return null;
+    if (isInCapitals(text)) {
+      const word = text.replace(/^[.!?:,; ]+|[.!?:,; ]+$/gu, "");
+      return this.isShare(profile.capitals) || this.forms.get(word) === word ? null : "capitals";
+    }
+    return !this.isShare(profile.title_case) && isInTitleCase(text, this.forms) ? "title" : null;
+  }
+
+  private knows(character: string): boolean {
+    if (character <= "\x7f") return true;
+    if (this.profile && findCounterpart(character) !== null) return this.isShare(this.profile.spellings[character] ?? 0, SPELLING_SHARE);
+    return this.characters.has(character);
+  }
+
+  private isShare(count: number, share = LEARNED_SHARE): boolean {
+    return this.profile !== null && this.profile.sources > 0 && count >= share * this.profile.sources;
+  }
+}

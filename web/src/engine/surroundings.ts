@@ -1,0 +1,54 @@
+// Marks around a whole line: a number or bullet before it, quotation marks or brackets around it (text/surroundings.py).
+import { WHITE } from "./sentences";
+
+export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets"] as const;
+export type MarkKind = (typeof MARK_KINDS)[number];
+
+const NUMBER = new RegExp(
+  String.raw`^(?:\(?\p{Nd}{1,4}(?:\.\p{Nd}{1,3})*[.):\]]|\p{Nd}+(?:\.\p{Nd}+){2,}|\(?[a-zA-Z]\)|\(?[ivxIVX]{1,5}\)|[IVX]{2,5}\.` +
+    String.raw`|\p{Nd}{1,4}[${WHITE}]?[–—\-](?=[${WHITE}]+\P{Nd}))[${WHITE}]+`,
+  "u",
+);
+const BULLET = new RegExp(`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+`, "u");
+const readPairs = (text: string) => new Map(text.split(" ").map((pair): [string, string] => [pair[0]!, pair.slice(1)]));
+const QUOTES = readPairs("\"\" “” „“” «» »« ‘’ ‚‘’ ‹› ›‹ ”” '' 「」 『』");
+const BRACKETS = readPairs("() [] （） 【】 〔〕 ［］");
+const AFTER_CLOSING = ".,;:!?…。";
+const isLetter = (character: string | undefined) => /^\p{L}/u.test(character ?? "");
+
+/** Gives a span without marks of these kinds around it; something with a letter stays. */
+export function trimMarks(text: string, start: number, end: number, kinds: ReadonlySet<MarkKind>): [number, number] {
+  for (;;) {
+    const found = trimOne(text.slice(start, end), text.slice(end, end + 2));
+    if (!found || !kinds.has(found.kind)) return [start, end];
+    end = start + found.end;
+    start += found.start;
+  }
+}
+
+/** Finds the outermost mark of a text, and the span inside of it. */
+function trimOne(text: string, after: string): { kind: MarkKind; start: number; end: number } | null {
+  const [first = "", second] = text;
+  if (!first || (isLetter(first) && isLetter(second ?? after) && !"IVXivx".includes(first))) return null;
+  const number = NUMBER.exec(text);
+  const bullet = BULLET.exec(text);
+  const inside =
+    number || bullet
+      ? { kind: number ? ("numbers" as const) : ("bullets" as const), start: (number ?? bullet)![0].length, end: text.length }
+      : (trimPair("quotes", text, QUOTES.get(first)) ?? trimPair("brackets", text, BRACKETS.get(first)));
+  return inside && /\p{L}/u.test(text.slice(inside.start, inside.end)) ? inside : null;
+}
+
+/** Finds the span inside a pair of marks; null unless the pair stands around everything. */
+function trimPair(kind: MarkKind, text: string, closing: string | undefined): { kind: MarkKind; start: number; end: number } | null {
+  if (closing === undefined) return null;
+  const characters = [...text];
+  let last = characters.length - 1;
+  while (last > 0 && AFTER_CLOSING.includes(characters[last]!)) last--;
+  if (last <= 1 || !closing.includes(characters[last]!)) return null;
+  const pair = [characters[0], characters[last]];
+  // Another mark of the pair inside means that this one does not go around the whole; an apostrophe in a word is none.
+  const isOther = (character: string, i: number) => pair.includes(character) && !(isLetter(characters[i]) && isLetter(characters[i + 2]));
+  if (characters.slice(1, last).some(isOther)) return null;
+  return { kind, start: 1, end: characters.slice(0, last).join("").length };
+}
