@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
 from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
@@ -299,6 +299,7 @@ class Model:
         keep: str | Iterable[str] | None = None,
         drawing: "Drawing | None" = None,
         segment: int | None = None,
+        sentences: Literal["auto", "split", "keep"] = "auto",
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
@@ -307,11 +308,11 @@ class Model:
         `segment`, 1 first and the default; `trace.facts.part` lists all of them. With a `target` there is no search:
         the model reads that translation, a text or token ids with or without EOS, of the whole line, or of its part
         `segment`. `context` is the sentence before, for a model that was trained with it: the source has its pieces,
-        too, as a later segment has those of the one before it. `prefix_ids` are
-        the tokens that the translation must begin with, `edits` are changes made during the run (see `Trace.edited`),
-        and with a `drawing` the translation is drawn by chance instead of searched for. `keep` says which tensors are
-        captured, by patterns of their names ("decoder.*.cross.pattern"); by default all of them up to 64 pieces a side,
-        and the patterns up to 256. Raises ValueError, with the numbers, for a sentence that is longer, for one that
+        too, as a later segment has those of the one before it. With `sentences` = "keep" all sentences of the line are
+        read together. `prefix_ids` are the tokens that the translation must begin with, `edits` are changes made during
+        the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance instead of searched for.
+        `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
+        of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence that is longer, for one that
         takes more than 1 GiB, and for a segment that the line does not have.
 
             trace = model.trace("The ball is blue.")
@@ -332,6 +333,7 @@ class Model:
             _import_model_queries,
             drawing,
             context=context,
+            sentences=sentences,
         )
         return trace_sentence(origin, sentence, target, edits, segment)
 

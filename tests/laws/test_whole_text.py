@@ -1,6 +1,7 @@
 """Text as it comes: a line of several sentences, odd spellings, capitals and marks comes through whole."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -152,10 +153,9 @@ def test_a_case_that_the_training_text_never_had_is_read_as_a_sentence(line: str
     if line.isupper():
         assert translation.text == plain.text.upper()
     # A model whose training text had such lines is given them as they are.
-    for habit in ({"capitals": 100}, {"title_case": 100}):
-        other = make_translator(SourceProfile(sources=1000, sentences=(1000,), words=PLAIN_PROFILE.words, **habit))
-        [kept] = other.translate([line], FAST)
-        is_learned = line.isupper() == ("capitals" in habit)
+    for habit in (replace(PLAIN_PROFILE, capitals=100), replace(PLAIN_PROFILE, title_case=100)):
+        [kept] = make_translator(habit).translate([line], FAST)
+        is_learned = line.isupper() == habit.has_capitals
         assert any("read without" in note for note in kept.notes) != is_learned
 
 

@@ -169,6 +169,7 @@ def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeR
         trace = make_trace(
             probe.sentence,
             target=probe.target,
+            sentences="keep",  # a probe may ask about an earlier sentence
             keep=[f"{name}.{tensor}" for name in names for tensor in ("pattern", "allowed", "v")],
         )
 

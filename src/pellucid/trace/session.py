@@ -68,7 +68,8 @@ class TraceOrigin:
 
     The search keeps `beam` hypotheses, or with a `drawing` draws one, and begins with the pieces `prefix_ids`; `keep`
     holds patterns of the names of tensors to capture; `model_queries` answers a page's questions about the whole model.
-    `markup` says what becomes of tags and addresses, as in `SearchConfig`; `context` is the sentence before.
+    `markup` says what becomes of tags and addresses, and `sentences` of several sentences, as in `SearchConfig`;
+    `context` is the sentence before.
     """
 
     translator: Translator
@@ -80,6 +81,7 @@ class TraceOrigin:
     drawing: Drawing | None = None
     markup: Literal["keep", "text"] = "keep"
     context: str = ""
+    sentences: Literal["auto", "split", "keep"] = "auto"
 
 
 class Trace(TraceData):
@@ -257,11 +259,14 @@ def trace_sentence(
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
     # A target that is given is neither searched for nor drawn.
     if target is not None:
-        config = SearchConfig(beam=origin.beam)
+        config = SearchConfig(beam=origin.beam, sentences=origin.sentences)
     elif origin.drawing is not None:
-        config = SearchConfig(method="sample", beam=origin.beam, markup=origin.markup, **asdict(origin.drawing))
+        drawn = asdict(origin.drawing)
+        config = SearchConfig(
+            method="sample", beam=origin.beam, markup=origin.markup, sentences=origin.sentences, **drawn
+        )
     else:
-        config = SearchConfig(beam=origin.beam, markup=origin.markup)
+        config = SearchConfig(beam=origin.beam, markup=origin.markup, sentences=origin.sentences)
     # A pair that is given is read as it is; only a search would split a line, or trace a part of it.
     reading = config
     if target is not None and segment is None:

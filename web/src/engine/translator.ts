@@ -68,6 +68,17 @@ interface SearchSettings {
   readsAgain?: boolean;
 }
 
+// Thai, Lao and Khmer separate sentences by a space, which tells nothing.
+const WITHOUT_ENDS = /[\u0e00-\u0eff\u1780-\u17ff]/;
+
+/** How many sentences fewer than its line a translation has; `counts` and `texts` are those of its segments. */
+function countMissing(line: string, translation: string, counts: number[], texts: string[]): number {
+  if (WITHOUT_ENDS.test(translation)) return 0;
+  const missing = counts.reduce((sum, count, i) => sum + Math.max(0, count - countSentences(texts[i]!)), 0);
+  // Where the translation of a sentence has no end mark, it runs into the next one.
+  return counts.length > 1 ? Math.max(missing, countSentences(line) - countSentences(translation)) : missing;
+}
+
 export class Translator {
   constructor(
     readonly model: Model,
@@ -98,10 +109,11 @@ export class Translator {
     if (!results.length) return { translation: { text, score: 0, stop: "empty", pieces: [], notes: [] }, missing: 0, isJoined: false };
     const texts = results.map((result, i) => this.reader.restore(line.segments[i]!.read, this.target.decode(result.tokens)));
     const counts = line.segments.map((segment) => countSentences(segment.text));
-    const missing = counts.reduce((sum, count, i) => sum + Math.max(0, count - countSentences(texts[i]!)), 0);
+    const joined = joinLine(line.split, texts);
+    const missing = countMissing(text, joined, counts, texts);
     const notes = [...line.notes, ...results.flatMap((result) => result.notes), ...(missing ? [describeMissing(missing)] : [])];
     const translation: Translation = {
-      text: joinLine(line.split, texts),
+      text: joined,
       score: results.reduce((sum, result) => sum + result.score, 0),
       stop: results.every((result) => result.stop === "eos") ? "eos" : "length",
       pieces: results.flatMap((result) => this.target.pieces(result.tokens)),
