@@ -312,8 +312,8 @@ class Model:
         read together. `prefix_ids` are the tokens that the translation must begin with, `edits` are changes made during
         the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance instead of searched for.
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
-        of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence that is longer, for one that
-        takes more than 1 GiB, and for a segment that the line does not have.
+        of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
+        that is longer, for one that takes more than 1 GiB, and for a segment that the line does not have.
 
             trace = model.trace("The ball is blue.")
             trace["decoder.3.cross.pattern"].at(H=2)      # an array: target positions by source positions

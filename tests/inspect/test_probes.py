@@ -1,5 +1,6 @@
 from dataclasses import replace
 from math import comb
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -22,15 +23,15 @@ CATS = Probe("cats", "The cat and the dog drank.", word="dog", order=(("cat", "d
 MODEL = small_traced(max_positions=199)
 
 
-def make_trace(sentence: str, *, target: str, keep: list[str]) -> Trace:
-    return MODEL.trace(sentence, target=target, keep=keep)
+def make_trace(sentence: str, *, target: str, keep: list[str], sentences: Literal["keep"] = "keep") -> Trace:
+    return MODEL.trace(sentence, target=target, keep=keep, sentences=sentences)
 
 
 def planted_traces(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
     """Tracer whose heads read these words from everywhere, in these parts; other heads read the first piece."""
 
-    def make_planted_trace(sentence: str, target: str, keep: list[str]) -> Trace:
-        trace = make_trace(sentence, target=target, keep=keep)
+    def make_planted_trace(sentence: str, target: str, keep: list[str], sentences: Literal["keep"] = "keep") -> Trace:
+        trace = make_trace(sentence, target=target, keep=keep, sentences=sentences)
         groups = probes.attention_axes(trace, "encoder.0.self")[1].groups
         tensors = {name: np.array(trace.values_of(name)) for name in trace}
         for name, pattern in tensors.items():
