@@ -205,7 +205,8 @@ class Translator:
             return translations
         each_alone = replace(config, sentences="split")
         for i, again in zip(lossy, self.translate_prepared(prepare(lossy, each_alone), each_alone), strict=True):
-            if again.missing_sentences < translations[i].missing_sentences:
+            # Where both count alike, the translations have no end marks, and alone no sentence can be left out.
+            if again.missing_sentences <= translations[i].missing_sentences:
                 translations[i] = replace(again, notes=(*again.notes, SENTENCE_BY_SENTENCE))
         return translations
 

@@ -99,7 +99,7 @@ export class Translator {
     if (!first.missing || !first.isJoined) return first.translation;
     // A model may leave out a sentence of those that it translates together.
     const again = this.translateLine(text, beam, "split");
-    if (again.missing >= first.missing) return first.translation;
+    if (again.missing > first.missing) return first.translation;
     return { ...again.translation, notes: [...again.translation.notes, SENTENCE_BY_SENTENCE] };
   }
 
