@@ -4,7 +4,7 @@ import gzip
 import io
 import random
 import unicodedata
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from pellucid.text.sentences import (
     GERMAN_MONTHS,
     LEADING_ABBREVIATIONS,
     NAME_PARTICLES,
-    sentence_ends,
 )
 from pellucid.text.spelling import plain_counterpart
 from pellucid.trace import Hide
@@ -39,7 +38,7 @@ from tests.decode.models import LINES, random_model
 from tests.interop.marian_models import quiet, write_marian_model
 from tests.page.engines import EngineInNode, read_floats
 from tests.page.traces import Read
-from tests.text.test_sentences import CASES
+from tests.text.test_sentences import CASES, list_sentences
 from tests.tolerances import approx_log_prob, approx_sum, relative_rounding
 from tests.trace.traced import make_model, small_traced
 
@@ -513,10 +512,6 @@ def test_protected_text_is_that_of_python(tmp_path: Path):
     lines += [case for line in READ_LINES for case in (line, line.lower())]
     [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("protected", lines)])
     assert differing(lines, answer, list(map(list_protected, lines))) == []
-
-
-def list_sentences(text: str) -> list[str]:
-    return [text[start:end] for start, end in pairwise([0, *sentence_ends(text, 0, len(text))])]
 
 
 def test_sentences_end_where_they_do_in_python(tmp_path: Path):

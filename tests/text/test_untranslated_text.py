@@ -288,7 +288,7 @@ def test_a_term_says_how_a_line_without_a_letter_is_translated(translator: Trans
 
 
 def test_the_texts_of_a_message_are_translated_and_its_frame_stays(translator: Translator):
-    line = "{n, plural, =0 {The ball.} other {Yes. <b>The</b> {name}}}"
+    line = "{n, plural, =0 {The ball.} other {Yes, <b>the</b> {name}}}"
     [translation] = translator.translate([line], FAST)
     frame = r"\{n, plural, =0 \{(.*)\} other \{(.*<b>.*</b>.*)\}\}"
     assert re.fullmatch(frame, translation.text)

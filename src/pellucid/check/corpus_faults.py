@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pellucid.check.links import Bools, Floats, Ints
-from pellucid.text.spelling import describe_character, plain_counterpart
+from pellucid.text.spelling import LEARNED_SPELLING, describe_character, plain_counterpart
 
 BOILERPLATE = 20  # pairs with one sentence that make it boilerplate; in Tatoeba a sentence has 17 translations at most
 SHORTEST_LEAK = 12  # letters and digits from which a sentence of the test set counts: "Yes." may be in any text
@@ -117,9 +117,7 @@ def find_odd_ratios(hashes: PairHashes) -> Floats:
     return np.where((distance > limit) & ~empty, np.exp(distance), 0)
 
 
-# Share of the lines of its side from which a spelling is learned: that of `SourceProfile.knows_spelling`. In so many
-# lines it is learned however large the text is.
-LEARNED_SPELLING, LEARNED_LINES = 0.001, 100_000
+LEARNED_LINES = 100_000  # lines in which a spelling is learned however large the text is
 
 
 class RareSpelling(NamedTuple):

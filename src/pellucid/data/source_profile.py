@@ -12,15 +12,13 @@ from typing import Any
 from pellucid.data.context import split_context
 from pellucid.text.casing import is_in_capitals, is_in_title_case
 from pellucid.text.sentences import sentence_ends
-from pellucid.text.spelling import plain_counterpart
+from pellucid.text.spelling import LEARNED_SPELLING, plain_counterpart
 from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds
 
 # A habit that at least one source in a hundred has is one that the model has learned to translate; of two sentences or
 # more in one source it takes one in ten, because a sentence that is left out costs more than a wrong capital:
 # benchmarks/results/sentences.md.
 _LEARNED_SHARE, _SENTENCES_SHARE = 0.01, 0.1
-# A spelling with a plain counterpart is the model's own from one source in a thousand on.
-_SPELLING_SHARE = 0.001
 # A word is common at the beginning of later sentences if it begins one in a hundred of them.
 _CONTINUATION_SHARE = 0.01
 _OBJECTS = ("continuations", "marks", "spellings")
@@ -92,7 +90,7 @@ class SourceProfile:
 
     def knows_spelling(self, character: str) -> bool:
         """Whether a character that has a plain counterpart is common enough to be read as it is."""
-        return self._is_share(self.spellings.get(character, 0), _SPELLING_SHARE)
+        return self._is_share(self.spellings.get(character, 0), LEARNED_SPELLING)
 
     @cached_property
     def word_forms(self) -> dict[str, str]:

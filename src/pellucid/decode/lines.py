@@ -14,6 +14,7 @@ from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import (
     ALL_SENTENCES,
+    JOINT,
     SplitLine,
     SplitRules,
     describe_split,
@@ -464,22 +465,26 @@ def _assemble_rank(
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
         [piece for ids in sources for piece in tokenizer.source_pieces(ids)],
         alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
-        missing_sentences=_count_missing_sentences(prepared, plain, text),
+        missing_sentences=_count_missing_sentences(prepared, plain),
     )
 
 
-def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str], text: str) -> int:
+def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str]) -> int:
     """Count how many sentences fewer than its line a translation has, as the ends of sentences tell."""
     # Thai, Lao and Khmer separate sentences by a space, which tells nothing.
-    if WITHOUT_ENDS.search(text):
+    if any(map(WITHOUT_ENDS.search, plain)):
         return 0
-    missing = 0
-    for segment, segment_text in zip(prepared.segments, plain, strict=True):
-        missing += max(0, count_sentences(segment.marked.text) - count_sentences(segment_text))
-    if len(plain) > 1:
-        # Where the translation of a sentence has no end mark, it runs into the next one.
-        missing = max(missing, count_sentences(prepared.line) - count_sentences(text))
-    return missing
+    # Sentences between which nothing but a space stands are counted together: where the translation of one has no end
+    # mark, it runs into the next.
+    runs: list[tuple[str, str]] = []
+    for n, (segment, segment_text) in enumerate(zip(prepared.segments, plain, strict=True)):
+        gap = prepared.split_line.gaps[n]
+        if n and JOINT.fullmatch(gap):
+            source, translation = runs.pop()
+            runs.append((f"{source}{gap}{segment.marked.text}", f"{translation}{gap or ' '}{segment_text}"))
+        else:
+            runs.append((segment.marked.text, segment_text))
+    return sum(max(0, count_sentences(source) - count_sentences(translation)) for source, translation in runs)
 
 
 def _line_alignment(

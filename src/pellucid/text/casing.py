@@ -148,15 +148,11 @@ def _has_case(text: str) -> bool:
 
 
 def _without_protected(text: str) -> str:
-    return _replace_protected(text, lambda _: " ")
-
-
-def _replace_protected(text: str, replace: Callable[[str], str]) -> str:
-    out, previous_end = [], 0
+    parts, previous_end = [], 0
     for match in find_protected(text):
-        out += [text[previous_end : match.start()], replace(match[0])]
+        parts.append(text[previous_end : match.start()])
         previous_end = match.end()
-    return "".join([*out, text[previous_end:]]) if out else text
+    return " ".join([*parts, text[previous_end:]])
 
 
 def _replace_outside_protected(text: str, replace: Callable[[str], str]) -> str:

@@ -18,6 +18,7 @@ from pellucid.text.surroundings import trim_marks
 FindEnds = Callable[[str, int, int], list[int]]
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # they separate cells or lines, and are never inside a segment
 CELL = re.compile(f"[^{BREAKS}]++")
+JOINT = re.compile(rf"[^\S{BREAKS}]*+")  # what stands between sentences of one cell
 # White space, control characters and invisible characters, except joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 
@@ -205,27 +206,15 @@ class _Packing:
         if len(ends) == 1 and self.fits(self.text[start:end]):
             return [(start, end)]
 
-        spans: list[tuple[int, int]] = []
-        first_end = 0
-        while first_end < len(ends):
-            most = min(len(ends) - first_end, self.rules.together)
-            together = 1
-            while together < most and self._is_continued(ends[first_end + together - 1], ends[first_end + together]):
-                together += 1
-            count = self._count_fitting_ends(start, ends[first_end : first_end + together], self.fits)
-            stop = ends[first_end + max(1, count) - 1]
-            if count:
-                first, last = self.trim(start, stop)
-                spans += [(first, last)] if first < last else []
-            else:
-                # Not even one sentence fits: it is cut where only the wider limit does not take it.
-                spans += self._pack_parts(start, stop, levels[1:])
-            start, first_end = stop, first_end + max(1, count)
-        return spans
+        return self._pack(start, ends, levels[1:], self.fits, lambda first: self._count_together(ends, first))
 
-    def _is_continued(self, start: int, end: int) -> bool:
-        """Whether text[start:end], a sentence, continues the one before it."""
-        return self.rules.continues(self.text[start:end])
+    def _count_together(self, ends: Sequence[int], first: int) -> int:
+        """Count the sentences from number `first` on that may stand together."""
+        most = min(len(ends) - first, self.rules.together)
+        together = 1
+        while together < most and self.rules.continues(self.text[ends[first + together - 1] : ends[first + together]]):
+            together += 1
+        return together
 
     def _pack_parts(self, start: int, end: int, levels: Sequence[FindEnds]) -> list[tuple[int, int]]:
         """Return the spans of the segments of a sentence, each as long as fits, cut at the coarsest level possible."""
@@ -234,18 +223,30 @@ class _Packing:
             return []
         if not levels or self.fits_sentence(self.text[start:end]):
             return [(start, end)]
-
-        spans: list[tuple[int, int]] = []
         ends = levels[0](self.text, start, end)
+        return self._pack(start, ends, levels[1:], self.fits_sentence, lambda first: len(ends) - first)
+
+    def _pack(
+        self,
+        start: int,
+        ends: Sequence[int],
+        finer: Sequence[FindEnds],
+        fits: Callable[[str], bool],
+        count_together: Callable[[int], int],
+    ) -> list[tuple[int, int]]:
+        """Return the spans from `start` to the last end, with as many ends in each as fit and may stand together."""
+        spans: list[tuple[int, int]] = []
         first_end = 0
         while first_end < len(ends):
-            count = self._count_fitting_ends(start, ends[first_end:], self.fits_sentence)
-            stop = ends[first_end + max(1, count) - 1]
+            candidates = ends[first_end : first_end + count_together(first_end)]
+            count = self._count_fitting_ends(start, candidates, fits)
+            stop = candidates[max(1, count) - 1]
             if count:
                 first, last = self.trim(start, stop)
                 spans += [(first, last)] if first < last else []
             else:
-                spans += self._pack_parts(start, stop, levels[1:])
+                # Not even the first fits: it is cut at a finer level, where only the wider limit does not take it.
+                spans += self._pack_parts(start, stop, finer)
             start, first_end = stop, first_end + max(1, count)
         return spans
 

@@ -21,6 +21,9 @@ _PLAIN = {**_QUOTES, **_DASHES, **_INVISIBLE, "…": "..."}
 # fractions and circled numbers are not among them: "m²" is not "m2".
 _SAME_TEXT = ("<wide>", "<narrow>", "<font>", "<compat>", "<initial>", "<medial>", "<final>", "<isolated>")
 
+# Share of the lines of its side from which a spelling with a plain counterpart is learned, and not read as that.
+LEARNED_SPELLING = 0.001
+
 _WORD = re.compile("[^ ]+")
 
 

@@ -116,9 +116,8 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
     notes = (*corpus.notes, *filter(None, looks), *tokenizer.notes, *notes)
     fingerprint = combine_fingerprints([fingerprint_pairs(pairs) for pairs in corpus.train])
-    profile = profile_sample(
-        [pair for pairs in corpus.train for pair in zip(pairs.sources, pairs.targets, strict=True)]
-    )
+    all_pairs = (pair for pairs in corpus.train for pair in zip(pairs.sources, pairs.targets, strict=True))
+    profile = profile_sample(all_pairs, sum(map(len, corpus.train)))
     notes = (*notes, *describe_profile(profile))
     languages = find_languages(run.data)
     return TrainingData(
@@ -126,9 +125,9 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: bool =
     )
 
 
-def profile_sample(pairs: Sequence[tuple[str, str]]) -> SourceProfile:
+def profile_sample(pairs: Iterable[tuple[str, str]], total: int) -> SourceProfile:
     """Count what the sources look like, in all pairs or, if they are many, in some that are spread evenly over them."""
-    return profile_sources(pairs[:: 1 + len(pairs) // PROFILED_SOURCES])
+    return profile_sources(islice(pairs, None, None, 1 + total // PROFILED_SOURCES))
 
 
 def describe_profile(profile: SourceProfile) -> list[str]:

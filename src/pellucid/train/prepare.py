@@ -89,7 +89,7 @@ def _learn_from_text(
     rows = count_rows(run.data, dev, facts, overlap)
     if initial is None:
         sample = sample_lines(rows, data.TOKENIZER_SENTENCES, run.seed)
-        profile = profile_sample(sample)
+        profile = profile_sample(sample, len(sample))
         say(f"learning the vocabulary from {len(sample):,} of {sum(counts.pairs for counts in facts):,} pairs")
         sources, targets = [source for source, _ in sample], [target for _, target in sample]
         # A million pairs should not stay in memory twice while the vocabulary is learned.
@@ -97,7 +97,8 @@ def _learn_from_text(
         tokenizer = data.learn_tokenizer(sources, targets, run)
     else:
         # Reads all rows for their facts.
-        profile = profile_sample(sample_lines(rows, PROFILED_SOURCES, run.seed))
+        sample = sample_lines(rows, PROFILED_SOURCES, run.seed)
+        profile = profile_sample(sample, len(sample))
         tokenizer = initial
     tokenizer.save(folder)
     write_source_words(folder, profile)

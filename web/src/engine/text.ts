@@ -25,7 +25,9 @@ const OUTER_RUN = new RegExp(
   String.raw`(?:[${SPACES}]|(?:[${PICTURES}]|[0-9#*]\ufe0f?\u20e3|[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]\ufe0f)[${ATTACHED}]*)+`,
   "gu",
 );
-const BREAK = /[\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029]+/u; // between cells or lines, never inside a segment
+const BREAKS = "\\t\\n\\v\\f\\r\\x1c\\x1d\\x1e\\x85\\u2028\\u2029"; // between cells or lines, never inside a segment
+const BREAK = new RegExp(`[${BREAKS}]+`, "u");
+export const JOINT = new RegExp(`^(?:(?![${BREAKS}])[${WHITE}])*$`, "u"); // what stands between sentences of one cell
 const UNSPACED = /^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\u{20000}-\u{3ffff}]/u;
 
 /** Lists the symbols from arrows to dingbats, but not those that stand for letters (℃, Ⓐ). */

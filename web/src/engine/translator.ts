@@ -7,7 +7,7 @@ import { SPACE } from "./sentencepiece";
 import { countSentences, findSentenceEnds } from "./sentences";
 import { BOS, EOS, type TokenizerSide, UNK } from "./tokenizer";
 import type { Tensor } from "./tensor";
-import { joinLine, type SplitLine, splitLine, type SplitRules, stripText } from "./text";
+import { JOINT, joinLine, type SplitLine, splitLine, type SplitRules, stripText } from "./text";
 
 export const LENGTH_PENALTY = 1; // the default of `SearchConfig`
 export const MAX_EXTRA = 50; // pieces that a translation may have more than its source
@@ -71,12 +71,20 @@ interface SearchSettings {
 // Thai, Lao and Khmer separate sentences by a space, which tells nothing.
 const WITHOUT_ENDS = /[\u0e00-\u0eff\u1780-\u17ff]/;
 
-/** How many sentences fewer than its line a translation has; `counts` and `texts` are those of its segments. */
-function countMissing(line: string, translation: string, counts: number[], texts: string[]): number {
-  if (WITHOUT_ENDS.test(translation)) return 0;
-  const missing = counts.reduce((sum, count, i) => sum + Math.max(0, count - countSentences(texts[i]!)), 0);
-  // Where the translation of a sentence has no end mark, it runs into the next one.
-  return counts.length > 1 ? Math.max(missing, countSentences(line) - countSentences(translation)) : missing;
+/** How many sentences fewer than its line a translation has, as the ends of sentences tell; `texts` are those of its segments. */
+function countMissing(sources: string[], texts: string[], gaps: string[]): number {
+  if (texts.some((text) => WITHOUT_ENDS.test(text))) return 0;
+  // Sentences between which nothing but a space stands are counted together: where the translation of one has no end mark, it runs into the next.
+  const runs: { source: string; translation: string }[] = [];
+  sources.forEach((source, i) => {
+    const gap = gaps[i]!;
+    const last = runs.at(-1);
+    if (last && JOINT.test(gap)) {
+      last.source += gap + source;
+      last.translation += (gap || " ") + texts[i]!;
+    } else runs.push({ source, translation: texts[i]! });
+  });
+  return runs.reduce((sum, { source, translation }) => sum + Math.max(0, countSentences(source) - countSentences(translation)), 0);
 }
 
 export class Translator {
@@ -110,7 +118,7 @@ export class Translator {
     const texts = results.map((result, i) => this.reader.restore(line.segments[i]!.read, this.target.decode(result.tokens)));
     const counts = line.segments.map((segment) => countSentences(segment.text));
     const joined = joinLine(line.split, texts);
-    const missing = countMissing(text, joined, counts, texts);
+    const missing = countMissing(line.segments.map((segment) => segment.text), texts, line.split.gaps);
     const notes = [...line.notes, ...results.flatMap((result) => result.notes), ...(missing ? [describeMissing(missing)] : [])];
     const translation: Translation = {
       text: joined,

@@ -189,13 +189,13 @@ def _bleu_curves(
     from pellucid.inspect.importance import ScoreCurve, silence_in_weights
 
     sources, references = zip(*pairs.texts, strict=True)
+    profile = load_source_profile(bundle.directory, bundle.manifest)
     scores: dict[frozenset[Head], float] = {}
     for order in orders.values():
         for silent in (frozenset(order[count:]) for count in counts):
             if silent not in scores:  # with all heads or none, every order is the same
                 # Silent in the weights, so that everything else of a translation is as usual.
                 silenced = silence_in_weights(bundle.model, sorted(silent))
-                profile = load_source_profile(bundle.directory, bundle.manifest)
                 translator = Translator(silenced, bundle.tokenizer, profile=profile)
                 texts = [
                     translation.text for translation in translator.translate_sources(sources, SearchConfig(beam=1))

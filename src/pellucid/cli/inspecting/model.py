@@ -349,7 +349,8 @@ def _measure_sentences(
     lines, line_references = [sources[n] for n in fits], [references[n] for n in fits]
     scores = loaded.score(lines, line_references)  # of the references: loss needs no search
     # Refused, not split: a line translated in parts says nothing of its length. 64 at a time, so that the bar moves.
-    translations = loaded.translate_stream(lines, 64, beam=1, too_long="refuse")
+    # Each line whole: what is measured is the length.
+    translations = loaded.translate_stream(lines, 64, beam=1, too_long="refuse", sentences="keep")
     measured = [
         MeasuredSentence(len(source_ids[n]), score.log_prob, len(score.pieces), translation.text, references[n])
         for n, score, translation in zip(fits, scores, show_progress(translations, len(fits)), strict=True)
