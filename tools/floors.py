@@ -43,7 +43,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
-    "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
+    "evaluate": Floor(ours="evaluate text", others="numpy", others_inside="sacrebleu"),
     "check": Floor(ours="check store.atomic text evaluate", others="numpy"),
     "train": Floor(
         ours="train check processor config data text model store decode evaluate",

@@ -1,11 +1,15 @@
 """`pellucid evaluate`: scores a model's translations of a test set."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from pellucid.cli.files import (
     name_file_in_errors,
     read_parallel_files,
     read_test_pairs,
+    save_figure,
     say_notes,
     set_language,
     translate_test_set,
@@ -24,13 +28,18 @@ from pellucid.cli.options import (
     SOURCE_LANGUAGE,
     TOKENIZE,
     file_option,
+    flag,
     search_default,
     search_option,
     search_settings,
 )
 
+if TYPE_CHECKING:
+    from pellucid.api import Model
+
 EVALUATE_EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
+  pellucid evaluate runs/demo/best --source test.en --reference test.es --stress --figure stress.png
   pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
   pellucid evaluate runs/memory/best --source test.tmx --from en --to es
   pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
@@ -58,6 +67,17 @@ def run_evaluate(
     device: Annotated[str, DEVICE] = "cpu",
     tokenize: Annotated[str | None, TOKENIZE] = None,
     exported: Annotated[str | None, EXPORTED] = None,
+    stress: Annotated[
+        bool,
+        flag(
+            "--stress",
+            "score the test set also with each kind of noise planted into it: capitals, typing errors, two sentences "
+            "in a line and more",
+        ),
+    ] = False,
+    figure: Annotated[
+        str | None, file_option("with --stress: draw its scores into this file, .png, .svg or .pdf")
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Score a model's translations: BLEU, chrF, TER and WER.
@@ -71,12 +91,23 @@ def run_evaluate(
     Words are cut as the script of the references asks: Chinese by sacreBLEU's tokenizer zh, Japanese by ja-mecab where
     MeCab is installed, other text without spaces (Thai, Khmer, Lao, Burmese) by characters, all else at spaces and
     punctuation. --tokenize chooses otherwise. Where text has no spaces, WER counts characters.
+
+    With --stress, noise is planted into the test set, one kind after another: capitals, a capital on each word, small
+    letters, missing end marks, typing errors, lost accents, other quotation marks and dashes, marks around the line,
+    something to copy, and two lines as one. The scores are without case and without marks around a line and at its
+    end, so that they say whether the words are still right.
     """
     from pellucid.api import load
     from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
     from pellucid.evaluate.words import require_score_tokenizer
 
     search = search_settings(change, beam=beam)
+    if figure is not None and not stress:
+        raise ValueError("--figure draws the scores of --stress; name both")
+    if stress and document:
+        raise ValueError(
+            "--stress plants noise into single lines, and --document reads each with the lines before it; leave out one"
+        )
     if tokenize is not None:
         require_score_tokenizer(tokenize)  # before minutes are spent on translating
     if reference:
@@ -85,6 +116,9 @@ def run_evaluate(
         sources, *references = read_test_pairs(source, source_language, target_language)
     loaded = load(model, precision, engine, device=device, exported=exported)
     loaded = set_language(loaded, target_language, is_of_file=not reference)
+    if stress:
+        _report_stress(loaded, source, sources, references, search, tokenize, target_language, figure, json)
+        return
     texts = translate_test_set(loaded, source, sources, document=document, **search)
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):
@@ -100,3 +134,33 @@ def run_evaluate(
         number = f"{'-':>6}" if is_undefined else f"{result['score']:6.2f}"
         lines.append(f"{METRICS[name]:5}{number}  {result['signature']}")
     write_report(json, [{**scores, "notes": notes} if notes else scores], lines)
+
+
+def _report_stress(
+    loaded: "Model",
+    file: str,
+    sources: list[str],
+    references: list[list[str]],
+    search: dict[str, Any],
+    tokenize: str | None,
+    target_language: str | None,
+    figure: str | None,
+    as_json: bool,
+) -> None:
+    """Write the scores of the clean test set and of each kind of noise."""
+    from pellucid.evaluate.scores import METRICS
+    from pellucid.evaluate.stress import score_stress, stress_table
+    from pellucid.plots.charts import draw_stress
+
+    def translate(kind: str, texts: Sequence[str]) -> list[str]:
+        typer.echo(f"{kind.replace('_', ' ')}:", err=True)
+        return translate_test_set(loaded, file, texts, **search)
+
+    named = loaded.manifest.get("languages") or {}
+    languages = named.get("source"), target_language or loaded.target_language
+    with name_file_in_errors(file):
+        rows, signatures = score_stress(sources, references, translate, languages, tokenize)
+    reports = [row.row() for row in rows]
+    save_figure(figure, draw_stress, reports)
+    table = [*stress_table(rows), *(f"{METRICS[name]:5} {signature}" for name, signature in signatures.items())]
+    write_report(as_json, [{"stress": reports, "signatures": signatures}], table)

@@ -95,6 +95,7 @@ def prepare_lines(
     them as their context, if the model was trained to read `context_sentences` before a sentence.
     """
     tokenizer = reader.tokenizer
+    reader = reader if config.reading == "adapt" else reader.as_they_are
     with_markup = [config.markup == "keep" and MARKUP_SIGN.search(line) is not None for line in lines]
     # Text without a letter is given to the model if a term stands in it.
     with_terms = [

@@ -1,7 +1,7 @@
 """Gives a model each text in the spelling and the case that it has learned, and the translation those of the user."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pellucid.data.source_profile import SourceProfile
@@ -50,12 +50,18 @@ class SourceReader:
     """Turns texts of users into texts like those that a model was trained on, as its `profile` describes them.
 
     Without a profile, as for models of older versions and for imported ones, only characters that no piece of the
-    vocabulary spells are replaced.
+    vocabulary spells are replaced; so too by a reader that does not adapt texts (`as_they_are`).
     """
 
     tokenizer: Tokenizer
     profile: SourceProfile | None = None
     target_language: str | None = None
+    adapts: bool = True
+
+    @cached_property
+    def as_they_are(self) -> "SourceReader":
+        """Reader for the same model that leaves case, marks and known characters alone."""
+        return replace(self, adapts=False)
 
     @property
     def sentences_together(self) -> int:
@@ -74,7 +80,7 @@ class SourceReader:
     @property
     def unknown_marks(self) -> frozenset[str]:
         """Kinds of marks around a line that are kept around its translation, because the model has not learned them."""
-        return frozenset() if self.profile is None else self.profile.unknown_marks
+        return frozenset() if self.profile is None or not self.adapts else self.profile.unknown_marks
 
     def read(self, text: str, keep_case: bool = False) -> ReadText:
         """Return what the model reads for a text without tags; `keep_case` leaves its capitals alone."""
@@ -91,7 +97,7 @@ class SourceReader:
         """Return the casing of a text that the model did not learn, or None where it can be read as it is."""
         profile = self.profile
         # A tokenizer that makes everything lower case knows no other.
-        if profile is None or self.tokenizer.lowercase:
+        if profile is None or not self.adapts or self.tokenizer.lowercase:
             return None
         if is_in_capitals(text):
             # "NATO" may be a word that the training text has in capitals.
@@ -104,7 +110,7 @@ class SourceReader:
         """Whether the model can read a character as it is."""
         if character.isascii():
             return True
-        if self.profile is not None and plain_counterpart(character) is not None:
+        if self.profile is not None and self.adapts and plain_counterpart(character) is not None:
             return self.profile.knows_spelling(character)
         return character in self._characters
 

@@ -28,6 +28,7 @@ class SearchOptions(TypedDict, total=False):
     seed: int
     too_long: Literal["split", "refuse"]
     sentences: Literal["auto", "split", "keep"]
+    reading: Literal["adapt", "keep"]
     repetition: Literal["retry", "keep"]
     markup: Literal["keep", "text"]
     alignments: bool
@@ -61,6 +62,11 @@ class SearchConfig:
         "several sentences in a line: translate as many together as the model has learned, each by itself (split), or "
         "all together (keep)",
     ] = "auto"
+    reading: Annotated[
+        Literal["adapt", "keep"],
+        "text in capitals, between marks or with spellings that the training text did not have: read it as that text "
+        "has it and give its translation the form back (adapt), or read it as it is (keep)",
+    ] = "adapt"
     repetition: Annotated[
         Literal["retry", "keep"], "a translation that repeats itself over and over: search again, or keep it"
     ] = "retry"
@@ -102,6 +108,7 @@ class SearchConfig:
             ("seed", self.seed >= 0, "0 or more"),
             ("too_long", self.too_long in ("split", "refuse"), "split or refuse"),
             ("sentences", self.sentences in ("auto", "split", "keep"), "auto, split or keep"),
+            ("reading", self.reading in ("adapt", "keep"), "adapt or keep"),
             ("repetition", self.repetition in ("retry", "keep"), "retry or keep"),
             ("markup", self.markup in ("keep", "text"), "keep or text"),
         )

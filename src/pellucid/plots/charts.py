@@ -12,6 +12,7 @@ from pellucid.plots.figure import (
     BLACK,
     BLUE,
     GREEN,
+    ORANGE,
     VERMILION,
     draw_matrix,
     empty_figure,
@@ -73,6 +74,27 @@ def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: st
         points = {"markeredgecolor": style["color"], "markerfacecolor": "none", "markersize": 9, "linestyle": "none"}
         last = f"{label}, averaged model: {other[-1][1]:.3g}"
         axes.plot(*zip(*other, strict=True), marker="D", label=last, **points)
+
+
+def draw_stress(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Draw how far BLEU and chrF of lines with each kind of noise are below or above those of clean lines.
+
+    `rows` are the objects of `evaluate --stress --json`; the first, of the clean lines, stands in the title.
+    """
+    clean, *noisy = rows
+    figure = empty_figure(7.0, 1.3 + 0.36 * len(noisy))
+    axes = figure.subplots()
+    places = np.arange(len(noisy))
+    for offset, name, label, colour in ((-0.2, "bleu", "BLEU", BLUE), (0.2, "chrf", "chrF", ORANGE)):
+        axes.barh(places + offset, [row[f"{name}_difference"] for row in noisy], 0.38, color=colour, label=label)
+    axes.set_yticks(places, [row["kind"].replace("_", " ") for row in noisy])
+    axes.invert_yaxis()
+    axes.axvline(0, color=BLACK, linewidth=0.8)
+    axes.set(
+        title=f"clean lines: BLEU {clean['bleu']:.1f}, chrF {clean['chrf']:.1f}", xlabel="difference to clean lines"
+    )
+    tidy_axes(axes)
+    write_figure(figure, path)
 
 
 def draw_by_length(
