@@ -20,7 +20,8 @@ from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.alignment import piece_alignments, strip_eos
 from pellucid.decode.request import length_divisor
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
-from pellucid.decode.translate import has_repetition, inference_only
+from pellucid.decode.repetition import has_repetition
+from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
 from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.attribution import erase_prefix, erase_source

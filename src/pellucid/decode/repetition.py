@@ -1,0 +1,57 @@
+"""Tells whether a translation repeats itself, as a search does that found no way out of a loop."""
+
+from collections.abc import Hashable, Sequence
+
+LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
+# People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
+TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of tokens that the repetitions fill
+
+
+def has_repetition(tokens: Sequence[Hashable]) -> bool:
+    """Return whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least.
+
+    Check the source too: where it repeats itself, its translation may do so.
+
+    >>> (has_repetition([5, *[7, 9] * 4, 6]), has_repetition([5, *[7, 9] * 3, 6]), has_repetition([7] * 8),
+    ...  has_repetition([7] * 7))
+    (True, False, True, False)
+    """
+    # What is counted repeats six tokens at least, so sentences with fewer repeated ones are done here, and most are.
+    if len(tokens) - len(set(tokens)) < FEWEST - FEWEST // TIMES:
+        return False
+    for size in range(1, LONGEST_BLOCK + 1):
+        needed = max(TIMES * size, FEWEST) - size
+        run = 0  # tokens in a row that equal the one a block before them
+        for earlier, token in zip(tokens, tokens[size:], strict=False):
+            run = run + 1 if earlier == token else 0
+            if run == needed:
+                return True
+    return False
+
+
+def has_doubled_phrase(text: str) -> bool:
+    """Return whether two words or more stand twice in a row in a text, or one word three times.
+
+    Words between which a mark stands are no such phrase: people write "books, books, books".
+
+    >>> has_doubled_phrase("bebió la leche la leche"), has_doubled_phrase("er lief lief lief weg")
+    (True, True)
+    >>> has_doubled_phrase("die die Milch mögen"), has_doubled_phrase("Very, very, very good.")
+    (False, False)
+    """
+    words = text.casefold().split()
+    if len(words) - len(set(words)) < 2:
+        return False
+    # How far each word stands from where it stood last: a doubled phrase is as long as one of these distances.
+    last, distances = dict[str, int](), set[int]()
+    for position, word in enumerate(words):
+        if word in last:
+            distances.add(position - last[word])
+        last[word] = position
+    for distance in distances:
+        run = 0  # words in a row that equal the one a distance before them
+        for earlier, word in zip(words, words[distance:], strict=False):
+            run = run + 1 if earlier == word else 0
+            if run >= max(2, distance):
+                return True
+    return False
