@@ -60,7 +60,7 @@ def run_evaluate(
     exported: Annotated[str | None, EXPORTED] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Score a model's translations: BLEU, chrF, TER and WER.
+    """Score a model's translations: BLEU, chrF, TER and WER, and count what went wrong.
 
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
     better). Case counts, except for a model that writes lower case only. Each score comes with its signature, which
@@ -71,8 +71,14 @@ def run_evaluate(
     Words are cut as the script of the references asks: Chinese by sacreBLEU's tokenizer zh, Japanese by ja-mecab where
     MeCab is installed, other text without spaces (Thai, Khmer, Lao, Burmese) by characters, all else at spaces and
     punctuation. --tokenize chooses otherwise. Where text has no spaces, WER counts characters.
+
+    The last line, with --json "alarms", counts the translations in which something went wrong that needs no reference:
+    text left untranslated ("copy") or not written ("empty"), numbers or names that are lost, something said again and
+    again ("repeats"), an odd length, or missing sentences. `pellucid translate --json` names them line by line.
     """
     from pellucid.api import load
+    from pellucid.decode.alarms import count_alarms
+    from pellucid.evaluate.report import describe_alarm_counts
     from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
     from pellucid.evaluate.words import require_score_tokenizer
 
@@ -85,7 +91,8 @@ def run_evaluate(
         sources, *references = read_test_pairs(source, source_language, target_language)
     loaded = load(model, precision, engine, device=device, exported=exported)
     loaded = set_language(loaded, target_language, is_of_file=not reference)
-    texts = translate_test_set(loaded, source, sources, document=document, **search)
+    translations = translate_test_set(loaded, source, sources, document=document, **search)
+    texts = [translation.text for translation in translations]
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):
         language = target_language or loaded.target_language
@@ -99,4 +106,7 @@ def run_evaluate(
         is_undefined = name == "bleu" and NO_NGRAM in notes
         number = f"{'-':>6}" if is_undefined else f"{result['score']:6.2f}"
         lines.append(f"{METRICS[name]:5}{number}  {result['signature']}")
-    write_report(json, [{**scores, "notes": notes} if notes else scores], lines)
+    found = [translation.alarms for translation in translations]
+    alarms = count_alarms(found)
+    lines.append(describe_alarm_counts(alarms, sum(map(bool, found)), len(found)))
+    write_report(json, [{**scores, "alarms": alarms, **({"notes": notes} if notes else {})}], lines)

@@ -13,7 +13,6 @@ from pellucid.decode.repetition import has_doubled_phrase, has_repetition
 from pellucid.text.casing import is_in_capitals, is_in_title_case
 from pellucid.text.copied_words import count_copied_words
 from pellucid.text.numbers import count_differing_numbers
-from pellucid.text.protected import find_protected
 from pellucid.text.sentences import count_sentences, sentence_ends
 
 ALARMS = {  # each alarm by its name, with the sentence that says it; always told in this order
@@ -36,13 +35,16 @@ _WIDE_LETTERS = 3  # letters that one of Chinese or Japanese is worth
 # Letters of a name, and of its beginning, which endings and other spellings leave as it is.
 _LETTERS_OF_A_NAME, _NAME_BEGINNING = 4, 3
 _ALIKE = 0.5  # share of letters in common from which a word may be the name as another language spells it
+_WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 _WORDS = re.compile(r"[^\W\d_]+")
 # A capital after a word or a comma is not that of a sentence's beginning.
 _CAPITALISED = re.compile(r"(?<=[^\W_] )[^\W\d_]+|(?<=[^\W_], )[^\W\d_]+")
 
 
-def find_alarms(source: str, translation: str, profile: SourceProfile | None = None) -> tuple[str, ...]:
-    """Return the names of what went wrong in a translation, in the order of `ALARMS`, all but "sentences".
+def find_alarms(
+    source: str, translation: str, profile: SourceProfile | None = None, missing_sentences: int | None = None
+) -> tuple[str, ...]:
+    """Return the names of what went wrong in a translation, in the order of `ALARMS`.
 
     - "empty": the source has letters or digits and the translation has none, or has nothing but the source's numbers.
     - "copy": most of the words that are to be translated stand in the translation as they were, three or more.
@@ -51,6 +53,7 @@ def find_alarms(source: str, translation: str, profile: SourceProfile | None = N
       begins alike, or has half of its letters, may be the name in another form.
     - "repeats": the translation says something twice in a row or more often, and the source does not.
     - "length": one of the two has more than three times as many letters as the other.
+    - "sentences": `missing_sentences`, which are counted unless they are given.
 
     `profile` describes the training text: with its words, names are told from other words. Without it there is no
     alarm about names, nor for a language that writes its nouns with a capital.
@@ -58,16 +61,31 @@ def find_alarms(source: str, translation: str, profile: SourceProfile | None = N
     >>> find_alarms("The dog sleeps on 250 sofas.", "Der dog sleeps on 205 sofas.")
     ('copy', 'numbers')
     """
+    if missing_sentences is None:
+        missing_sentences = count_missing_sentences(source, translation)
     if _is_empty(source, translation):
-        return ("empty",)
+        return ("empty", "sentences") if missing_sentences else ("empty",)
     checks = {
         "copy": _has_copy(source, translation, profile),
         "numbers": _has_other_numbers(source, translation),
         "names": bool(profile is not None and find_lost_names(source, translation, profile)),
         "repeats": _repeats_itself(source, translation),
         "length": _has_odd_length(source, translation),
+        "sentences": missing_sentences > 0,
     }
     return tuple(name for name, is_found in checks.items() if is_found)
+
+
+def count_missing_sentences(source: str, translation: str) -> int:
+    """Count how many sentences fewer than its source a translation has, as the ends of sentences tell.
+
+    >>> count_missing_sentences("It is late. We go home.", "Es ist spät.")
+    1
+    """
+    # Thai, Lao and Khmer separate sentences by a space, which tells nothing.
+    if _WITHOUT_ENDS.search(translation):
+        return 0
+    return max(0, count_sentences(source) - count_sentences(translation))
 
 
 def sort_alarms(names: Iterable[str]) -> tuple[str, ...]:
@@ -158,7 +176,9 @@ def _names_of_row(row: list[str], forms: Mapping[str, str]) -> list[str]:
     """Return the unknown words of a row of words with capitals, none where the last is an ordinary word."""
     if not row or forms.get(row[-1].upper(), row[-1])[0].islower():
         return []
-    return [word for word in row if len(word) >= _LETTERS_OF_A_NAME and not word.isupper() and not _is_known(word, forms)]
+    return [
+        word for word in row if len(word) >= _LETTERS_OF_A_NAME and not word.isupper() and not _is_known(word, forms)
+    ]
 
 
 def _is_known(word: str, forms: Mapping[str, str]) -> bool:

@@ -1,6 +1,5 @@
 """Takes lines apart into requests for a search, and puts the translations of their segments together again."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pellucid.data.context import encode_contexts
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
-from pellucid.decode.alarms import ALARMS, find_alarms, sort_alarms
+from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms, sort_alarms
 from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
     from pellucid.decode.terms.required import Term
     from pellucid.decode.translation_memory import MemoryMatch
-
-
-WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 
 
 @dataclass(frozen=True)
@@ -383,8 +379,8 @@ class Translation:
     needs no change; None where the model was not calibrated, and where there was no search or no score.
     `word_confidences` says for each word of `text` how likely it is that a person would keep it; None also where there
     are no `piece_log_probs`, or the pieces do not spell the text. `missing_sentences` says how many sentences fewer
-    than its line the translation has, where the ends of sentences tell. `alarms` are the names of what went wrong, as far
-    as the two texts tell: those of `ALARMS` in `decode/alarms.py`.
+    than its line the translation has, where the ends of sentences tell. `alarms` are the names of what went wrong, as
+    far as the two texts tell (`find_alarms`).
     """
 
     text: str
@@ -506,15 +502,12 @@ def _find_line_alarms(
     """Return what went wrong in a line, given the translation of each segment without tags."""
     alarms = ["sentences"] if missing_sentences else []
     for segment, text in zip(prepared.segments, plain, strict=True):
-        alarms += find_alarms(segment.marked.text, text, profile)
+        alarms += find_alarms(segment.marked.text, text, profile, missing_sentences=0)
     return sort_alarms(alarms) if alarms else ()
 
 
 def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str]) -> int:
     """Count how many sentences fewer than its line a translation has, as the ends of sentences tell."""
-    # Thai, Lao and Khmer separate sentences by a space, which tells nothing.
-    if any(map(WITHOUT_ENDS.search, plain)):
-        return 0
     # Sentences between which nothing but a space stands are counted together: where the translation of one has no end
     # mark, it runs into the next.
     runs: list[tuple[str, str]] = []
@@ -525,7 +518,7 @@ def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str]) -> in
             runs.append((f"{source}{gap}{segment.marked.text}", f"{translation}{gap or ' '}{segment_text}"))
         else:
             runs.append((segment.marked.text, segment_text))
-    return sum(max(0, count_sentences(source) - count_sentences(translation)) for source, translation in runs)
+    return sum(count_missing_sentences(source, translation) for source, translation in runs)
 
 
 def _line_alignment(

@@ -11,7 +11,7 @@ from pellucid.text.sentences import UNSPACED_LETTER
 
 # What stands around a word and is not of it.
 _MARKS = "".join("""!"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~¡§«»¿–—‘’‚“”„…‹›、。「」『』（），．：；？！·•""")
-_SENTENCE_MARKS = tuple(".!?…:;。！？।؟\"“„«»(「")  # after one of these, a capital says nothing about its word
+_SENTENCE_MARKS = tuple('.!?…:;。！？।؟"“„«»(「')  # after one of these, a capital says nothing about its word
 # In a line of capitals, or with a capital on each word, names look like other words: "Hotel New York".
 _ORDINARY_SHARE = 0.8
 _WORDS_OF_CAPITALS = 5
@@ -69,7 +69,9 @@ def _split_words(text: str) -> list[tuple[str, bool]]:
     for token in _remove_protected(text).split():
         word = token.strip(_MARKS)
         if not word.isascii() and UNSPACED_LETTER.search(word):
-            words += [(a + b, False) for a, b in pairwise(word) if UNSPACED_LETTER.match(a) and UNSPACED_LETTER.match(b)]
+            words += [
+                (a + b, False) for a, b in pairwise(word) if UNSPACED_LETTER.match(a) and UNSPACED_LETTER.match(b)
+            ]
         elif word:
             words.append((word, is_first or token.startswith(_SENTENCE_MARKS)))
         is_first = token.endswith(_SENTENCE_MARKS) if word else is_first or token.endswith(_SENTENCE_MARKS)
