@@ -134,8 +134,9 @@ def run_translate(
     stays as it is; standard error gives its number and the reason. "alarms" is a list of what went wrong, as far as
     both texts tell: "empty", "copy" (words left untranslated), "numbers", "names", "repeats", "length", "sentences"
     (fewer of them). "notes" tell of that and of anything unusual, such as "split into 3 parts", and
-    "missing_sentences", where it is not 0, how many sentences fewer the translation has. Without --json, standard error sums up the notes at the end: each once, with the lines that have it. A model that was
-    calibrated adds "confidence", and "word_confidences" with --engine torch.
+    "missing_sentences", where it is not 0, how many sentences fewer the translation has. Without --json, standard error
+    sums up the notes at the end: each once, with the lines that have it. A model that was calibrated adds "confidence",
+    and "word_confidences" with --engine torch.
 
     With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too

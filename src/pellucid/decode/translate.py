@@ -273,8 +273,8 @@ class Translator:
         requests = [replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM) for i in repeating]
         retried = [replace(segments[i], request=request) for i, request in zip(repeating, requests, strict=True)]
         for i, hypotheses in zip(repeating, self.search_once(retried, config), strict=True):
-            # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too, which an
-            # alarm tells.
+            # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too; an
+            # alarm tells of that.
             if hypotheses and not has_repetition(hypotheses[0].tokens):
                 note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
                 results[i] = SearchResult(hypotheses, notes=(note,))

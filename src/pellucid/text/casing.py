@@ -13,8 +13,8 @@ _WORD = re.compile(r"\w[\w'’]*")
 # Words of up to this many letters may be small in a title: "of", "with", "und".
 _LONGEST_SMALL_WORD = 4
 # Where so many of the commonest words have a capital inside a sentence, as German nouns do, an unknown word is given
-# one, too. Of the commonest thousand it is 29 to 50 % in German, and 1 to 8 % in English, French, Spanish and Czech; of all
-# words it is 29 % in English news, which names many people and places.
+# one, too. Of the commonest thousand it is 29 to 50 % in German, and 1 to 8 % in English, French, Spanish and Czech; of
+# all words it is 29 % in English news, which names many people and places.
 _CAPITALISED_SHARE, _COMMONEST_WORDS = 0.15, 1000
 
 # What English titles leave small, unless it is the first or the last word.
