@@ -32,6 +32,8 @@ SOURCE_WORDS = "source_words.txt"  # file of a model directory: the words of the
 PROFILED_SOURCES = 100_000
 """Largest number of sources that are looked at; they are drawn evenly."""
 
+BEGINNING = 5  # letters that a word shares with those of its family: western, Westerners
+
 _WORD = re.compile(r"\w[\w'’]*")
 
 
@@ -103,6 +105,11 @@ class SourceProfile:
     def capitalises_nouns(self) -> bool:
         """Whether the sources write ordinary words with a capital, as German does its nouns."""
         return has_capitalised_nouns(self.words)
+
+    @cached_property
+    def small_beginnings(self) -> frozenset[str]:
+        """First letters of the longer words that the sources write small: a new word with these may be one of them."""
+        return frozenset(word[:BEGINNING] for word in self.words if len(word) >= BEGINNING and word[0].islower())
 
     @cached_property
     def unknown_marks(self) -> frozenset[str]:

@@ -3,13 +3,13 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import pairwise
 from unicodedata import east_asian_width
 
-from pellucid.data.source_profile import SourceProfile
-from pellucid.decode.repetition import has_doubled_phrase, has_repetition
+from pellucid.data.source_profile import BEGINNING, SourceProfile
+from pellucid.decode.repetition import has_doubled_phrase, has_repeated_characters
 from pellucid.text.casing import is_in_capitals, is_in_title_case
 from pellucid.text.copied_words import count_copied_words
 from pellucid.text.numbers import count_differing_numbers
@@ -36,6 +36,7 @@ _WIDE_LETTERS = 3  # letters that one of Chinese or Japanese is worth
 _LETTERS_OF_A_NAME, _NAME_BEGINNING = 4, 3
 _ALIKE = 0.5  # share of letters in common from which a word may be the name as another language spells it
 _WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
+_WIDE = re.compile("[\u1100-\u11ff\u2e80-\uffdc\U00020000-\U0003ffff]")  # a letter that may be a syllable or a word
 _WORDS = re.compile(r"[^\W\d_]+")
 # A capital after a word or a comma is not that of a sentence's beginning.
 _CAPITALISED = re.compile(r"(?<=[^\W_] )[^\W\d_]+|(?<=[^\W_], )[^\W\d_]+")
@@ -140,13 +141,14 @@ def _has_other_numbers(source: str, translation: str) -> bool:
 def find_lost_names(source: str, translation: str, profile: SourceProfile) -> list[str]:
     """Return the names of a source of which nothing in the translation reminds; none where names cannot be told.
 
-    A name has a capital inside a sentence, and the training text never had it. Where a row of words with capitals has
-    one that the training text knows, as in "Supreme Court", none of them is taken for a name.
+    A name has a capital inside a sentence, and the training text never had it, nor small words that begin like it, as
+    "western" is like "Westerners". Where the last of a row of words with capitals is an ordinary word, as in "Supreme
+    Court", none of them is taken for a name.
     """
     forms = profile.word_forms
     if not forms or profile.capitalises_nouns or source[1:].islower():
         return []
-    candidates = list(_list_unknown_names(source, forms))
+    candidates = list(_list_unknown_names(source, profile))
     if not candidates or is_in_capitals(source) or is_in_title_case(source, forms):
         return []
     written = _fold(translation)
@@ -156,8 +158,8 @@ def find_lost_names(source: str, translation: str, profile: SourceProfile) -> li
     return [name for name in lost if _script_of(name) == _main_script(translation)]
 
 
-def _list_unknown_names(text: str, forms: Mapping[str, str]) -> Iterator[str]:
-    """Yield words with a capital inside a sentence that are in no training source, nor beside a small one of theirs."""
+def _list_unknown_names(text: str, profile: SourceProfile) -> Iterator[str]:
+    """Yield words with a capital inside a sentence that are in no training source, nor like a small one of theirs."""
     end = -1  # of the row of words with capitals so far
     row: list[str] = []
     for match in _CAPITALISED.finditer(text):
@@ -165,26 +167,28 @@ def _list_unknown_names(text: str, forms: Mapping[str, str]) -> Iterator[str]:
         if not word[0].isupper():
             continue
         if match.start() > end + 1:
-            yield from _names_of_row(row, forms)
+            yield from _names_of_row(row, profile)
             row = []
         row.append(word)
         end = match.end()
-    yield from _names_of_row(row, forms)
+    yield from _names_of_row(row, profile)
 
 
-def _names_of_row(row: list[str], forms: Mapping[str, str]) -> list[str]:
+def _names_of_row(row: list[str], profile: SourceProfile) -> list[str]:
     """Return the unknown words of a row of words with capitals, none where the last is an ordinary word."""
-    if not row or forms.get(row[-1].upper(), row[-1])[0].islower():
+    if not row or profile.word_forms.get(row[-1].upper(), row[-1])[0].islower():
         return []
     return [
-        word for word in row if len(word) >= _LETTERS_OF_A_NAME and not word.isupper() and not _is_known(word, forms)
+        word for word in row if len(word) >= _LETTERS_OF_A_NAME and not word.isupper() and not _is_known(word, profile)
     ]
 
 
-def _is_known(word: str, forms: Mapping[str, str]) -> bool:
-    """Whether the training text had a word, or the one of which it is the plural."""
+def _is_known(word: str, profile: SourceProfile) -> bool:
+    """Whether the training text had a word, its singular, or small words that begin like it."""
     capitals = word.upper()
-    return capitals in forms or (capitals.endswith("S") and capitals[:-1] in forms)
+    if capitals in profile.word_forms or (capitals.endswith("S") and capitals[:-1] in profile.word_forms):
+        return True
+    return word[:BEGINNING].lower() in profile.small_beginnings
 
 
 def _is_reminded_of(name: str, written: str, words: set[str]) -> bool:
@@ -220,7 +224,7 @@ def _main_script(text: str) -> str:
 
 def _repeats_itself(source: str, translation: str) -> bool:
     """Whether a translation says something again and again that its source says once."""
-    if has_repetition(translation) and not has_repetition(source):
+    if has_repeated_characters(translation) and not has_repeated_characters(source):
         return True
     if not has_doubled_phrase(translation) or has_doubled_phrase(source):
         return False
@@ -243,6 +247,6 @@ def _count_letters(text: str) -> int:
     >>> _count_letters("It is 5."), _count_letters("五時です")
     (5, 12)
     """
-    if text.isascii():
+    if text.isascii() or not _WIDE.search(text):
         return sum(map(str.isalnum, text))
     return sum(_WIDE_LETTERS if east_asian_width(x) in "WF" else 1 for x in text if x.isalnum())

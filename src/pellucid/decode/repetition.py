@@ -1,13 +1,18 @@
 """Tells whether a translation repeats itself, as a search does that found no way out of a loop."""
 
-from collections.abc import Hashable, Sequence
+import re
+from collections.abc import Sequence
 
 LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
 # People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
 TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of tokens that the repetitions fill
+# Two characters that come again soon are asked for first: at most places of a text there are none.
+_REPEATED_CHARACTERS = re.compile(
+    rf"(?=(.{{2}}).{{0,{LONGEST_BLOCK - 2}}}\1)(.{{2,{LONGEST_BLOCK}}}?)\2{{{TIMES - 1}}}", re.DOTALL
+)
 
 
-def has_repetition(tokens: Sequence[Hashable]) -> bool:
+def has_repetition(tokens: Sequence[int]) -> bool:
     """Return whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least.
 
     Check the source too: where it repeats itself, its translation may do so.
@@ -27,6 +32,15 @@ def has_repetition(tokens: Sequence[Hashable]) -> bool:
             if run == needed:
                 return True
     return False
+
+
+def has_repeated_characters(text: str) -> bool:
+    """Return whether up to 16 characters stand 4 times in a row or more and fill 8 characters at least.
+
+    >>> has_repeated_characters("Ein Jonononononon"), has_repeated_characters("Hahaha...")
+    (True, False)
+    """
+    return _REPEATED_CHARACTERS.search(text) is not None
 
 
 def has_doubled_phrase(text: str) -> bool:

@@ -44,9 +44,17 @@ def count_copied_words(source: str, translation: str, word_forms: Mapping[str, s
     >>> count_copied_words("The dog sleeps in Berlin.", "Der dog schläft in Berlin.", {"THE": "the", "DOG": "dog"})
     CopiedWords(words=4.0, copied=2.0, known=1.0, is_whole=False)
     """
+    # Most translations have no word of their source.
+    if set(source.casefold().split()).isdisjoint(translation.casefold().split()) and not (
+        UNSPACED_LETTER.search(source) and UNSPACED_LETTER.search(translation)
+    ):
+        return _NOTHING_COPIED
     source_words = _split_words(source)
-    target_words = Counter(word.casefold() for word, _ in _split_words(translation))
-    if sum(word.casefold() in target_words for word, _ in source_words) < 2:
+    plain_source, plain_target = (
+        [word.casefold() for word, _ in words] for words in (source_words, _split_words(translation))
+    )
+    target_words = Counter(plain_target)
+    if sum(word in target_words for word in plain_source) < 2:
         return _NOTHING_COPIED
 
     words = copied = known = 0.0
@@ -58,8 +66,7 @@ def count_copied_words(source: str, translation: str, word_forms: Mapping[str, s
             target_words[plain] -= 1
             copied += weight
             known += weight if word_forms and word.upper() in word_forms else 0
-    is_whole = [word.casefold() for word, _ in source_words] == [w.casefold() for w, _ in _split_words(translation)]
-    return CopiedWords(words, copied, known, is_whole)
+    return CopiedWords(words, copied, known, is_whole=plain_source == plain_target)
 
 
 def _split_words(text: str) -> list[tuple[str, bool]]:
