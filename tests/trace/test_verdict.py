@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from pellucid.api import Model
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
@@ -39,8 +40,10 @@ from tests.trace.traced import ball, small_traced
 
 
 def copier() -> Model:
+    """A model that has learned to copy, so that a copy is no alarm."""
     bundle = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
-    return Model(bundle, Translator(bundle.model, bundle.tokenizer))
+    copies = SourceProfile(sources=1, shared=1)
+    return Model(bundle, Translator(bundle.model, bundle.tokenizer, profile=copies))
 
 
 def finding_kinds(verdict):

@@ -5,15 +5,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
-from itertools import pairwise
 from unicodedata import east_asian_width
 
 from pellucid.data.source_profile import BEGINNING, SourceProfile
-from pellucid.decode.repetition import has_doubled_phrase, has_repeated_characters
+from pellucid.decode.repetition import has_doubled_phrase, has_doubled_sentence, has_repeated_characters
 from pellucid.text.casing import is_in_capitals, is_in_title_case
 from pellucid.text.copied_words import count_copied_words
 from pellucid.text.numbers import count_differing_numbers
-from pellucid.text.sentences import count_sentences, sentence_ends
+from pellucid.text.sentences import count_sentences
 
 ALARMS = {  # each alarm by its name, with the sentence that says it; always told in this order
     "empty": "the translation has no words",
@@ -25,16 +24,17 @@ ALARMS = {  # each alarm by its name, with the sentence that says it; always tol
     "sentences": "the translation has fewer sentences than the line",
 }
 
-# Words from which untranslated ones are a copy; of a line that is copied as a whole, two known ones are enough. They
-# must be more than half of the words: people leave fewer in all but one of 1,000 lines, between French and Spanish too.
+# Words from which untranslated ones are a copy; of a line that is copied as a whole, two are enough. They
+# must be more than half of the words, of three words and four all but one: people leave fewer in all but one of 1,000 lines, between French and Spanish too.
 _WORDS_OF_A_COPY, _WORDS_OF_A_WHOLE_COPY = 3, 2
-_COPIED_SHARE, _COPIED_SHARE_OF_RELATIVES = 0.5, 0.9
+_COPIED_SHARE, _COPIED_SHARE_OF_FEW, _COPIED_SHARE_OF_RELATIVES = 0.5, 0.7, 0.9
 # Letters of one side beyond the triple of the other; people write so much more in one of 5,000 lines.
 _LONGER_TIMES, _LONGER_LETTERS = 3, 20
 _WIDE_LETTERS = 3  # letters that one of Chinese or Japanese is worth
 # Letters of a name, and of its beginning, which endings and other spellings leave as it is.
 _LETTERS_OF_A_NAME, _NAME_BEGINNING = 4, 3
 _ALIKE = 0.5  # share of letters in common from which a word may be the name as another language spells it
+_END_MARKS = tuple(".!?…。！？।؟")
 _WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\uffdc\U00020000-\U0003ffff]")  # a letter that may be a syllable or a word
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -48,7 +48,7 @@ def find_alarms(
     """Return the names of what went wrong in a translation, in the order of `ALARMS`.
 
     - "empty": the source has letters or digits and the translation has none, or has nothing but the source's numbers.
-    - "copy": most of the words that are to be translated stand in the translation as they were, three or more.
+    - "copy": most of the words that are to be translated, and three at least, stand in the translation as they were.
     - "numbers": a number is missing, was changed or was added (`count_differing_numbers` says what may differ).
     - "names": a word with a capital inside a sentence, which the training text never had, is missing; a word that
       begins alike, or has half of its letters, may be the name in another form.
@@ -124,12 +124,17 @@ def _has_copy(source: str, translation: str, profile: SourceProfile | None) -> b
     if profile is not None and profile.shares_most_words:
         return False
     found = count_copied_words(source, translation, None if profile is None else profile.word_forms)
-    if found.is_whole and found.copied == found.words and found.known >= _WORDS_OF_A_WHOLE_COPY:
-        return True
+    if found.is_whole and found.copied == found.words:
+        # Two words that the training text never had may be a name, but hardly with a mark at the end.
+        sure = found.copied if source.rstrip().endswith(_END_MARKS) else found.known
+        if sure >= _WORDS_OF_A_WHOLE_COPY:
+            return True
     if found.copied < _WORDS_OF_A_COPY:
         return False
     # Between languages as close as Spanish and Italian, many words are right in both.
-    share = _COPIED_SHARE_OF_RELATIVES if profile is not None and profile.shares_words else _COPIED_SHARE
+    if profile is not None and profile.shares_words:
+        return found.copied > _COPIED_SHARE_OF_RELATIVES * found.words
+    share = _COPIED_SHARE if found.copied > _WORDS_OF_A_COPY else _COPIED_SHARE_OF_FEW
     return found.copied > share * found.words
 
 
@@ -226,13 +231,10 @@ def _repeats_itself(source: str, translation: str) -> bool:
     """Whether a translation says something again and again that its source says once."""
     if has_repeated_characters(translation) and not has_repeated_characters(source):
         return True
-    if not has_doubled_phrase(translation) or has_doubled_phrase(source):
-        return False
-    # "Thank you very much. Thank you." may be two times the same elsewhere, but one sentence is not two.
-    if count_sentences(translation) > count_sentences(source):
+    if has_doubled_phrase(translation) and not has_doubled_phrase(source):
         return True
-    ends = [0, *sentence_ends(translation, 0, len(translation))]
-    return any(has_doubled_phrase(translation[start:end]) for start, end in pairwise(ends))
+    # "Thank you very much. Thank you." may be two times the same elsewhere, but one sentence is not two.
+    return has_doubled_sentence(translation) and count_sentences(translation) > count_sentences(source)
 
 
 def _has_odd_length(source: str, translation: str) -> bool:

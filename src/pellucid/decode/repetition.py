@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
+
+from pellucid.text.sentences import sentence_ends
 
 LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
 # People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
@@ -10,6 +13,7 @@ TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of to
 _REPEATED_CHARACTERS = re.compile(
     rf"(?=(.{{2}}).{{0,{LONGEST_BLOCK - 2}}}\1)(.{{2,{LONGEST_BLOCK}}}?)\2{{{TIMES - 1}}}", re.DOTALL
 )
+_MARKS = ".,;:!?…。，、！？؟،।\"'»”“’)"  # what may stand after a word
 
 
 def has_repetition(tokens: Sequence[int]) -> bool:
@@ -46,14 +50,15 @@ def has_repeated_characters(text: str) -> bool:
 def has_doubled_phrase(text: str) -> bool:
     """Return whether two words or more stand twice in a row in a text, or one word three times.
 
-    Words between which a mark stands are no such phrase: people write "books, books, books".
+    Words after which a mark stands do not: people write "books, books, books".
 
-    >>> has_doubled_phrase("bebió la leche la leche"), has_doubled_phrase("er lief lief lief weg")
+    >>> has_doubled_phrase("bebió la leche la leche."), has_doubled_phrase("er lief lief lief weg")
     (True, True)
     >>> has_doubled_phrase("die die Milch mögen"), has_doubled_phrase("Very, very, very good.")
     (False, False)
     """
-    words = text.casefold().split()
+    tokens = text.casefold().split()
+    words = [token.rstrip(_MARKS) for token in tokens]
     if len(words) - len(set(words)) < 2:
         return False
     # How far each word stands from where it stood last: a doubled phrase is as long as one of these distances.
@@ -64,8 +69,19 @@ def has_doubled_phrase(text: str) -> bool:
         last[word] = position
     for distance in distances:
         run = 0  # words in a row that equal the one a distance before them
-        for earlier, word in zip(words, words[distance:], strict=False):
-            run = run + 1 if earlier == word else 0
+        for earlier, token, word in zip(words, tokens, words[distance:], strict=False):
+            run = run + 1 if earlier == token == word else 0
             if run >= max(2, distance):
                 return True
     return False
+
+
+def has_doubled_sentence(text: str) -> bool:
+    """Return whether a sentence stands twice in a row.
+
+    >>> has_doubled_sentence("Er geht. Er geht."), has_doubled_sentence("Er geht. Sie geht.")
+    (True, False)
+    """
+    ends = [0, *sentence_ends(text, 0, len(text))]
+    sentences = [text[start:end].strip() for start, end in pairwise(ends)]
+    return any(a == b for a, b in pairwise(sentences))
