@@ -24,8 +24,9 @@ ALARMS = {  # each alarm by its name, with the sentence that says it; always tol
     "sentences": "the translation has fewer sentences than the line",
 }
 
-# Words from which untranslated ones are a copy; of a line that is copied as a whole, two are enough. They
-# must be more than half of the words, of three words and four all but one: people leave fewer in all but one of 1,000 lines, between French and Spanish too.
+# Words from which untranslated ones are a copy; of a line that is copied as a whole, two are enough. They must be more
+# than half of the words, three of four if they are no more than three: people leave so many in one of 10,000 lines,
+# between French and Spanish too. What else is said of people here was measured, too: benchmarks/results/alarms.md.
 _WORDS_OF_A_COPY, _WORDS_OF_A_WHOLE_COPY = 3, 2
 _COPIED_SHARE, _COPIED_SHARE_OF_FEW, _COPIED_SHARE_OF_RELATIVES = 0.5, 0.7, 0.9
 # Letters of one side beyond the triple of the other; people write so much more in one of 5,000 lines.
