@@ -22,6 +22,7 @@ from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.diagnosis import (
     ErasureEffects,
     TranslationCase,
+    add_alarms,
     compare_with_reference,
     find_hallucination,
     find_odd_pieces,
@@ -311,6 +312,24 @@ def test_an_empty_translation_is_found():
     assert finding.kind == "omission"
     assert finding.says.startswith("Nothing was written")
     assert finding.step == 0
+
+
+# ---------------------------------------------------------------- alarms
+
+
+def test_an_alarm_is_a_finding_unless_another_one_tells_it_already():
+    alarms = ("empty", "copy", "numbers", "repeats")
+    case = make_case("It is blue.", "It is blue.", alarms=alarms)
+    assert finding_kinds(SimpleNamespace(findings=add_alarms(case, []))) == [
+        "omission",
+        "copy",
+        "numbers",
+        "repetition",
+    ]
+    [omission, *_] = add_alarms(case, [])
+    kinds = [finding.kind for finding in add_alarms(case, [omission])]
+    assert kinds == ["copy", "numbers", "repetition"]
+    assert omission.says == "The translation has no words."
 
 
 # ---------------------------------------------------------------- repetition

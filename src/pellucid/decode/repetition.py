@@ -14,6 +14,7 @@ _REPEATED_CHARACTERS = re.compile(
     rf"(?=(.{{2}}).{{0,{LONGEST_BLOCK - 2}}}\1)(.{{2,{LONGEST_BLOCK}}}?)\2{{{TIMES - 1}}}", re.DOTALL
 )
 _MARKS = ".,;:!?…。，、！？؟،।\"'»”“’)"  # what may stand after a word
+_LONG_PHRASE = 3  # words of a phrase inside which a mark may stand
 
 
 def has_repetition(tokens: Sequence[int]) -> bool:
@@ -50,7 +51,8 @@ def has_repeated_characters(text: str) -> bool:
 def has_doubled_phrase(text: str) -> bool:
     """Return whether two words or more stand twice in a row in a text, or one word three times.
 
-    Words after which a mark stands do not: people write "books, books, books".
+    A mark between them makes it none, nor may one stand inside a phrase of two words: people write "books, books,
+    books" and "he did, he did".
 
     >>> has_doubled_phrase("bebió la leche la leche."), has_doubled_phrase("er lief lief lief weg")
     (True, True)
@@ -70,8 +72,11 @@ def has_doubled_phrase(text: str) -> bool:
     for distance in distances:
         run = 0  # words in a row that equal the one a distance before them
         for earlier, token, word in zip(words, tokens, words[distance:], strict=False):
-            run = run + 1 if earlier == token == word else 0
-            if run >= max(2, distance):
+            is_marked = token != earlier
+            is_break = earlier != word or (is_marked and distance < _LONG_PHRASE)
+            run = 0 if is_break else run + 1
+            # `earlier` ends the phrase as it stands first.
+            if run >= max(2, distance) and not is_marked:
                 return True
     return False
 
