@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pellucid import load
 from pellucid.cli import app
-from pellucid.cli.translate import _leave_to_people
+from pellucid.cli.translate import leave_to_people
 from pellucid.decode.confidence import ConfidenceCurve
 from pellucid.decode.lines import Translation
 from pellucid.store.directory import load_bundle, save_bundle
@@ -92,7 +92,7 @@ def test_a_line_with_an_alarm_is_left_to_people_whatever_its_confidence(capsys):
         dataclasses.replace(sure, confidence=0.2, alarms=("copy",)),
         dataclasses.replace(sure, confidence=None, stop="memory"),
     ]
-    assert [translation.text for translation in _leave_to_people(translations, 0.9)] == ["Sí.", "", "", "", "Sí."]
+    assert [translation.text for translation in leave_to_people(translations, 0.9)] == ["Sí.", "", "", "", "Sí."]
     assert capsys.readouterr().err == (
         "pellucid: 3 of 5 lines are left to people, with a confidence below 0.9 or an alarm, which 1 of higher "
         "confidence have: 2, 3, 4\n"

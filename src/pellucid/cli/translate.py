@@ -191,7 +191,7 @@ def run_translate(
         if not json:  # there each line has its notes
             stream = sum_up_notes(stream, file)
         if only_above is not None:
-            stream = _leave_to_people(stream, only_above)
+            stream = leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
 
 
@@ -287,7 +287,7 @@ def _write_alignments(
         yield translation
 
 
-def _leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
+def leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
     """Yield the translations, with an empty text for those left to people, and say at the end which lines these are.
 
     They are those below a confidence, and those with an alarm, whatever their confidence. A line that needed no search,
