@@ -189,7 +189,8 @@ def report_lines(folder: Path, sets: Iterable[TestSet]) -> Iterator[str]:
             shares.append(f"{100 * number / planted:.1f} of {planted:,}" if planted >= 20 else "–")
         planted_rows.append(f"| {name} | {' | '.join(shares)} |")
 
-    yield f"All alarms of a line take {1e6 * seconds / lines:.0f} µs of processor time, on the average of {lines:,} lines."
+    mean = 1e6 * seconds / lines
+    yield f"All alarms of a line take {mean:.0f} µs of processor time, on the average of {lines:,} lines."
     for title, heads, rows in (
         ("False alarms of 1,000 lines", [*ALARMS, "any"], false_rows),
         ("Planted faults that are found, in %", list(FAULTS), planted_rows),
