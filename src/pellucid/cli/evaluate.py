@@ -60,7 +60,7 @@ def run_evaluate(
     exported: Annotated[str | None, EXPORTED] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Score a model's translations: BLEU, chrF, TER and WER, and count what went wrong.
+    """Score a model's translations: BLEU, chrF, TER and WER.
 
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
     better). Case counts, except for a model that writes lower case only. Each score comes with its signature, which
