@@ -1,5 +1,6 @@
 """`pellucid calibrate`, and the confidence that `translate` and the server give from then on."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -10,7 +11,9 @@ from typer.testing import CliRunner
 
 from pellucid import load
 from pellucid.cli import app
+from pellucid.cli.translate import leave_to_people
 from pellucid.decode.confidence import ConfidenceCurve
+from pellucid.decode.lines import Translation
 from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train.loop import train_run
 from tests.serve.servers import client, request_body
@@ -78,6 +81,22 @@ def test_lines_below_the_bound_are_empty_named_and_not_lost(call, model, tmp_pat
     assert result.stdout == "\n\n\n"
     assert result.stderr.endswith("pellucid: 2 of 3 lines are left to people, with a confidence below 1: 1, 3\n")
     assert call("translate", model, "in.txt", "--only-above", 0).stdout.split("\n")[:3] == [r["text"] for r in rows]
+
+
+def test_a_line_with_an_alarm_is_left_to_people_whatever_its_confidence(capsys):
+    sure = Translation("Sí.", -0.1, -0.1, "eos", ["▁Sí."], [-0.1], ["▁Yes."], confidence=0.95)
+    translations = [
+        sure,
+        dataclasses.replace(sure, alarms=("numbers",)),
+        dataclasses.replace(sure, confidence=0.2),
+        dataclasses.replace(sure, confidence=0.2, alarms=("copy",)),
+        dataclasses.replace(sure, confidence=None, stop="memory"),
+    ]
+    assert [translation.text for translation in leave_to_people(translations, 0.9)] == ["Sí.", "", "", "", "Sí."]
+    assert capsys.readouterr().err == (
+        "pellucid: 3 of 5 lines are left to people, with a confidence below 0.9 or an alarm, which 1 of higher "
+        "confidence have: 2, 3, 4\n"
+    )
 
 
 def test_an_engine_that_gives_each_piece_gives_the_confidence_of_each_word(call, model, tmp_path):

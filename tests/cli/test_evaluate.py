@@ -1,9 +1,11 @@
 import json
+from typing import Any
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from pellucid.api import load
+from pellucid.decode.alarms import ALARMS
 
 SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes."]
 REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí."]
@@ -16,11 +18,16 @@ def files(tmp_path):
     return ("--source", "test.en", "--reference", "test.es")
 
 
+def read_scores(text: str) -> dict[str, dict[str, Any]]:
+    """Return the scores of an answer in JSON alone."""
+    return {name: value for name, value in json.loads(text).items() if name not in ("alarms", "notes")}
+
+
 def test_scores_come_with_their_signatures(call, model, files):
     result = call("evaluate", model, *files, "--beam", 2, "--json")
     assert result.exit_code == 0
     [line] = result.stdout.splitlines()
-    scores = json.loads(line)
+    scores = read_scores(line)
     metric = BLEU()
     texts = [translation.text for translation in load(model).translate(SOURCES, beam=2)]
     assert scores["bleu"] == {
@@ -37,7 +44,7 @@ def test_several_references_are_given_by_repeating_the_option(call, model, files
     (tmp_path / "other.es").write_text("\n".join(second) + "\n", encoding="utf-8")
     result = call("evaluate", model, *files, "--reference", "other.es", "--beam", 1, "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
+    assert read_scores(result.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
     (tmp_path / "other.es").write_text("Sí.\n", encoding="utf-8")
     result = call("evaluate", model, *files, "--reference", "other.es")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -46,8 +53,8 @@ def test_several_references_are_given_by_repeating_the_option(call, model, files
 
 def test_without_json_each_score_has_a_line(call, model, files):
     rows = [line.split() for line in call("evaluate", model, *files, "--beam", 1).stdout.splitlines()]
-    assert [row[0] for row in rows] == ["BLEU", "chrF", "TER", "WER"]
-    assert all(float(row[1]) >= 0 and "case:mixed" in row[2] for row in rows)
+    assert [row[0] for row in rows] == ["BLEU", "chrF", "TER", "WER", "Alarms:"]
+    assert all(float(row[1]) >= 0 and "case:mixed" in row[2] for row in rows[:-1])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +133,7 @@ def test_a_file_of_pairs_is_a_test_set(call, model, files, tmp_path):
     result = call("evaluate", model, "--source", "test.tsv", "--from", "en", "--to", "es", "--beam", 1, "--json")
     filled = [(source, target) for source, target in zip(SOURCES, REFERENCES, strict=True) if source]
     sources, references = map(list, zip(*filled, strict=True))
-    assert json.loads(result.stdout) == load(model).evaluate(sources, references, beam=1)
+    assert read_scores(result.stdout) == load(model).evaluate(sources, references, beam=1)
     assert "test.tsv: 1 pairs skipped" in result.stderr
     compared = call("compare", model, model, "--source", "test.tsv", "--from", "en", "--to", "es", "--json")
     assert json.loads(compared.stdout)["sentences"] == 3
@@ -143,10 +150,9 @@ def test_the_script_of_the_references_or_an_option_chooses_the_words(call, model
         option = ["--tokenize", asked_for] if asked_for else []
         result = call("evaluate", model, *files, "--beam", 1, "--json", *option)
         assert result.exit_code == 0, result.stderr
-        scores = json.loads(result.stdout)
+        scores = read_scores(result.stdout)
         assert f"|tok:{tokenizer}|" in scores["bleu"]["signature"]
         assert f"|tok:{unit}|" in scores["wer"]["signature"]
-        scores.pop("notes", None)
         assert scores == load(model).evaluate(SOURCES, chinese, beam=1, tokenize=asked_for)
 
 
@@ -162,8 +168,8 @@ def test_a_blank_line_of_a_second_file_is_no_reference(call, model, files, tmp_p
     (tmp_path / "other.es").write_text("La pelota es azul.\n\n\n \n", encoding="utf-8")
     result = call("evaluate", model, *files, "--reference", "other.es", "--beam", 1, "--json")
     second = ["La pelota es azul.", None, None, None]
-    assert json.loads(result.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
-    assert all(score["signature"].startswith("nrefs:var|") for score in json.loads(result.stdout).values())
+    assert read_scores(result.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
+    assert all(score["signature"].startswith("nrefs:var|") for score in read_scores(result.stdout).values())
 
 
 def test_what_makes_a_score_doubtful_is_said_in_both_forms(call, model, tmp_path):
@@ -175,3 +181,19 @@ def test_what_makes_a_score_doubtful_is_said_in_both_forms(call, model, tmp_path
     assert result.stdout.split()[:2] == ["BLEU", "-"]
     assert f"pellucid: note: {note}" in result.stderr
     assert json.loads(call("evaluate", model, *options, "--json").stdout)["notes"] == [note]
+
+
+def test_alarms_are_counted_over_the_test_set(call, model, tmp_path):
+    """The counts of the command are those of `translate`, which names the alarms of each line."""
+    lines = ["The ball is blue.", "It costs 1250 euros.", "", "She ate bread. He drank water. They went home."]
+    for name in ("t.en", "t.es"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = [translation.alarms for translation in load(model).translate(lines, beam=1)]
+    assert any(found)  # a model with random weights goes wrong somewhere
+    options = ("evaluate", model, "--source", "t.en", "--reference", "t.es", "--beam", 1)
+    counts = json.loads(call(*options, "--json").stdout)["alarms"]
+    assert list(counts) == [*ALARMS]
+    assert counts == {name: sum(name in names for names in found) for name in ALARMS}
+    [line] = [row for row in call(*options).stdout.splitlines() if row.startswith("Alarms: ")]
+    assert line.startswith(f"Alarms: {sum(map(bool, found))} of 4 translations (")
+    assert all(f"{name} {count}" in line for name, count in counts.items() if count)

@@ -55,9 +55,17 @@ def test_json_says_why_each_translation_stopped(call, model, file):
     rows = [json.loads(line) for line in result.stdout.removesuffix("\n").split("\n")]
     expected = load(model).translate(LINES, n_best=3, max_extra=5)
     assert [row["stop"] for row in rows] == [translation.stop for translation in expected]
-    assert rows[1] == {"text": "", "score": 0.0, "stop": "empty", "pieces": [], "notes": [], "alternatives": []}
+    assert rows[1] == {
+        "text": "",
+        "score": 0.0,
+        "stop": "empty",
+        "pieces": [],
+        "notes": [],
+        "alarms": [],
+        "alternatives": [],
+    }
     for row, translation in zip(rows, expected, strict=True):
-        assert set(row) == {"text", "score", "stop", "pieces", "notes", "alternatives"}
+        assert set(row) == {"text", "score", "stop", "pieces", "notes", "alarms", "alternatives"}
         assert (row["text"], row["pieces"]) == (translation.text, translation.pieces)
         scores = [alternative.score for alternative in translation.alternatives]
         assert [item["score"] for item in row["alternatives"]] == approx_log_prob(scores)  # another engine

@@ -102,10 +102,8 @@ def test_tags_terms_and_segments_are_those_of_the_sentence_alone():
 def test_a_sentence_that_is_too_long_with_its_context_is_translated_alone_and_says_so():
     model = context_model(longest=20)
     first, second = model.translate_document(["The dog drank the water.", "The ball is blue."])
-    assert (first.notes, second.notes) == (
-        (),
-        ("translated without the sentence before it: both together are too long",),
-    )
+    note = "translated without the sentence before it: both together are too long"
+    assert (note in first.notes, note in second.notes) == (False, True)
     assert second.text == model.translate("The ball is blue.").text
     with pytest.raises(ValueError, match="more than 20 pieces, which the longest source of training had; shorten"):
         model.trace("The ball is blue.", context="The dog drank the water.")

@@ -17,6 +17,7 @@ from benchmarks.garbage import draw_lines
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.decode.alarms import ALARMS
 from pellucid.decode.translate import Translator
 from pellucid.interop.marian import import_marian
 from pellucid.phrasebook import generate_phrases
@@ -422,7 +423,9 @@ def test_lines_are_read_and_cut_as_a_profile_of_the_training_text_says(
         theirs = model.translate(line, markup="text", beam=1)
         ours = next(answers)
         assert [ours["text"], ours["stop"], ours["pieces"]] == [theirs.text, theirs.stop, theirs.pieces], line
-        assert ours["notes"] == list(theirs.notes), line
+        # The page raises no alarm but that on a translation that repeats itself.
+        told = [[note for note in notes if note not in ALARMS.values()] for notes in (ours["notes"], theirs.notes)]
+        assert told[0] == told[1], line
         assert ours["score"] == approx_log_prob(theirs.score)
 
 
@@ -449,9 +452,11 @@ def test_every_part_of_a_line_is_traced_as_in_python(profile: SourceProfile, tmp
         assert_same_trace(manifest, trace)
         for name in ("part", "context"):
             assert manifest[name] == trace.manifest()[name], question
-        assert [note for note in manifest["notes"] if "around the sentence" not in note] == [
-            note for note in trace.notes if "around the sentence" not in note
-        ], question
+        told = [
+            [note for note in notes if "around the sentence" not in note and note not in ALARMS.values()]
+            for notes in (manifest["notes"], trace.notes)
+        ]
+        assert told[0] == told[1], question
 
 
 def test_the_page_is_refused_a_part_that_the_line_does_not_have(tmp_path: Path):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid.decode.alarms import ALARMS
 from pellucid.decode.lines import Translation
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.libretranslate import STOP_ORDER, measure_known_words
@@ -28,7 +29,8 @@ def translate_alone(text: str) -> Translation:
 
 def test_a_text_gives_a_text_and_a_list_gives_a_list_in_its_order(server):
     answer, expected = server.post("/translate", json=request_body(LINES[0])).json(), translate_alone(LINES[0])
-    assert answer == {"translatedText": expected.text, "stop": expected.stop, "notes": list(expected.notes)}
+    written = {"translatedText": expected.text, "stop": expected.stop, "notes": list(expected.notes)}
+    assert answer == written | {"alarms": list(expected.alarms)}
     list_answer = server.post("/translate", json=request_body(LINES)).json()
     assert list_answer["translatedText"] == [translation.text for translation in small_model().translate(LINES)]
     assert server.post("/translate", json=request_body([])).json()["translatedText"] == []
@@ -256,3 +258,24 @@ def test_missing_sentences_are_told_only_where_there_are_any():
         assert server.get(address).json()["missing_sentences"] == 1
         fields = server.get("/openapi.json").json()["components"]["schemas"]["Translated"]["properties"]
         assert fields["missing_sentences"]["description"].startswith("how many sentences fewer than the text")
+
+
+def test_alarms_of_a_text_are_those_of_its_sentences_each_once():
+    def raise_alarms(lines, config, first_line=1, **more):
+        return [
+            dataclasses.replace(translation, alarms=("copy", "numbers") if "No" in line else ("empty",) * ("?" in line))
+            for line, translation in zip(lines, small_model().translator.translate(lines, config), strict=True)
+        ]
+
+    translator = copy.copy(small_model().translator)
+    translator.translate = raise_alarms
+    with client(dataclasses.replace(small_model(), translator=translator)) as server:
+        assert server.post("/translate", json=request_body("No.")).json()["alarms"] == ["copy", "numbers"]
+        assert server.post("/translate", json=request_body(["Yes.", "No."])).json()["alarms"] == [
+            [],
+            ["copy", "numbers"],
+        ]
+        page = server.post("/translate", json=request_body("<p>No.</p><p>Yes?</p><p>No.</p>", format="html")).json()
+        assert page["alarms"] == ["empty", "copy", "numbers"]
+        fields = server.get("/openapi.json").json()["components"]["schemas"]["Translated"]["properties"]
+        assert all(f'"{name}"' in fields["alarms"]["description"] for name in ALARMS)

@@ -87,5 +87,11 @@ def test_capitals_of_languages_with_rules_of_their_own():
 
 
 def test_a_language_whose_nouns_have_capitals_shows_it():
-    assert has_capitalised_nouns(GERMAN)
-    assert not has_capitalised_nouns({word.upper(): word for word in ["Berlin", *"abcdefgh"]})
+    assert has_capitalised_nouns([*GERMAN.values()])
+    assert not has_capitalised_nouns(["Berlin", *"abcdefgh"])
+
+
+def test_many_rare_names_are_no_capitalised_nouns():
+    """A newspaper names thousands of people and places once each; its commonest words are small all the same."""
+    common = [f"w{i}" for i in range(1000)]
+    assert not has_capitalised_nouns([*common, *(f"Name{i}" for i in range(5000))])

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from pellucid.api import Model
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
@@ -21,6 +22,7 @@ from pellucid.trace.attribution import erase_prefix, erase_source
 from pellucid.trace.diagnosis import (
     ErasureEffects,
     TranslationCase,
+    add_alarms,
     compare_with_reference,
     find_hallucination,
     find_odd_pieces,
@@ -39,8 +41,10 @@ from tests.trace.traced import ball, small_traced
 
 
 def copier() -> Model:
+    """A model that has learned to copy, so that a copy is no alarm."""
     bundle = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
-    return Model(bundle, Translator(bundle.model, bundle.tokenizer))
+    copies = SourceProfile(sources=1, shared=1)
+    return Model(bundle, Translator(bundle.model, bundle.tokenizer, profile=copies))
 
 
 def finding_kinds(verdict):
@@ -308,6 +312,24 @@ def test_an_empty_translation_is_found():
     assert finding.kind == "omission"
     assert finding.says.startswith("Nothing was written")
     assert finding.step == 0
+
+
+# ---------------------------------------------------------------- alarms
+
+
+def test_an_alarm_is_a_finding_unless_another_one_tells_it_already():
+    alarms = ("empty", "copy", "numbers", "repeats")
+    case = make_case("It is blue.", "It is blue.", alarms=alarms)
+    assert finding_kinds(SimpleNamespace(findings=add_alarms(case, []))) == [
+        "omission",
+        "copy",
+        "numbers",
+        "repetition",
+    ]
+    [omission, *_] = add_alarms(case, [])
+    kinds = [finding.kind for finding in add_alarms(case, [omission])]
+    assert kinds == ["copy", "numbers", "repetition"]
+    assert omission.says == "The translation has no words."
 
 
 # ---------------------------------------------------------------- repetition

@@ -196,7 +196,7 @@ export interface AccountPart {
 
 /** Why a translation may be bad, each with its numbers. */
 export interface Finding {
-  kind: "search" | "model" | "tokens" | "omission" | "repetition" | "hallucination" | "fine";
+  kind: "search" | "model" | "tokens" | "copy" | "numbers" | "names" | "length" | "omission" | "repetition" | "hallucination" | "fine";
   says: string; // a sentence with the numbers in it
   step?: number; // where to look
   word?: number; // source word

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 from pellucid.text.markup import TAG
+from pellucid.text.numbers import count_differing_numbers
 from pellucid.text.protected import PROTECTED_SIGN, list_protected
 from pellucid.text.sentences import count_sentences
 
@@ -41,9 +41,6 @@ LETTERS_OF_CAPITALS = 8  # letters from which a side in capitals is a style and 
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _CODE_OR_NOTE = re.compile(r"[^`]*`|[#\[']")  # protected text that people write anew: code, notes [1], a quoted brace
-_DIGIT = re.compile(r"\d")
-_NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f]\d+)*")
-_NO_DIGIT = re.compile(r"\D")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[\da-fA-F]{2,5});")
 _END_MARKS = {mark: kind for kind, marks in enumerate((".。।…．", "?？؟;", "!！", ":："), start=1) for mark in marks}
 _CLOSERS = " \t\u00a0\u202f\u200b\"'»«”“„’‘‚›‹」』）)]}*`"
@@ -98,27 +95,6 @@ def _find_protected(source: str, target: str, addresses: bool) -> float:
         parts = (part.replace("https://", "http://") for is_address, part in found if is_address == addresses)
         sides.append(Counter(parts))
     return float(((sides[0] - sides[1]) + (sides[1] - sides[0])).total())
-
-
-def find_numbers(source: str, target: str) -> float:
-    """Return how many numbers differ.
-
-    Separators do not count (1,000.5 is 1.000,5 elsewhere), nor do small numbers that one side may have in words, nor a
-    year without its century.
-
-    >>> find_numbers("It costs 1,250.50 in 2 towns.", "Es kostet 1.250,50 in zwei Orten.")
-    0.0
-    >>> find_numbers("In 1984 it was 12.", "1985 waren es 12.")
-    2.0
-    """
-    if not (_DIGIT.search(source) or _DIGIT.search(target)):
-        return 0
-    a, b = (Counter(_NO_DIGIT.sub("", number) for number in _NUMBER.findall(text)) for text in (source, target))
-    left, right = a - b, b - a
-    if left and right:
-        unlike = [x for x in left if not any(x.endswith(y) or y.endswith(x) for y in right)]
-        return float(sum(left[x] for x in unlike) + right.total()) if unlike else 0
-    return float(sum(count for number, count in chain(left.items(), right.items()) if len(number) > 2))
 
 
 def _find_punctuation(source: str, target: str) -> float:
@@ -220,7 +196,7 @@ FAULTS = {  # all faults by name, the worst first
     "long": _Fault("odd lengths", check=_find_long,
         means="a side with more than 1,000 characters, or a word with more than 60",
         costs="mostly lines that are no sentences; what is too long for the model is left out of training anyway"),
-    "number": _Fault("numbers that differ", removed=False, check=find_numbers,
+    "number": _Fault("numbers that differ", removed=False, check=count_differing_numbers,
         means="a number that the other side does not have",
         costs="the model writes wrong numbers, which readers notice last and mind most"),
     "sentences": _Fault("several sentences against one", removed=False, check=_find_sentences,

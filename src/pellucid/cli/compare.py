@@ -100,7 +100,8 @@ def run_compare(
         raise ValueError("--document: neither side is a model that was trained with data.context; leave it out")
     for side, model in models.items():  # a model that stands on both sides translates once
         reads_before = document and model.translator.context > 0
-        texts[side] = translate_test_set(model, str(source), texts[str(source)], document=reads_before, **search)
+        translations = translate_test_set(model, str(source), texts[str(source)], document=reads_before, **search)
+        texts[side] = [translation.text for translation in translations]
         lowercase = lowercase or model.lowercase  # case it does not write would count as wrong
     language = target_language or next((model.target_language for model in models.values()), None)
     titles = {side: f"{side} (beam {beam})" if Path(side).is_dir() else side for side in (a, b)}

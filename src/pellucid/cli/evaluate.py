@@ -96,8 +96,14 @@ def run_evaluate(
     letters, missing end marks, typing errors, lost accents, other quotation marks and dashes, marks around the line,
     something to copy, and two lines as one. The scores are without case and without marks around a line and at its
     end, so that they say whether the words are still right.
+
+    The last line, with --json "alarms", counts the translations in which something went wrong that needs no reference:
+    text left untranslated ("copy") or not written ("empty"), numbers or names that are lost, something said again and
+    again ("repeats"), an odd length, or missing sentences. `pellucid translate --json` names them line by line.
     """
     from pellucid.api import load
+    from pellucid.decode.alarms import count_alarms
+    from pellucid.evaluate.report import describe_alarm_counts
     from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
     from pellucid.evaluate.words import require_score_tokenizer
 
@@ -119,7 +125,8 @@ def run_evaluate(
     if stress:
         _report_stress(loaded, source, sources, references, search, tokenize, target_language, figure, json)
         return
-    texts = translate_test_set(loaded, source, sources, document=document, **search)
+    translations = translate_test_set(loaded, source, sources, document=document, **search)
+    texts = [translation.text for translation in translations]
     # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference or [source])):
         language = target_language or loaded.target_language
@@ -133,7 +140,10 @@ def run_evaluate(
         is_undefined = name == "bleu" and NO_NGRAM in notes
         number = f"{'-':>6}" if is_undefined else f"{result['score']:6.2f}"
         lines.append(f"{METRICS[name]:5}{number}  {result['signature']}")
-    write_report(json, [{**scores, "notes": notes} if notes else scores], lines)
+    found = [translation.alarms for translation in translations]
+    alarms = count_alarms(found)
+    lines.append(describe_alarm_counts(alarms, sum(map(bool, found)), len(found)))
+    write_report(json, [{**scores, "alarms": alarms, **({"notes": notes} if notes else {})}], lines)
 
 
 def _report_stress(
@@ -154,7 +164,7 @@ def _report_stress(
 
     def translate(kind: str, texts: Sequence[str]) -> list[str]:
         typer.echo(f"{kind.replace('_', ' ')}:", err=True)
-        return translate_test_set(loaded, file, texts, **search)
+        return [translation.text for translation in translate_test_set(loaded, file, texts, **search)]
 
     named = loaded.manifest.get("languages") or {}
     languages = named.get("source"), target_language or loaded.target_language

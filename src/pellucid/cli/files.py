@@ -17,6 +17,7 @@ from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
     from pellucid.api import Model
+    from pellucid.decode.lines import Translation
 
 # Translation of characters that some readers take for the end of a line into JSON escapes.
 _LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
@@ -106,15 +107,15 @@ def set_language(model: "Model", language: str | None, is_of_file: bool) -> "Mod
     return model if language is None or (is_of_file and not model.is_multilingual) else model.into(language)
 
 
-def translate_test_set(model: "Model", file: str, sources: Sequence[str], **search: Any) -> list[str]:
+def translate_test_set(model: "Model", file: str, sources: Sequence[str], **search: Any) -> "list[Translation]":
     """Translate the sentences of a file, say how long that took, and return the translations."""
     started = time.monotonic()
     with name_file_in_errors(file):
         translations = model.translate_stream(sources, scores=False, **search)
-        texts = [translation.text for translation in show_progress(translations, total=len(sources))]
+        finished = list(show_progress(translations, total=len(sources)))
     seconds = time.monotonic() - started
     typer.echo(f"{model.directory}: {len(sources):,} sentences translated in {seconds:.1f} s", err=True)
-    return texts
+    return finished
 
 
 @contextmanager

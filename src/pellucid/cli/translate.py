@@ -101,7 +101,7 @@ def run_translate(
     only_above: Annotated[
         float | None,
         option(
-            "leave lines of less confidence to people, as empty lines (`pellucid calibrate` first)",
+            "leave lines of less confidence, or with an alarm, to people, as empty lines (`pellucid calibrate` first)",
             "CONFIDENCE",
             min=0,
             max=1,
@@ -128,13 +128,15 @@ def run_translate(
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.
 
-    With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alternatives"}. The score is the one
-    translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
-    "empty" for a line with nothing to translate, and "failed" for a line that could not be translated as asked and
-    stays as it is; standard error gives its number and the reason. "notes" tell of anything unusual, such as "split
-    into 3 parts", and "missing_sentences", where it is not 0, how many sentences fewer the translation has. Without
-    --json, standard error sums up the notes at the end: each once, with the lines that have it. A model that was
-    calibrated adds "confidence", and "word_confidences" with --engine torch.
+    With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alarms", "alternatives"}. The score is
+    the one translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit
+    did, "empty" for a line with nothing to translate, and "failed" for a line that could not be translated as asked and
+    stays as it is; standard error gives its number and the reason. "alarms" is a list of what went wrong, as far as
+    both texts tell: "empty", "copy" (words left untranslated), "numbers", "names", "repeats", "length", "sentences"
+    (fewer of them). "notes" tell of that and of anything unusual, such as "split into 3 parts", and
+    "missing_sentences", where it is not 0, how many sentences fewer the translation has. Without --json, standard error
+    sums up the notes at the end: each once, with the lines that have it. A model that was calibrated adds "confidence",
+    and "word_confidences" with --engine torch.
 
     With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
@@ -189,7 +191,7 @@ def run_translate(
         if not json:  # there each line has its notes
             stream = sum_up_notes(stream, file)
         if only_above is not None:
-            stream = _leave_to_people(stream, only_above)
+            stream = leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
 
 
@@ -285,19 +287,23 @@ def _write_alignments(
         yield translation
 
 
-def _leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
-    """Yield the translations with an empty text for those below a confidence, and say at the end which lines these are.
+def leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
+    """Yield the translations, with an empty text for those left to people, and say at the end which lines these are.
 
-    A line that needed no search, such as one that a memory has, stays.
+    They are those below a confidence, and those with an alarm, whatever their confidence. A line that needed no search,
+    such as one that a memory has, stays.
     """
-    left, count = list[int](), 0
+    left, with_alarm, count = list[int](), 0, 0
     for count, translation in enumerate(translations, start=1):
-        if translation.confidence is not None and translation.confidence < least:
+        is_below = translation.confidence is not None and translation.confidence < least
+        if is_below or translation.alarms:
             left.append(count)
+            with_alarm += not is_below
             translation = replace(translation, text="", alternatives=[])
         yield translation
     numbers = ", ".join(map(str, left[:20])) + (", ..." if len(left) > 20 else "")
-    below = f"with a confidence below {least:g}" + (f": {numbers}" if left else "")
+    alarms = f" or an alarm, which {with_alarm:,} of higher confidence have" if with_alarm else ""
+    below = f"with a confidence below {least:g}{alarms}" + (f": {numbers}" if left else "")
     typer.echo(f"pellucid: {len(left):,} of {count:,} lines are left to people, {below}", err=True)
 
 
@@ -316,7 +322,7 @@ def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, js
 
 def _translation_object(translation: "Translation") -> dict[str, Any]:
     """Return one translation as `--json` writes it."""
-    always = {name: getattr(translation, name) for name in ("text", "score", "stop", "pieces", "notes")}
+    always = {name: getattr(translation, name) for name in ("text", "score", "stop", "pieces", "notes", "alarms")}
     there_or_not = {
         "alignment": translation.alignment,
         "confidence": translation.confidence,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.context import split_context
-from pellucid.text.casing import is_in_capitals, is_in_title_case
+from pellucid.text.casing import has_capitalised_nouns, is_in_capitals, is_in_title_case
+from pellucid.text.copied_words import count_copied_words
 from pellucid.text.sentences import sentence_ends
 from pellucid.text.spelling import LEARNED_SPELLING, plain_counterpart
 from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds
@@ -21,12 +22,17 @@ from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds
 _LEARNED_SHARE, _SENTENCES_SHARE = 0.01, 0.1
 # A word is common at the beginning of later sentences if it begins one in a hundred of them.
 _CONTINUATION_SHARE = 0.01
+# Words of a source that must stand in its target for both to count as sharing words, and the share of such sources
+# from which copying is what the model has learned.
+_FEWEST_SHARED, _MOSTLY_SHARED = 3, 0.2
 _OBJECTS = ("continuations", "marks", "spellings")
 _MOST_SENTENCES = 20  # longer sources count as this many sentences
 _MOST_WORDS = 50_000
 SOURCE_WORDS = "source_words.txt"  # file of a model directory: the words of the profile, one a line
 PROFILED_SOURCES = 100_000
 """Largest number of sources that are looked at; they are drawn evenly."""
+
+BEGINNING = 5  # letters that a word shares with those of its family: western, Westerners
 
 _WORD = re.compile(r"\w[\w'’]*")
 
@@ -38,7 +44,8 @@ class SourceProfile:
     `sentences` has the number of sources of one sentence, of two, and so on. `continuations` has the words that begin
     sentences after the first, and how often: those that are common there, and less common in first sentences.
     `spellings` has for each character with a plain counterpart (a no-break space, a curly quote) the number of sources
-    that hold it. `words` are the words of the sources as they are spelled inside a sentence, the commonest first.
+    that hold it. `shared` counts the sources of which half of the words or more, but not all, stand in the target, too.
+    `words` are the words of the sources as they are spelled inside a sentence, the commonest first.
     """
 
     sources: int = 0
@@ -49,6 +56,7 @@ class SourceProfile:
     title_case: int = 0
     marks: Mapping[str, int] = field(default_factory=dict)  # of each of `MARK_KINDS`
     spellings: Mapping[str, int] = field(default_factory=dict)
+    shared: int = 0
     words: tuple[str, ...] = ()
 
     @property
@@ -83,6 +91,26 @@ class SourceProfile:
         """Whether the model has learned to translate lines without a letter."""
         return self._is_share(self.without_letters, _LEARNED_SHARE)
 
+    @property
+    def shares_words(self) -> bool:
+        """Whether the two languages are so close that most words of some sources are right in the target, too."""
+        return self._is_share(self.shared, _LEARNED_SHARE)
+
+    @property
+    def shares_most_words(self) -> bool:
+        """Whether the target is often its source again, as where the model learned to correct a text."""
+        return self._is_share(self.shared, _MOSTLY_SHARED)
+
+    @cached_property
+    def capitalises_nouns(self) -> bool:
+        """Whether the sources write ordinary words with a capital, as German does its nouns."""
+        return has_capitalised_nouns(self.words)
+
+    @cached_property
+    def small_beginnings(self) -> frozenset[str]:
+        """First letters of the longer words that the sources write small: a new word with these may be one of them."""
+        return frozenset(word[:BEGINNING] for word in self.words if len(word) >= BEGINNING and word[0].islower())
+
     @cached_property
     def unknown_marks(self) -> frozenset[str]:
         """Kinds of marks around a line that the model has not learned."""
@@ -110,7 +138,7 @@ class SourceProfile:
 
 def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
     """Count what the sources of these pairs (source, target) look like."""
-    total = without_letters = capitals = title_case = 0
+    total = without_letters = capitals = title_case = shared = 0
     sentences, beginnings, continuations = Counter[int](), Counter[str](), Counter[str]()
     marks, spellings, words = Counter[str](), Counter[str](), Counter[str]()
     for source_with_context, target in pairs:
@@ -128,6 +156,9 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         if is_in_capitals(source):
             capitals += 1
             continue
+        copied = count_copied_words(source, target)
+        # A whole copy is a fault of the text, and says nothing about its languages.
+        shared += not copied.is_whole and copied.copied >= max(_FEWEST_SHARED, copied.words / 2)
         marks.update(find_mark_kinds(source))
         if is_in_title_case(source):
             title_case += 1
@@ -145,7 +176,7 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         if count >= _CONTINUATION_SHARE * later and count * total > beginnings[word] * later
     }
     return SourceProfile(
-        total, counts, common, without_letters, capitals, title_case, dict(marks), dict(spellings), forms
+        total, counts, common, without_letters, capitals, title_case, dict(marks), dict(spellings), shared, forms
     )
 
 
@@ -195,9 +226,11 @@ def load_source_profile(directory: Path, manifest: Mapping[str, Any]) -> SourceP
 def read_source_profile(table: Any, words: Collection[str] = ()) -> SourceProfile:
     """Return the profile that a manifest holds; ValueError for one that is not as `SourceProfile.as_json` made it."""
     known = {each.name for each in fields(SourceProfile)} - {"words"}
-    if not isinstance(table, dict) or table.keys() != known:
+    # Earlier versions did not count what is shared.
+    if not isinstance(table, dict) or table.keys() | {"shared"} != known:
         raise ValueError(f"its sources must be an object with {', '.join(sorted(known))}")
     counts = [table[name] for name in ("sources", "without_letters", "capitals", "title_case")]
+    counts.append(table.get("shared", 0))
     objects = [table[name] for name in _OBJECTS]
     if not isinstance(table["sentences"], list) or not all(isinstance(item, dict) for item in objects):
         raise ValueError(f"its sources must have a list of sentences, and objects of {', '.join(_OBJECTS)}")

@@ -1,6 +1,5 @@
 """Takes lines apart into requests for a search, and puts the translations of their segments together again."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,8 +8,11 @@ from math import fsum, nan
 from typing import TYPE_CHECKING, Literal
 
 from pellucid.data.context import encode_contexts
+from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
+from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms, sort_alarms
 from pellucid.decode.reading import ReadText, SourceReader
+from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
 from pellucid.text.line_splitting import (
     ALL_SENTENCES,
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan
     from pellucid.decode.terms.required import Term
     from pellucid.decode.translation_memory import MemoryMatch
-
-
-WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 
 
 @dataclass(frozen=True)
@@ -381,7 +380,8 @@ class Translation:
     needs no change; None where the model was not calibrated, and where there was no search or no score.
     `word_confidences` says for each word of `text` how likely it is that a person would keep it; None also where there
     are no `piece_log_probs`, or the pieces do not spell the text. `missing_sentences` says how many sentences fewer
-    than its line the translation has, where the ends of sentences tell.
+    than its line the translation has, where the ends of sentences tell. `alarms` are the names of what went wrong, as
+    far as the two texts tell (`find_alarms`).
     """
 
     text: str
@@ -398,6 +398,7 @@ class Translation:
     confidence: float | None = None
     word_confidences: tuple[float, ...] | None = None
     missing_sentences: int = 0
+    alarms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -411,25 +412,37 @@ class SearchResult:
 
 
 def assemble_translation(
-    prepared: PreparedLine, results: Sequence[SearchResult], tokenizer: Tokenizer, config: SearchConfig
+    prepared: PreparedLine,
+    results: Sequence[SearchResult],
+    tokenizer: Tokenizer,
+    config: SearchConfig,
+    profile: SourceProfile | None = None,
 ) -> Translation:
-    """Return the translation of a line with its alternatives: the n-th consists of the n-th of each segment."""
+    """Return the translation of a line with its alternatives: the n-th consists of the n-th of each segment.
+
+    The `profile` of the training text helps to tell what went wrong.
+    """
     no_links: Links | None = [] if config.alignments else None
     if prepared.match is not None and prepared.match.is_exact:
         match = prepared.match
         return Translation(match.target, nan, nan, "memory", [], [], [], alignment=no_links, remembered=match)
     if prepared.match is not None:
-        translation = assemble_translation(replace(prepared, match=None), results, tokenizer, config)
+        translation = assemble_translation(replace(prepared, match=None), results, tokenizer, config, profile)
         return replace(translation, remembered=prepared.match)
     if not results:
         return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=no_links)
     # A line is translated whole or not at all.
     if not all(result.hypotheses for result in results):
         reasons = tuple(dict.fromkeys(note for result in results if not result.hypotheses for note in result.notes))
-        return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=no_links)
+        # It stays as it is, so most of its words are not translated.
+        alarms = _find_line_alarms(prepared, [segment.marked.text for segment in prepared.segments], profile)
+        return Translation(
+            prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=no_links, alarms=alarms
+        )
     ranks = max(len(result.hypotheses) for result in results)
-    best, *others = (_assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
+    best, *others = (_assemble_rank(prepared, results, rank, tokenizer, config, profile) for rank in range(ranks))
     notes = [*prepared.notes, *(note for result in results for note in result.notes)]
+    notes += [ALARMS[name] for name in best.alarms if name != "sentences"]
     if best.missing_sentences:
         sentences = "sentence" if best.missing_sentences == 1 else "sentences"
         notes.append(f"the translation has {best.missing_sentences} {sentences} fewer than the line")
@@ -438,7 +451,12 @@ def assemble_translation(
 
 
 def _assemble_rank(
-    prepared: PreparedLine, results: Sequence[SearchResult], rank: int, tokenizer: Tokenizer, config: SearchConfig
+    prepared: PreparedLine,
+    results: Sequence[SearchResult],
+    rank: int,
+    tokenizer: Tokenizer,
+    config: SearchConfig,
+    profile: SourceProfile | None,
 ) -> Translation:
     """Return the translation of a line from the hypotheses of one rank; a segment with fewer gives its last."""
     ranks = [min(rank, len(result.hypotheses) - 1) for result in results]
@@ -453,6 +471,14 @@ def _assemble_rank(
     ]
     text = join_line(prepared.split_line, tagged)
     sources = [segment.request.source[segment.context :] for segment in prepared.segments]
+    missing_sentences = _count_missing_sentences(prepared, plain)
+    alarms = _find_line_alarms(prepared, plain, profile, missing_sentences)
+    loops = (
+        has_repetition(hypothesis.tokens) and not has_repetition(source)
+        for source, hypothesis in zip(sources, hypotheses, strict=True)
+    )
+    if "repeats" not in alarms and any(loops):  # as the search saw it, in pieces
+        alarms = sort_alarms([*alarms, "repeats"])
     return Translation(
         text,
         sum(hypothesis.score for hypothesis in hypotheses) if config.scores else nan,
@@ -466,15 +492,23 @@ def _assemble_rank(
         [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
         [piece for ids in sources for piece in tokenizer.source_pieces(ids)],
         alignment=_line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
-        missing_sentences=_count_missing_sentences(prepared, plain),
+        missing_sentences=missing_sentences,
+        alarms=alarms,
     )
+
+
+def _find_line_alarms(
+    prepared: PreparedLine, plain: Sequence[str], profile: SourceProfile | None, missing_sentences: int = 0
+) -> tuple[str, ...]:
+    """Return what went wrong in a line, given the translation of each segment without tags."""
+    alarms = ["sentences"] if missing_sentences else []
+    for segment, text in zip(prepared.segments, plain, strict=True):
+        alarms += find_alarms(segment.marked.text, text, profile, missing_sentences=0)
+    return sort_alarms(alarms) if alarms else ()
 
 
 def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str]) -> int:
     """Count how many sentences fewer than its line a translation has, as the ends of sentences tell."""
-    # Thai, Lao and Khmer separate sentences by a space, which tells nothing.
-    if any(map(WITHOUT_ENDS.search, plain)):
-        return 0
     # Sentences between which nothing but a space stands are counted together: where the translation of one has no end
     # mark, it runs into the next.
     runs: list[tuple[str, str]] = []
@@ -485,7 +519,7 @@ def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str]) -> in
             runs.append((f"{source}{gap}{segment.marked.text}", f"{translation}{gap or ' '}{segment_text}"))
         else:
             runs.append((segment.marked.text, segment_text))
-    return sum(max(0, count_sentences(source) - count_sentences(translation)) for source, translation in runs)
+    return sum(count_missing_sentences(source, translation) for source, translation in runs)
 
 
 def _line_alignment(

@@ -8,7 +8,6 @@ from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.text.casing import (
     Casing,
-    has_capitalised_nouns,
     is_in_capitals,
     is_in_title_case,
     recase_sentence,
@@ -140,4 +139,4 @@ class SourceReader:
 
     @cached_property
     def _capitalise_unknown(self) -> bool:
-        return self.profile is not None and has_capitalised_nouns(self.profile.word_forms)
+        return self.profile is not None and self.profile.capitalises_nouns

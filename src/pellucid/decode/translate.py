@@ -24,6 +24,7 @@ from pellucid.decode.lines import (
     refuse_long_lines,
 )
 from pellucid.decode.reading import SourceReader
+from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import (
     Engine,
     Hypothesis,
@@ -220,7 +221,9 @@ class Translator:
         remaining = iter(results)
         return [
             self.add_confidence(
-                assemble_translation(line, [next(remaining) for _ in line.segments], self.tokenizer, config)
+                assemble_translation(
+                    line, [next(remaining) for _ in line.segments], self.tokenizer, config, self.profile
+                )
             )
             for line in prepared
         ]
@@ -270,10 +273,9 @@ class Translator:
         requests = [replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM) for i in repeating]
         retried = [replace(segments[i], request=request) for i, request in zip(repeating, requests, strict=True)]
         for i, hypotheses in zip(repeating, self.search_once(retried, config), strict=True):
-            # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too.
-            if not hypotheses or has_repetition(hypotheses[0].tokens):
-                results[i] = replace(results[i], notes=("repeats itself",))
-            else:
+            # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too; an
+            # alarm tells of that.
+            if hypotheses and not has_repetition(hypotheses[0].tokens):
                 note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
                 results[i] = SearchResult(hypotheses, notes=(note,))
         return results
@@ -516,30 +518,3 @@ def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: Sea
         and has_repetition(hypotheses[0].tokens)
         and not has_repetition(segment.request.source)
     )
-
-
-LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
-# People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
-TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of tokens that the repetitions fill
-
-
-def has_repetition(tokens: Sequence[int]) -> bool:
-    """Return whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least.
-
-    Check the source too: where it repeats itself, its translation may do so.
-
-    >>> (has_repetition([5, *[7, 9] * 4, 6]), has_repetition([5, *[7, 9] * 3, 6]), has_repetition([7] * 8),
-    ...  has_repetition([7] * 7))
-    (True, False, True, False)
-    """
-    # What is counted repeats six tokens at least, so sentences with fewer repeated ones are done here, and most are.
-    if len(tokens) - len(set(tokens)) < FEWEST - FEWEST // TIMES:
-        return False
-    for size in range(1, LONGEST_BLOCK + 1):
-        needed = max(TIMES * size, FEWEST) - size
-        run = 0  # tokens in a row that equal the one a block before them
-        for earlier, token in zip(tokens, tokens[size:], strict=False):
-            run = run + 1 if earlier == token else 0
-            if run == needed:
-                return True
-    return False

@@ -1,6 +1,6 @@
-"""Comparison as lines of plain text."""
+"""Comparison as lines of plain text, and the line that counts alarms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pellucid.evaluate.compare import Comparison, Interval
 
@@ -102,3 +102,13 @@ def format_signed(value: float, sign: str = "+") -> str:
     """
     # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(value, 2) + 0.0:{sign}.2f}"
+
+
+def describe_alarm_counts(counts: Mapping[str, int], translations: int, total: int) -> str:
+    """Return a line that counts alarms by their names, and the translations that have one or more.
+
+    >>> describe_alarm_counts({"empty": 0, "copy": 3, "numbers": 10}, 12, 1000)
+    'Alarms: 12 of 1,000 translations (copy 3, numbers 10)'
+    """
+    parts = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    return f"Alarms: {translations:,} of {total:,} translations" + (f" ({parts})" if parts else "")

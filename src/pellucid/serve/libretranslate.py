@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
+from pellucid.decode.alarms import ALARMS, sort_alarms
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.documents import DOCUMENT_FORMATS
@@ -71,7 +72,7 @@ class Remembered(BaseModel):
 
 
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last five."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has none of the last six."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
@@ -85,6 +86,10 @@ class Translated(BaseModel):
         "the least",
     )
     notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
+    alarms: list[str] | list[list[str]] = Field(
+        description="names of what went wrong, as far as the texts tell: "
+        + "; ".join(f'"{name}": {sentence}' for name, sentence in ALARMS.items())
+    )
     missing_sentences: int | list[int] | None = Field(
         default=None,
         description="how many sentences fewer than the text its translation has, by the marks at their ends; not there "
@@ -346,6 +351,7 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> T
         stop=max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty"),
         confidence=min(confidences, default=None),
         notes=list(dict.fromkeys(notes)),
+        alarms=list(sort_alarms(name for translation in translations for name in translation.alarms)),
         missing_sentences=sum(translation.missing_sentences for translation in translations) or None,
         memory=[Remembered(**asdict(match)) for match in found],
     )

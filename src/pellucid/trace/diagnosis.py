@@ -17,10 +17,12 @@ from numpy import ndarray
 
 from pellucid.data.context import count_context
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
+from pellucid.decode.alarms import ALARMS
 from pellucid.decode.alignment import piece_alignments, strip_eos
+from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import length_divisor
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets
-from pellucid.decode.translate import has_repetition, inference_only
+from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
 from pellucid.text.word_pieces import word_piece_ranges
 from pellucid.trace.attribution import erase_prefix, erase_source
@@ -38,11 +40,14 @@ MANY_PIECES, SHORT_PIECE = 4, 2.5
 _SAME_SOURCE_SHARE = 0.6
 
 
+_AlarmKind = Literal["copy", "numbers", "names", "length", "omission", "repetition"]
+
+
 @dataclass(frozen=True)
 class _Finding:
     """One finding, in a sentence and in numbers; `step` and `word` (of the source) say where to look."""
 
-    kind: Literal["search", "model", "tokens", "omission", "repetition", "hallucination", "fine"]
+    kind: Literal["search", "model", "tokens", "hallucination", "fine"] | _AlarmKind
     says: str
     numbers: dict[str, float]
     step: int | None = None
@@ -76,7 +81,8 @@ class TranslationCase:
     """A translation with everything needed to question the model about it.
 
     `source` and `target` are ids, with EOS if there is one; `unknown` says which source pieces are unknown. `searched`
-    is true if a search found the translation, free to write anything; `tree` holds that search's candidates.
+    is true if a search found the translation, free to write anything; `tree` holds that search's candidates, and
+    `alarms` are those of `find_alarms`.
     """
 
     model: Transformer
@@ -89,6 +95,7 @@ class TranslationCase:
     searched: bool
     length_penalty: float
     tree: SearchTree | None = None
+    alarms: tuple[str, ...] = ()
 
     @classmethod
     def from_trace(cls, trace: TraceData) -> "TranslationCase":
@@ -107,6 +114,7 @@ class TranslationCase:
             searched=not (trace.forced or trace.edits or settings["prefix"] or settings["method"] == "sample"),
             length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
+            alarms=tuple(trace.facts.alarms),
         )
 
     @property
@@ -165,6 +173,7 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
         *(find_hallucination(effects) or find_omissions(case, effects)),
         *find_repetitions(case, effects),
     ]
+    findings += add_alarms(case, findings)
     return TranslationVerdict(
         findings or [_make_fine_finding(case, effects)],
         reference,
@@ -294,6 +303,28 @@ def _count_letters(piece: str) -> int:
     (4, 0, 0, 0)
     """
     return 0 if piece.startswith("<") else sum(x.isalpha() and east_asian_width(x) not in "WF" for x in piece)
+
+
+# Kind of finding that an alarm is, where another finding may have said it already, with its numbers.
+_KINDS_OF_ALARMS: dict[str, _AlarmKind] = {
+    "empty": "omission",
+    "copy": "copy",
+    "numbers": "numbers",
+    "names": "names",
+    "repeats": "repetition",
+    "length": "length",
+    "sentences": "omission",
+}
+
+
+def add_alarms(case: TranslationCase, findings: Sequence[_Finding]) -> list[_Finding]:
+    """Return a finding for each alarm that the findings do not tell yet."""
+    told = {finding.kind for finding in findings}
+    return [
+        _Finding(_KINDS_OF_ALARMS[name], f"{ALARMS[name][0].upper()}{ALARMS[name][1:]}.", {})
+        for name in case.alarms
+        if _KINDS_OF_ALARMS[name] not in told
+    ]
 
 
 def find_hallucination(effects: ErasureEffects) -> list[_Finding]:

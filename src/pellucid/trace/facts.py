@@ -157,7 +157,7 @@ class TraceFacts:
     a natural logarithm, and `score` is it over the length penalty. `tree` is None where no search could be observed.
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
     of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any. `part`
-    says which part of its line `sentence` is, where the line is translated in several.
+    says which part of its line `sentence` is, where the line is translated in several. `alarms` say what went wrong.
     """
 
     id: str
@@ -180,6 +180,7 @@ class TraceFacts:
     translation_notes: list[str]
     context: str = ""
     part: LinePart | None = None
+    alarms: list[str] = field(default_factory=list)
 
 
 _DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")

@@ -43,6 +43,7 @@ class _TracedTranslation:
     notes: tuple[str, ...] = ()
     remarks: Sequence[str] = ()
     tree: SearchTree | None = None
+    alarms: tuple[str, ...] = ()
 
 
 def search_translation(
@@ -98,6 +99,7 @@ def search_translation(
         translation.notes,
         remarks,
         build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
+        translation.alarms,
     )
 
 

@@ -15,6 +15,7 @@ import torch
 
 from pellucid.data.context import join_context
 from pellucid.data.tokenizer import BOS
+from pellucid.decode.alarms import find_alarms
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig
@@ -324,8 +325,10 @@ def trace_sentence(
         translation.ids if target is not None else [],
         [asdict(edit) for edit in edits],
     ]
+    alarms = translation.alarms
     # A search says these itself.
     if target is not None:
+        alarms = find_alarms(line.segment.marked.text, translation.text, translator.profile)
         remarks = [*line.prepared.notes, *remarks]
     facts = TraceFacts(
         id=hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:12],
@@ -348,6 +351,7 @@ def trace_sentence(
         text=translation.text,
         piece_log_probs=translation.log_probs,
         translation_notes=list(translation.notes),
+        alarms=list(alarms),
     )
     return Trace(facts, model.config, tensors, origin)
 

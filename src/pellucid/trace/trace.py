@@ -109,7 +109,12 @@ class TraceData(Mapping[str, "Named"]):
         f = self.facts
         scores = f.text, f.score, f.log_prob, f.stop
         return Translation(
-            *scores, f.target.pieces, f.piece_log_probs, f.source.pieces, notes=tuple(f.translation_notes)
+            *scores,
+            f.target.pieces,
+            f.piece_log_probs,
+            f.source.pieces,
+            notes=tuple(f.translation_notes),
+            alarms=tuple(f.alarms),
         )
 
 

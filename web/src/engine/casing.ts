@@ -7,7 +7,8 @@ type WordForms = ReadonlyMap<string, string>;
 
 const WORD = /[\p{L}\p{N}_][\p{L}\p{N}_'’]*/gu;
 const LONGEST_SMALL_WORD = 4;
-const CAPITALISED_SHARE = 0.25;
+const CAPITALISED_SHARE = 0.15;
+const COMMONEST_WORDS = 1000;
 const SMALL_WORDS = new Set("a an the and but or nor as at by for from in into of off on onto out over per to up via with".split(" "));
 
 const hasCase = (text: string) => text.toLowerCase() !== text.toUpperCase();
@@ -34,9 +35,10 @@ export function isInTitleCase(text: string, forms: WordForms): boolean {
   return capitalised.some((word) => isLower(firstOf(forms.get(word.toUpperCase()) ?? word)));
 }
 
-/** Tells whether so many words have a capital inside a sentence that a new word probably has one. */
-export function hasCapitalisedNouns(forms: WordForms): boolean {
-  return [...forms.values()].filter((form) => isUpper(firstOf(form))).length > CAPITALISED_SHARE * forms.size;
+/** Tells whether so many of the commonest words, which come first, have a capital inside a sentence that a new word probably has one. */
+export function hasCapitalisedNouns(words: readonly string[]): boolean {
+  const commonest = words.slice(0, COMMONEST_WORDS);
+  return commonest.filter((word) => isUpper(firstOf(word))).length > CAPITALISED_SHARE * commonest.length;
 }
 
 /** Spells a text in capitals, or with a capital on each word, as a sentence; what is protected stays as it is. */

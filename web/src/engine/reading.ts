@@ -51,7 +51,7 @@ export class SourceReader {
   ) {
     this.characters = new Set([...tokenizer.names.join(""), "\u2581"]);
     for (const word of [...words].reverse()) this.forms.set(word.toUpperCase(), word);
-    this.capitalisesUnknown = hasCapitalisedNouns(this.forms);
+    this.capitalisesUnknown = hasCapitalisedNouns(words);
     this.continuations = new Set(Object.keys(profile?.continuations ?? {}));
     const sentences = profile?.sentences ?? [];
     const isTogether = (count: number) => count < sentences.length && this.isShare(sentences.slice(count).reduce((sum, n) => sum + n, 0), SENTENCES_SHARE);

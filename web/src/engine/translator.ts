@@ -185,7 +185,7 @@ export class Translator {
     const isRepeating = (result: Hypothesis) => hasRepetition(result.tokens.filter((token) => token !== EOS));
     if (!isRepeating(first) || hasRepetition(source)) return first;
     const second = this.searchOnce(source, settings, NO_REPEAT);
-    if (isRepeating(second)) return { ...first, notes: ["repeats itself"] };
+    if (isRepeating(second)) return { ...first, notes: ["the translation repeats itself, and the line does not"] };
     return { ...second, notes: [`repeated itself; searched again with no ${NO_REPEAT} pieces twice`] };
   }
 

@@ -1,0 +1,92 @@
+"""Tells whether a translation repeats itself, as a search does that found no way out of a loop."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pellucid.text.sentences import sentence_ends
+
+LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
+# People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.
+TIMES, FEWEST = 4, 8  # least number of times a block stands in a row, and of tokens that the repetitions fill
+# Two characters that come again soon are asked for first: at most places of a text there are none.
+_REPEATED_CHARACTERS = re.compile(
+    rf"(?=(.{{2}}).{{0,{LONGEST_BLOCK - 2}}}\1)(.{{2,{LONGEST_BLOCK}}}?)\2{{{TIMES - 1}}}", re.DOTALL
+)
+_MARKS = ".,;:!?…。，、！？؟،।\"'»”“’)"  # what may stand after a word
+_LONG_PHRASE = 3  # words of a phrase inside which a mark may stand
+
+
+def has_repetition(tokens: Sequence[int]) -> bool:
+    """Return whether a block of 1 to 16 tokens stands 4 times in a row or more and fills 8 tokens at least.
+
+    Check the source too: where it repeats itself, its translation may do so.
+
+    >>> (has_repetition([5, *[7, 9] * 4, 6]), has_repetition([5, *[7, 9] * 3, 6]), has_repetition([7] * 8),
+    ...  has_repetition([7] * 7))
+    (True, False, True, False)
+    """
+    # What is counted repeats six tokens at least, so sentences with fewer repeated ones are done here, and most are.
+    if len(tokens) - len(set(tokens)) < FEWEST - FEWEST // TIMES:
+        return False
+    for size in range(1, LONGEST_BLOCK + 1):
+        needed = max(TIMES * size, FEWEST) - size
+        run = 0  # tokens in a row that equal the one a block before them
+        for earlier, token in zip(tokens, tokens[size:], strict=False):
+            run = run + 1 if earlier == token else 0
+            if run == needed:
+                return True
+    return False
+
+
+def has_repeated_characters(text: str) -> bool:
+    """Return whether up to 16 characters stand 4 times in a row or more and fill 8 characters at least.
+
+    >>> has_repeated_characters("Ein Jonononononon"), has_repeated_characters("Hahaha...")
+    (True, False)
+    """
+    return _REPEATED_CHARACTERS.search(text) is not None
+
+
+def has_doubled_phrase(text: str) -> bool:
+    """Return whether two words or more stand twice in a row in a text, or one word three times.
+
+    A mark between them makes it none, nor may one stand inside a phrase of two words: people write "books, books,
+    books" and "he did, he did".
+
+    >>> has_doubled_phrase("bebió la leche la leche."), has_doubled_phrase("er lief lief lief weg")
+    (True, True)
+    >>> has_doubled_phrase("die die Milch mögen"), has_doubled_phrase("Very, very, very good.")
+    (False, False)
+    """
+    tokens = text.casefold().split()
+    words = [token.rstrip(_MARKS) for token in tokens]
+    if len(words) - len(set(words)) < 2:
+        return False
+    # How far each word stands from where it stood last: a doubled phrase is as long as one of these distances.
+    last, distances = dict[str, int](), set[int]()
+    for position, word in enumerate(words):
+        if word in last:
+            distances.add(position - last[word])
+        last[word] = position
+    for distance in distances:
+        run = 0  # words in a row that equal the one a distance before them
+        for earlier, token, word in zip(words, tokens, words[distance:], strict=False):
+            is_marked = token != earlier
+            is_break = earlier != word or (is_marked and distance < _LONG_PHRASE)
+            run = 0 if is_break else run + 1
+            # `earlier` ends the phrase as it stands first.
+            if run >= max(2, distance) and not is_marked:
+                return True
+    return False
+
+
+def has_doubled_sentence(text: str) -> bool:
+    """Return whether a sentence stands twice in a row.
+
+    >>> has_doubled_sentence("Er geht. Er geht."), has_doubled_sentence("Er geht. Sie geht.")
+    (True, False)
+    """
+    ends = [0, *sentence_ends(text, 0, len(text))]
+    sentences = [text[start:end].strip() for start, end in pairwise(ends)]
+    return any(a == b for a, b in pairwise(sentences))
