@@ -25,6 +25,7 @@ from pellucid.text.protected import list_protected
 from pellucid.text.sentences import (
     ABBREVIATIONS,
     ABBREVIATIONS_BEFORE_NUMBERS,
+    ABBREVIATIONS_IN_SMALL_LETTERS,
     FIRST_WORDS,
     GERMAN_MONTHS,
     LEADING_ABBREVIATIONS,
@@ -553,6 +554,7 @@ def test_sentences_end_where_they_do_in_python(tmp_path: Path):
         LEADING_ABBREVIATIONS,
         ABBREVIATIONS,
         ABBREVIATIONS_BEFORE_NUMBERS,
+        ABBREVIATIONS_IN_SMALL_LETTERS,
         FIRST_WORDS,
         GERMAN_MONTHS,
         NAME_PARTICLES,
@@ -561,7 +563,9 @@ def test_sentences_end_where_they_do_in_python(tmp_path: Path):
         texts += [
             f"Das {word}. Wal {word}. 5 {word}. II und 12. {word} sah J. {word} hin. Zoo {word.capitalize()}. Wal"
         ]
+        texts += [f"das {word.lower()}. wal {word.lower()}. 5 {word.lower()}? so"]
     texts += ["".join(random_lines.choices(pieces, k=random_lines.randrange(20))) for _ in range(5000)]
+    texts += [text.lower() for text in texts]
     [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("sentences", texts)])
     assert answer == [list_sentences(text) for text in texts]
 
