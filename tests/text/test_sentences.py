@@ -120,12 +120,12 @@ Dhr. Jansen komt bijv. Maandag.| Goed.
 # Dots after one word are a pause before "I", which says nothing of a new sentence, and before the same word again.
 PAUSES = """
 Well... I see.| Um… I'm here.| I... I don't know.| The... The dog ran.
-He left... I stayed.| Yes...| She knows.| Well…| Fine.
+He left...| I stayed.| Yes...| She knows.| Well…| Fine.
 """
 SMALL_LETTERS = """
 it rains.| i stay.| he goes.
 hello there.| how are you
-the sea is blue.| where is it? "why?" she asked.| well... i see.
+the sea is blue.| where is it?| "why?" she asked.| well... i see.
 he lives on st. finch street.| bring pens, paper, etc. and so on, e.g. chalk.
 approx. value
 vgl. str. und so weiter

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.train.config import DataConfig, make_run
+from pellucid.train.config import CorpusConfig, DataConfig, make_run
 from pellucid.train.data import find_languages, read_corpus, read_data
 from pellucid.train.direction import describe_direction
 from pellucid.train.loop import train_run
@@ -139,6 +139,30 @@ def test_a_memory_says_the_language_of_its_sources(
 )
 def test_the_names_of_two_files_say_the_direction(source: str, target: str, line: str):
     assert describe_direction(DataConfig(source=source, target=target)).startswith(line)
+
+
+def test_several_files_that_name_no_language_are_said_together(tmp_path: Path):
+    corpora = []
+    for name in ("old", "new", "more"):
+        (tmp_path / f"{name}.jsonl").write_text('{"source": "The lamp is on.", "target": "La lampe luit."}\n', "utf-8")
+        corpora.append(CorpusConfig(pairs=str(tmp_path / f"{name}.jsonl")))
+    corpora.append(CorpusConfig(source="one.src", target="one.tgt"))
+    data = DataConfig(corpus=tuple(corpora))
+    assert describe_direction(data) == (
+        "It learns to translate one.src into one.tgt and the sources in old.jsonl, new.jsonl and more.jsonl into their "
+        "targets; no language is named (--from and --to do)."
+    )
+    # The model that a run starts from says what the files do not.
+    assert describe_direction(data, initial={"languages": {"source": "en", "target": "fr"}}) == (
+        "It goes on learning English (en) to French (fr), as the model that it starts from does."
+    )
+    assert describe_direction(data, initial={}) == (
+        "It goes on in the direction of the model that it starts from; no language is named."
+    )
+    named = DataConfig(source="a.en", target="a.es")
+    assert describe_direction(named, initial={"languages": {"source": "en", "target": "es"}}) == (
+        "It learns English (en) to Spanish (es), as the names of a.en and a.es say."
+    )
 
 
 def test_names_that_say_the_opposite_are_refused():
