@@ -354,7 +354,7 @@ def test_lines_are_split_and_joined_as_in_python(translates_numbers: bool, tmp_p
 
 WORDS = ("the", "ball", "is", "blue", "house", "John", "NATO", "it", "new", "where", "l'eau", "straße", "yes")
 PROFILES = {
-    "alone": SourceProfile(sources=100, sentences=(100,), words=WORDS),
+    "alone": SourceProfile(sources=100, sentences=(100,), words=WORDS, small_letters=0),
     "pairs": SourceProfile(
         sources=100, sentences=(70, 20, 10), continuations={"it": 9, "yes": 3}, marks={"numbers": 4}, words=WORDS
     ),
@@ -366,6 +366,7 @@ PROFILES = {
         title_case=5,
         marks={"quotes": 5, "brackets": 5, "bullets": 5},
         spellings={"’": 3, "\u00a0": 3, "“": 3, "”": 3},
+        small_letters=5,
     ),
     "nouns": SourceProfile(sources=100, sentences=(100,), words=("Haus", "Ball", "ist")),
     "none": None,
@@ -378,6 +379,9 @@ READ_LINES = [
     "THE BALL’S NEW, L'EAU AND STRASSE.",
     "The Ball Is Blue. Where Is The House? John Smith",
     "The House Of The New Ball",
+    "the ball is blue. john's house is new! where is it? it is... new. nato etc. and so on",
+    "BLUE HOUSE: the ball is new. HOUSE: THE BALL and the blue ball. John saw THE NEW “BLUE” HOUSE, NATO.",
+    "The ball (THE HOUSE) is blue – THE NEW HOUSE. {NAME} THE HOUSE. NATO: IT IS. It is THE BALL.",
     '1. "The ball is blue." (2) Where is it? - Yes. • [The house] 12 %',
     "a) The ball. IV. It is new. 1.2.3 The house 3 – The ball",
     "«The ball» is «blue». „The ball is blue“. “Yes,” he said, “no.” 'It's new.' 「はい。」（いいえ）",
@@ -398,7 +402,7 @@ def odd_sentences(count: int, seed: int) -> list[str]:
     marks = [" ", " ", " ", ". ", "? ", "! ", "… ", "\u00a0", "\u2009", ", ", " — ", "\u00ad", "\u0301", "…", ".\u00a0"]
     before = ["", "", "1. ", "(2) ", "- ", "• ", "“", '"', "«", "(", "[", "a) ", "\u200b"]
     behind = [".", "?", "", "”", '"', '."', "».", ")", "]", " 😀", "!)"]
-    spell = [str, str.upper, str.title, str.lower]
+    spell = [str, str.upper, str.title, str.lower, lambda text: f"John {text.upper()}", lambda text: f"THE {text}"]
     lines = []
     for _ in range(count):
         parts = []

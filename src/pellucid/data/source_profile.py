@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.context import split_context
-from pellucid.text.casing import is_in_capitals, is_in_title_case
+from pellucid.text.casing import is_in_capitals, is_in_small_letters, is_in_title_case
 from pellucid.text.sentences import sentence_ends
 from pellucid.text.spelling import LEARNED_SPELLING, plain_counterpart
 from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds
@@ -50,6 +50,7 @@ class SourceProfile:
     marks: Mapping[str, int] = field(default_factory=dict)  # of each of `MARK_KINDS`
     spellings: Mapping[str, int] = field(default_factory=dict)
     words: tuple[str, ...] = ()
+    small_letters: int | None = None  # sentences without a capital; None where a model of an older version has no count
 
     @property
     def several_sentences(self) -> float:
@@ -77,6 +78,11 @@ class SourceProfile:
     def has_title_case(self) -> bool:
         """Whether the model has learned sources with a capital on each word."""
         return self._is_share(self.title_case, _LEARNED_SHARE)
+
+    @property
+    def has_few_small_letters(self) -> bool:
+        """Whether the model has not learned sentences without a capital."""
+        return self.small_letters is not None and not self._is_share(self.small_letters, _LEARNED_SHARE)
 
     @property
     def translates_numbers(self) -> bool:
@@ -110,7 +116,7 @@ class SourceProfile:
 
 def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
     """Count what the sources of these pairs (source, target) look like."""
-    total = without_letters = capitals = title_case = 0
+    total = without_letters = capitals = title_case = small_letters = 0
     sentences, beginnings, continuations = Counter[int](), Counter[str](), Counter[str]()
     marks, spellings, words = Counter[str](), Counter[str](), Counter[str]()
     for source_with_context, target in pairs:
@@ -128,6 +134,7 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         if is_in_capitals(source):
             capitals += 1
             continue
+        small_letters += is_in_small_letters(source)
         marks.update(find_mark_kinds(source))
         if is_in_title_case(source):
             title_case += 1
@@ -145,7 +152,7 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         if count >= _CONTINUATION_SHARE * later and count * total > beginnings[word] * later
     }
     return SourceProfile(
-        total, counts, common, without_letters, capitals, title_case, dict(marks), dict(spellings), forms
+        total, counts, common, without_letters, capitals, title_case, dict(marks), dict(spellings), forms, small_letters
     )
 
 
@@ -195,9 +202,10 @@ def load_source_profile(directory: Path, manifest: Mapping[str, Any]) -> SourceP
 def read_source_profile(table: Any, words: Collection[str] = ()) -> SourceProfile:
     """Return the profile that a manifest holds; ValueError for one that is not as `SourceProfile.as_json` made it."""
     known = {each.name for each in fields(SourceProfile)} - {"words"}
-    if not isinstance(table, dict) or table.keys() != known:
+    if not isinstance(table, dict) or not known - {"small_letters"} <= table.keys() <= known:
         raise ValueError(f"its sources must be an object with {', '.join(sorted(known))}")
     counts = [table[name] for name in ("sources", "without_letters", "capitals", "title_case")]
+    counts += [table["small_letters"]] if table.get("small_letters") is not None else []
     objects = [table[name] for name in _OBJECTS]
     if not isinstance(table["sentences"], list) or not all(isinstance(item, dict) for item in objects):
         raise ValueError(f"its sources must have a list of sentences, and objects of {', '.join(_OBJECTS)}")

@@ -484,7 +484,12 @@ def _count_missing_sentences(prepared: PreparedLine, plain: Sequence[str]) -> in
             runs.append((f"{source}{gap}{segment.marked.text}", f"{translation}{gap or ' '}{segment_text}"))
         else:
             runs.append((segment.marked.text, segment_text))
-    return sum(max(0, count_sentences(source) - count_sentences(translation)) for source, translation in runs)
+    missing = 0
+    for source, translation in runs:
+        # In small letters sentences end where the next one needs no capital.
+        count = count_sentences(translation.lower() if source.islower() else translation)
+        missing += max(0, count_sentences(source) - count)
+    return missing
 
 
 def _line_alignment(
