@@ -95,7 +95,8 @@ def test_a_language_whose_nouns_have_capitals_shows_it():
 
 
 SHOUTED = {
-    word.upper(): word for word in ("breaking", "news", "the", "dog", "saw", "us", "it", "in", "Berlin", "NATO", "warning")
+    word.upper(): word
+    for word in ("breaking", "news", "the", "dog", "saw", "us", "it", "in", "Berlin", "NATO", "warning")
 }
 
 

@@ -40,7 +40,8 @@ LONGEST_WORD = 60  # characters of a word; longer ones that are no address are c
 LETTERS_OF_CAPITALS = 8  # letters from which a side in capitals is a style and not an abbreviation
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
-_CODE_OR_NOTE = re.compile(r"[^`]*`|[#\[']")  # protected text that people write anew: code, notes [1], a quoted brace
+# Protected text that people write anew: code, notes such as [1], a quoted brace, a sign such as &amp;.
+_CODE_OR_NOTE = re.compile(r"[^`]*`|[#\['&]")
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d+(?:[.,'’:\u00a0\u202f]\d+)*")
 _NO_DIGIT = re.compile(r"\D")

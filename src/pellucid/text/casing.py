@@ -132,8 +132,8 @@ def recase_capital_words(text: str, word_forms: Mapping[str, str], capitalise_un
 
 def _find_capital_runs(text: str, word_forms: Mapping[str, str]) -> list[tuple[int, int]]:
     """Return the spans of the words in capitals that are read in small letters."""
-    protected = [match.span() for match in find_protected(text)]
-    words = [match for match in _WORD.finditer(text) if not any(a <= match.start() < b for a, b in protected)]
+    protected = {i for match in find_protected(text) for i in range(*match.span())}
+    words = [match for match in _WORD.finditer(text) if match.start() not in protected]
     runs: list[list[re.Match[str]]] = [[]]
     for word in words:
         run = runs[-1]
@@ -144,7 +144,8 @@ def _find_capital_runs(text: str, word_forms: Mapping[str, str]) -> list[tuple[i
             run.append(word)
         else:
             runs.append([word])
-    return [(run[0].start(), run[-1].end()) for run in runs if run and _is_emphasis(text, run, run[0] is words[0], word_forms)]
+    emphasised = [run for run in runs if run and _is_emphasis(text, run, run[0] is words[0], word_forms)]
+    return [(run[0].start(), run[-1].end()) for run in emphasised]
 
 
 def _is_emphasis(text: str, run: list[re.Match[str]], is_first: bool, word_forms: Mapping[str, str]) -> bool:
@@ -231,7 +232,7 @@ def _capitalise_title(text: str) -> str:
 
 
 def _spell_as_known(word: str, word_forms: Mapping[str, str], capitalise_unknown: bool) -> str:
-    """Return a word in capitals as the training text has it; one that is unknown there in small letters, or as a noun."""
+    """Return a word in capitals as the training text has it; one that is unknown there is small, or a noun."""
     known = _known_form(word, word_forms)
     if known is not None:
         return known

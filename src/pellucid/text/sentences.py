@@ -13,9 +13,9 @@ CERTAIN_MARKS = "。！？｡।॥؟۔։።፧፨။།។៕᠃᠉෴᙮꓿"
 GREEK_QUESTION_MARK = ";\u037e"
 MARKS = WESTERN_MARKS + CERTAIN_MARKS + GREEK_QUESTION_MARK
 
-# What may follow a mark and still belong to its sentence: quotes, brackets, invisible characters, notes such as [1].
+# What may follow a mark and still belong to its sentence: quotes, brackets, invisible characters, notes as ¹ or [1].
 # German and other languages close their quotes with “ or «, which are followed by white space then.
-CLOSERS = r"""["'”’»›)\]}」』）】〉》〕*_\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"""
+CLOSERS = r"""["'”’»›)\]}」』）】〉》〕*_¹²³⁰⁴-⁹†‡\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"""
 TAIL = rf"(?:{CLOSERS}|[“«‹](?=\s|{CLOSERS})|\[\w{{1,3}}\])*+(?:\s[»›](?=[\s,.;]|\Z)|\s[」』])?"
 
 # What may stand before the first letter of a sentence.

@@ -8,7 +8,7 @@ const WESTERN_MARKS = ".!?…‼⁇⁈⁉‽";
 const CERTAIN_MARKS = "。！？｡।॥؟۔։።፧፨။།។៕᠃᠉෴᙮꓿";
 const GREEK_QUESTION_MARK = ";\u037e";
 const MARKS = WESTERN_MARKS + CERTAIN_MARKS + GREEK_QUESTION_MARK;
-const CLOSERS = String.raw`["'”’»›)\]}」』）】〉》〕*_\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]`;
+const CLOSERS = String.raw`["'”’»›)\]}」』）】〉》〕*_¹²³⁰⁴-⁹†‡\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]`;
 const TAIL =
   String.raw`(?:${CLOSERS}|[“«‹](?=[${WHITE}]|${CLOSERS})|\[[\p{L}\p{N}_]{1,3}\])*` + String.raw`(?:[${WHITE}][»›](?=[${WHITE},.;]|$)|[${WHITE}][」』])?`;
 const OPENERS = String.raw`(?:[(\[\{「『（【《〈\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff–—\-][${WHITE}]*)*`;

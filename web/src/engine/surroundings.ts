@@ -1,7 +1,7 @@
 // Marks around a whole line: a number or bullet before it, quotation marks or brackets around it (text/surroundings.py).
 import { WHITE } from "./sentences";
 
-export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets"] as const;
+export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets", "notes"] as const;
 export type MarkKind = (typeof MARK_KINDS)[number];
 
 const NUMBER = new RegExp(
@@ -9,7 +9,8 @@ const NUMBER = new RegExp(
     String.raw`|\p{Nd}{1,4}[${WHITE}]?[–—\-](?=[${WHITE}]+\P{Nd}))[${WHITE}]+`,
   "u",
 );
-const BULLET = new RegExp(`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+`, "u");
+const BULLET = new RegExp(String.raw`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+(?:\[[ xX]\][${WHITE}]+)?`, "u");
+const NOTE = new RegExp(String.raw`(?<=[.!?…。！？"'”’»)])[${WHITE}]?(?:\[\p{Nd}{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}$`, "u");
 const readPairs = (text: string) => new Map(text.split(" ").map((pair): [string, string] => [pair[0]!, pair.slice(1)]));
 const QUOTES = readPairs("\"\" “” „“” «» »« ‘’ ‚‘’ ‹› ›‹ ”” '' 「」 『』");
 const BRACKETS = readPairs("() [] （） 【】 〔〕 ［］");
@@ -28,6 +29,9 @@ export function trimMarks(text: string, start: number, end: number, kinds: Reado
 
 /** Finds the outermost mark of a text, and the span inside of it. */
 function trimOne(text: string, after: string): { kind: MarkKind; start: number; end: number } | null {
+  const note = NOTE.exec(text);
+  if (note && /\p{L}/u.test(text.slice(0, note.index)) && !(note[0].includes("*") && text.slice(0, note.index).includes("*")))
+    return { kind: "notes", start: 0, end: note.index };
   const [first = "", second] = text;
   if (!first || (isLetter(first) && isLetter(second ?? after) && !"IVXivx".includes(first))) return null;
   const number = NUMBER.exec(text);
