@@ -103,7 +103,7 @@ export class Translator {
     readonly contextSentences = 0,
   ) {}
 
-  /** Translates a text; tags and placeholders are text to it. */
+  /** Translates a text; tags, placeholders and emoji are text to it. */
   translate(text: string, beam = 4): Translation {
     checkBeam(beam);
     const first = this.translateLine(text, beam, "auto");
