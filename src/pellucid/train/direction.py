@@ -22,7 +22,7 @@ def read_sides(corpus: CorpusConfig, max_characters: int) -> Sides:
         refuse_exchanged_files(first, second, (sides.source, sides.target))
         if sides.languages is None and (named := languages_of_files(first, second)):
             return Sides(*named, said_by=f"the names of {Path(first).name} and {Path(second).name}")
-    elif not (corpus.source_language and corpus.target_language) and Path(first).is_file():
+    elif Path(first).is_file():
         _read_first_pair(first, sides, max_characters)
     if asked and not sides.said_by:
         sides.said_by = "the settings"
