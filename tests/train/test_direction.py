@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.data.corpus import read_pairs
+from pellucid.data.corpus import SkippedPairs, read_valid_units
 from pellucid.train.config import CorpusConfig, DataConfig, make_run
 from pellucid.train.data import find_languages, read_corpus, read_data
 from pellucid.train.direction import describe_direction, read_dev_sides
@@ -157,7 +157,10 @@ def test_the_name_of_a_table_without_a_header_says_which_column_is_which(tmp_pat
     assert describe_direction(asked) == f"It learns English (eng) to Spanish (es), as the settings and {name} say."
     assert read_corpus(asked, 1).train[0].sources[0] in ENGLISH
     dev = DataConfig(source="a.en", target="a.es", dev=str(path))
-    assert next(iter(read_pairs(str(path), None, read_dev_sides(dev, ("en", "es")))))[0] in ENGLISH
+    assert (
+        next(iter(read_valid_units(str(path), None, 999, SkippedPairs(), read_dev_sides(dev, ("en", "es"))))).source
+        in ENGLISH
+    )
     # A name that fits neither way says nothing.
     other = DataConfig(train=str(path), source_language="de", target_language="fr")
     assert read_corpus(other, 1).train[0].sources[0] in SPANISH
