@@ -381,6 +381,8 @@ READ_LINES = [
     "The House Of The New Ball",
     "the ball is blue. john's house is new! where is it? it is... new. nato etc. and so on",
     "BLUE HOUSE: the ball is new. HOUSE: THE BALL and the blue ball. John saw THE NEW “BLUE” HOUSE, NATO.",
+    "“The ball is blue. It is new,” he said. “Where is the house?",
+    '—The ball is blue.» The ball: 5" "Yes. -The house. -it is. The new house.” (the ball”',
     "The ball is blue.¹ It is new. [2] Yes.* - [x] The house is blue.† *It* is.*",
     "| The ball | is {{ a | b }} |  || blue\\nIt is. C:\\new \\\\n \\n",
     "%5'i ve %20. %5 ball. %1 ball %2. {-term} &amp; &nbsp; &#160; &#39; &eacute; Ali'nin %3 artış",

@@ -53,6 +53,18 @@ def test_text_that_only_looks_like_marks_stays(text: str):
     assert trim(text) == text
 
 
+@pytest.mark.parametrize(
+    "text", ["“The ball.", "The ball.”", "„The ball", "The ball»", '"The ball', 'The ball"', "—The ball"]
+)
+def test_a_quotation_mark_whose_partner_is_elsewhere_and_the_dash_of_a_speaker_are_found(text: str):
+    assert trim(text).strip(".") == "The ball"
+
+
+@pytest.mark.parametrize("text", ['The ball of 5"', "The balls'", "'Tis a ball", "“A” and “B", "-ing", "-x ball"])
+def test_other_signs_at_one_end_stay(text: str):
+    assert trim(text) == text
+
+
 def test_apostrophes_inside_words_are_no_quotation_marks():
     assert trim("'Don't drop Pete's ball'") == "Don't drop Pete's ball"
 

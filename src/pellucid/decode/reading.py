@@ -112,7 +112,7 @@ class SourceReader:
             return "title"
         if is_in_small_letters(text) and profile.has_few_small_letters:
             return "small"
-        if not profile.has_capitals and recase_capital_words(text, profile.word_forms, False) != text:
+        if recase_capital_words(text, profile.word_forms, False) != text and not profile.has_capitals:
             return "words"
         return None
 
