@@ -127,8 +127,8 @@ def example_batches(budget: str) -> Iterator[Any]:
     """Yield batches of random pieces, in sentences about as long as captions: 14 pieces, give or take 5."""
     import numpy as np
 
-    from pellucid.data.batching import EncodedPairs
-    from pellucid.data.stream import Stream, pack_sentences
+    from pellucid.data.batching import EncodedPairs, pack_sentences
+    from pellucid.data.stream import Stream
 
     random = np.random.default_rng(1)
 

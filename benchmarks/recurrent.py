@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from pellucid import phrasebook
 from pellucid.cli.demo import DEMO_PAIRS, DEMO_RECIPE
-from pellucid.data.batching import EncodedPairs, collate, epoch_batches
-from pellucid.data.stream import Stream, pack_sentences
+from pellucid.data.batching import EncodedPairs, collate, epoch_batches, pack_sentences
+from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import EOS, PAD
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences

@@ -7,6 +7,7 @@ from typing import get_type_hints
 
 import pytest
 
+from pellucid.config import key_of_field
 from pellucid.decode.request import SearchConfig
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
@@ -34,7 +35,7 @@ SECTIONS = {
 def test_every_setting_stands_in_its_section_once(settings, heading, kind):
     [section] = [section for section in settings.split("\n## ") if section.partition("\n")[0] == heading]
     hints = get_type_hints(kind)
-    names = [f.name for f in fields(kind) if not is_dataclass(hints[f.name]) and f.name != "corpus"]
+    names = [key_of_field(f.name) for f in fields(kind) if not is_dataclass(hints[f.name]) and f.name != "corpus"]
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == names
 
 

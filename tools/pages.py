@@ -14,6 +14,8 @@ import articles
 from floors import FLOORS, PACKAGE, SOURCE
 from map import reading_page
 
+from pellucid.config import key_of_field
+
 DOCS = SOURCE.parent / "docs"
 NOTICE = "<!-- Made by `make fix` from the code; edits here are lost. -->\n\n"
 
@@ -161,7 +163,7 @@ def keys_table(kind: Any) -> str:
     hints = get_type_hints(kind, include_extras=True)
     section_names = {name.partition(".")[0] for name, _ in list_sections(kind)}
     rows = [
-        f"| `{field.name}` | {type_words(hints[field.name])} | {default_text(field)} "
+        f"| `{key_of_field(field.name)}` | {type_words(hints[field.name])} | {default_text(field)} "
         f"| {meaning_text(hints[field.name])} |"
         for field in dataclasses.fields(kind)
         if field.name not in section_names

@@ -6,7 +6,9 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from difflib import get_close_matches
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -47,7 +49,7 @@ def apply_overrides(
     >>> apply_overrides({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
     {'train': {'steps': 500}, 'model': {'size': 'tiny'}}
     """
-    result = {name: dict(value) if isinstance(value, Mapping) else value for name, value in tables.items()}
+    result = deepcopy(dict(tables))
     for override in overrides:
         path, equals, text = override.partition("=")
         *sections, key = path.strip().split(".")
@@ -75,7 +77,7 @@ def build_settings(kind: type[Settings], tables: Mapping[str, Any], where: str) 
     # pydantic ignores unknown keys, and knows no nearest one: they are found here, and reported with its own errors.
     problems = list(_explain_unknown_keys(kind, tables, ""))
     try:
-        settings = TypeAdapter(kind).validate_python(tables)
+        settings = TypeAdapter(kind).validate_python(_to_field_names(tables))
     except ValidationError as error:
         raise ValueError(f"{where}: " + "; ".join([*problems, *map(_explain_error, error.errors())])) from None
     if problems:
@@ -83,10 +85,26 @@ def build_settings(kind: type[Settings], tables: Mapping[str, Any], where: str) 
     return settings
 
 
+def key_of_field(name: str) -> str:
+    """Return the key of a field in a file: its name, without the underscore that keeps it from being a Python keyword.
+
+    >>> key_of_field("from_"), key_of_field("until")
+    ('from', 'until')
+    """
+    return name.removesuffix("_")
+
+
+def _to_field_names(value: Any) -> Any:
+    """Return tables with the names of fields as their keys: an underscore behind those that are keywords of Python."""
+    if isinstance(value, Mapping):
+        return {f"{key}_" if iskeyword(key) else key: _to_field_names(inner) for key, inner in value.items()}
+    return [_to_field_names(element) for element in value] if isinstance(value, list) else value
+
+
 def _explain_unknown_keys(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
     """Yield a sentence for each key that the dataclass does not have."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    hints = typing.get_type_hints(kind)
+    fields = {key_of_field(field.name): field.name for field in dataclasses.fields(kind)}
+    hints = {key_of_field(name): hint for name, hint in typing.get_type_hints(kind).items()}
     for key, value in tables.items():
         if key not in fields:
             yield f"unknown key '{prefix}{key}'{suggest_nearest(key, fields)} (known: {', '.join(fields)})"
@@ -118,7 +136,7 @@ def _array_dataclass(hint: Any) -> Any:
 def _explain_error(error: Mapping[str, Any]) -> str:
     """Put one of pydantic's errors into plain words."""
     # The key may lead through a list, so some of its items are numbers.
-    key = ".".join(str(part) for part in error["loc"])
+    key = ".".join(key_of_field(str(part)) for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
     # One of ours, raised by a dataclass: it says all there is to say.
     if error["type"] == "value_error":
@@ -134,7 +152,8 @@ def to_toml(settings: Any, section: str = "") -> str:
     # TOML wants the plain keys of a table before the tables within it; TOML has no null.
     plain, tables = [], []
     for field in dataclasses.fields(settings):
-        value, path = getattr(settings, field.name), f"{section}{field.name}"
+        key = key_of_field(field.name)
+        value, path = getattr(settings, field.name), f"{section}{key}"
         if dataclasses.is_dataclass(value):
             tables.append(f"\n[{path}]\n{to_toml(value, path + '.')}")
         elif isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
@@ -143,7 +162,7 @@ def to_toml(settings: Any, section: str = "") -> str:
             meaning = field_meaning(type(settings), field.name)
             # A JSON string, number or boolean is a TOML one too; only infinite numbers differ, and no setting is one.
             literal = json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
-            plain.append(f"{field.name} = {literal}" + (f"  # {meaning}" if meaning else "") + "\n")
+            plain.append(f"{key} = {literal}" + (f"  # {meaning}" if meaning else "") + "\n")
     return "".join(plain + tables)
 
 

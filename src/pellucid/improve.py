@@ -12,14 +12,13 @@ from random import Random
 from typing import Any
 
 from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
-from pellucid.data.batching import EncodedPairs
+from pellucid.data.batching import EncodedPairs, id_type, pack_sentences
 from pellucid.data.corpus import SentencePairs, SkippedPairs, describe_place, read_valid_units
 from pellucid.data.formats import find_pair_format
 from pellucid.data.formats.tables import encode_jsonl, read_tsv
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import load_source_profile, write_source_words
-from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import sample_lines
 from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, encode_reference

@@ -20,8 +20,8 @@ from benchmarks.recurrent import (
     race,
     reverse_rows,
 )
-from pellucid.data.batching import EncodedPairs
-from pellucid.data.stream import Stream, pack_sentences
+from pellucid.data.batching import EncodedPairs, pack_sentences
+from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig

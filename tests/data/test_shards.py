@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pellucid.data import shards
-from pellucid.data.batching import EncodedPairs, collate
+from pellucid.data.batching import EncodedPairs, collate, pack_sentences
 from pellucid.data.corpus import SkippedPairs
 from pellucid.data.shards import join_parts, map_shards, read_part, write_part
-from pellucid.data.stream import concatenate_corpora, pack_sentences
+from pellucid.data.stream import concatenate_corpora
 
 TYPES = {"source": "<u2", "target": "<i4"}
 

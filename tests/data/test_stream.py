@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.batching import CorpusShare, EncodedPairs
+from pellucid.data.batching import CorpusShare, EncodedPairs, id_type, pack_sentences
 from pellucid.data.corpus import SentencePairs
-from pellucid.data.stream import Stream, concatenate_corpora, encode_pairs, id_type, pack_sentences
+from pellucid.data.stream import Stream, concatenate_corpora, encode_pairs
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 
 law = settings(derandomize=True, deadline=None, max_examples=50)

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pellucid.data.batching import EncodedPairs, collate
-from pellucid.data.stream import pack_sentences
+from pellucid.data.batching import EncodedPairs, collate, pack_sentences
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.influence.word_influence import PieceChoice, pair_influences, select_pairs, sum_influences
 from pellucid.model import ModelConfig, Transformer

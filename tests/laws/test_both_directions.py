@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.batching import Batch, EncodedPairs, collate, reverse_batch
-from pellucid.data.stream import pack_sentences
+from pellucid.data.batching import Batch, EncodedPairs, collate, pack_sentences, reverse_batch
 from pellucid.data.tokenizer import EOS
 from pellucid.train import loop
 from pellucid.train.config import RunConfig

@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pellucid.data.batching import EncodedPairs
+from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.corpus import SentencePairs
-from pellucid.data.stream import encode_pairs, pack_sentences
+from pellucid.data.stream import encode_pairs
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model.transformer import make_embedding
 from pellucid.phrasebook import generate_phrases

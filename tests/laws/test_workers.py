@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pellucid.config import to_toml
-from pellucid.data.batching import EncodedPairs
-from pellucid.data.stream import Stream, pack_sentences
+from pellucid.data.batching import EncodedPairs, pack_sentences
+from pellucid.data.stream import Stream
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import Workers, worker_batches
 from tests.laws.runs import assert_same_end, read_reports

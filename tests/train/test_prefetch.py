@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.batching import Batch, EncodedPairs
-from pellucid.data.stream import Stream, pack_sentences
+from pellucid.data.batching import Batch, EncodedPairs, pack_sentences
+from pellucid.data.stream import Stream
 from pellucid.train import distributed
 from pellucid.train.distributed import ALONE, Prefetcher, Workers, worker_batches
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import torch
@@ -53,11 +54,19 @@ def index_type(pairs: int) -> type[np.integer]:
     return np.int32 if pairs <= 2**31 else np.int64
 
 
-def epoch_pairs(shares: Sequence[CorpusShare], seed: int, epoch: int) -> NDArray[np.integer]:
-    """Return the indices of the pairs that an epoch shows, corpus by corpus; pairs are numbered across all corpora."""
+def epoch_pairs(
+    shares: Sequence[CorpusShare], seed: int, epoch: int, shown: Sequence[bool] | None = None
+) -> NDArray[np.integer]:
+    """Return the indices of the pairs that an epoch shows, corpus by corpus; pairs are numbered across all corpora.
+
+    Corpora that are not `shown` are left out.
+    """
     dtype, first, arcs = index_type(sum(share.pairs for share in shares)), 0, []
     for number, share in enumerate(shares):
         begin, end = share.pairs_seen(epoch), share.pairs_seen(epoch + 1)
+        if shown is not None and not shown[number]:
+            first += share.pairs
+            continue
         ring = np.arange(first, first + share.pairs, dtype=dtype)
         if begin % share.pairs or end % share.pairs:  # whole rounds are the same in any order
             # Seeded without the epoch: the ring keeps its order, so that an epoch can begin where the last stopped.
@@ -107,6 +116,18 @@ class PackedSentences:
         rectangle = np.full(is_token.shape, PAD, dtype=np.int64)
         rectangle[is_token] = self.ids[(self.starts[indices][:, None] + columns)[is_token]]
         return rectangle
+
+
+def id_type(vocabulary: int) -> type[np.integer]:
+    """Return the type in which ids are stored: two bytes for up to 65,536 pieces."""
+    return np.uint16 if vocabulary <= 2**16 else np.int32
+
+
+def pack_sentences(rows: Sequence[Sequence[int]], dtype: type[np.integer]) -> PackedSentences:
+    """Pack sentences of token ids into one array."""
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
+    return PackedSentences(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(starts[-1])), starts)
 
 
 @dataclass(frozen=True)
@@ -231,10 +252,22 @@ def epoch_batches(
     batches: list[NDArray[np.integer]] = []
     for first in range(0, len(order), SORTED_AT_ONCE):
         part = order[first : first + SORTED_AT_ONCE]
-        # A stable sort keeps the shuffled order among pairs of equal keys: batches differ from epoch to epoch.
-        part[:] = part[np.argsort(_length_sort_keys(source_lengths[part], target_lengths[part]), kind="stable")]
+        part[:] = part[_sort_by_length(source_lengths[part], target_lengths[part])]
         batches += np.split(part, _batch_starts(source_lengths[part], target_lengths[part], batch_tokens))
     return [batches[i] for i in random.permutation(len(batches))]
+
+
+def cut_batches(
+    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
+) -> list[NDArray[np.integer]]:
+    """Return batches of pairs of these lengths, each as the indices of its pairs, which are of similar length."""
+    order = _sort_by_length(source_lengths, target_lengths)
+    return np.split(order, _batch_starts(source_lengths[order], target_lengths[order], batch_tokens))
+
+
+def _sort_by_length(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the order in which pairs of similar length are neighbours; pairs of equal keys keep theirs."""
+    return np.argsort(_length_sort_keys(source_lengths, target_lengths), kind="stable")
 
 
 def _length_sort_keys(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -1,8 +1,7 @@
 """The endless stream of training batches, whose position is three integers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,16 @@ from pellucid.data.batching import (
     PackedSentences,
     collate,
     count_by_corpus,
+    cut_batches,
     epoch_batches,
     epoch_pairs,
+    id_type,
+    pack_sentences,
+    reverse_batch,
 )
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
+from pellucid.data.noise import PairNoise
 from pellucid.data.tokenizer import Tokenizer
 
 
@@ -50,18 +54,6 @@ def encode_pairs_or_none(pairs: SentencePairs, tokenizer: Tokenizer, limit: int)
     return EncodedPairs(pack_sentences(rows[0], dtypes[0]), pack_sentences(rows[1], dtypes[1])), skipped
 
 
-def id_type(vocabulary: int) -> type[np.integer]:
-    """Return the type in which ids are stored: two bytes for up to 65,536 pieces."""
-    return np.uint16 if vocabulary <= 2**16 else np.int32
-
-
-def pack_sentences(rows: Sequence[Sequence[int]], dtype: type[np.integer]) -> PackedSentences:
-    """Pack sentences of token ids into one array."""
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
-    return PackedSentences(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(starts[-1])), starts)
-
-
 def concatenate_corpora(corpora: Sequence[EncodedPairs]) -> EncodedPairs:
     """Concatenate several corpora to one."""
     return EncodedPairs(
@@ -75,6 +67,19 @@ def _concatenate_sentences(corpora: Sequence[PackedSentences]) -> PackedSentence
     return PackedSentences(np.concatenate([corpus.ids for corpus in corpora]), starts)
 
 
+# A batch with noise may take so many times its budget before it is cut into several.
+_OVERFULL = 1.25
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Part of a run: which of its training pairs are shown, and how."""
+
+    corpora: tuple[bool, ...] = ()  # whether each corpus is shown; empty: all are
+    noisy: bool = False  # whether some pairs are shown with noise
+    both_directions: bool = False  # whether half of the batches are translated backwards
+
+
 @dataclass(frozen=True)
 class BatchSpec:
     """The pairs that make a batch, before they are padded, and the seed that belongs to its position in the stream."""
@@ -82,18 +87,69 @@ class BatchSpec:
     corpus: EncodedPairs
     pairs: NDArray[np.integer]
     seed: int
+    batch_tokens: int
+    noise: PairNoise | None = None
+    noise_seed: int = 0
+    backwards: bool = False  # whether the sources are to be predicted from their targets
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Two specs of one stream with the same key make the same batches."""
+        return self.seed, self.backwards, self.noise is None
+
+    def make_batches(self) -> list[Batch]:
+        """Return the batch; with noise, which makes some pairs longer, perhaps several smaller ones."""
+        corpus, batches = self.corpus, [self.pairs]
+        if self.noise is not None:
+            corpus = self.noise.plant(corpus, self.pairs, self.noise_seed, self.backwards)
+            batches = [np.arange(len(corpus))]
+            # The batch was made by lengths that were only expected.
+            if len(corpus) * int(corpus.targets.lengths.max()) > _OVERFULL * self.batch_tokens:
+                batches = cut_batches(corpus.sources.lengths, corpus.targets.lengths, self.batch_tokens)
+        made = []
+        for number, rows in enumerate(batches):
+            # Each has dropout of its own; the seeds that follow directly belong to workers and threads.
+            batch = collate(corpus, rows, self.seed + (number << 32))
+            if self.noise is not None:
+                batch = replace(batch, indices=self.pairs[rows])
+            made.append(reverse_batch(batch) if self.backwards else batch)
+        return made
+
+
+@dataclass(frozen=True)
+class StageBeginning:
+    """Where it last changed which pairs are shown, or whether with noise, which begins an epoch."""
+
+    epoch: int
+    pairs_seen: tuple[int, ...]  # of each corpus, before that epoch
+    shown: tuple[bool, ...]  # whether each corpus is shown since then
+    noisy: bool = False
 
 
 class Stream(Iterator[Batch]):
     """Batches without end; `Stream(encoded, batch_tokens, *position)` continues where another stream was."""
 
-    def __init__(self, encoded: EncodedPairs, batch_tokens: int, seed: int, epoch: int = 0, batch: int = 0) -> None:
-        """Raise ValueError for no pairs, and for a position that this data does not have."""
+    def __init__(
+        self,
+        encoded: EncodedPairs,
+        batch_tokens: int,
+        seed: int,
+        epoch: int = 0,
+        batch: int = 0,
+        began: StageBeginning | None = None,
+        noise: PairNoise | None = None,
+    ) -> None:
+        """Go on in the stage that `began` at some epoch; `noise` is planted in the stages that are noisy.
+
+        Raises ValueError for no pairs, and for a position that this data does not have.
+        """
         if not len(encoded):
             raise ValueError("there are no sentence pairs to make batches of")
         self.encoded, self.batch_tokens, self.seed, self.epoch, self.batch = encoded, batch_tokens, seed, epoch, batch
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
+        self.began = began or StageBeginning(0, (0,) * len(self.corpora), (True,) * len(self.corpora))
+        self.noise, self.stage = noise, Stage(self.began.shown, self.began.noisy)
         # Batches of the epoch as indices, a function of (seed, epoch): computed again, not saved in a checkpoint.
         self.order = self._start_epoch()
         if not 0 <= batch < len(self.order):
@@ -111,6 +167,19 @@ class Stream(Iterator[Batch]):
         """The (seed, epoch, batch) of the next batch; saved after an update, it lets a run resume without repeating."""
         return self.seed, self.epoch, self.batch
 
+    def enter(self, stage: Stage) -> None:
+        """Go on as this stage of the run says; where its pairs are others than before, a new epoch begins."""
+        self.stage = stage
+        shown = stage.corpora or (True,) * len(self.corpora)
+        if (shown, stage.noisy) == (self.began.shown, self.began.noisy):
+            return
+        seen = tuple(self.ledger.values())
+        # Always another epoch, so that no batch has the seed of one that was made before; only a run begins with 0.
+        self.epoch += any(seen)
+        self.began, self.batch = StageBeginning(self.epoch, seen, shown, stage.noisy), 0
+        self.order = self._start_epoch()
+        self._seen_this_epoch[:] = 0
+
     @property
     def batches_per_epoch(self) -> int:
         """The number of batches of this epoch; where corpora have weights, epochs may differ."""
@@ -125,8 +194,12 @@ class Stream(Iterator[Batch]):
     def ledger(self) -> dict[str, int]:
         """The number of pairs of each corpus seen since the first epoch, a function of the position."""
         # Whole epochs by formula, and only the current one by counting: a resumed stream has the same ledger.
-        now = self._seen_this_epoch.tolist()
-        return {share.name: share.pairs_seen(self.epoch) + n for share, n in zip(self.corpora, now, strict=True)}
+        began, seen = self.began, {}
+        for number, share in enumerate(self.corpora):
+            seen[share.name] = began.pairs_seen[number] + int(self._seen_this_epoch[number])
+            if began.shown[number]:
+                seen[share.name] += share.pairs_seen(self.epoch) - share.pairs_seen(began.epoch)
+        return seen
 
     @property
     def describe_ledger(self) -> str:
@@ -146,10 +219,13 @@ class Stream(Iterator[Batch]):
         if len(coming) < batches:
             return []
         # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
-        numbered = enumerate(coming, start=self.batch)
-        return [
-            BatchSpec(self.encoded, pairs, _hash_to_seed(self.seed, self.epoch, number)) for number, pairs in numbered
-        ]
+        specs, noise = [], self.noise if self.stage.noisy else None
+        for number, pairs in enumerate(coming, start=self.batch):
+            seed = _hash_to_seed(self.seed, self.epoch, number)
+            # By the seed, which follows from the position: a resumed run, and every worker, reverses the same ones.
+            backwards = self.stage.both_directions and seed % 2 == 1
+            specs.append(BatchSpec(self.encoded, pairs, seed, self.batch_tokens, noise, self._epoch_seed, backwards))
+        return specs
 
     def advance(self) -> BatchSpec:
         """Return the spec of the next batch, and advance the stream behind it."""
@@ -164,9 +240,15 @@ class Stream(Iterator[Batch]):
             self._seen_this_epoch[:] = 0
         return spec
 
+    @property
+    def _epoch_seed(self) -> int:
+        return _hash_to_seed(self.seed, self.epoch)
+
     def _start_epoch(self) -> list[NDArray[np.integer]]:
         lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
-        pairs = epoch_pairs(self.corpora, self.seed, self.epoch)
+        if self.noise is not None and self.stage.noisy:
+            lengths = self.noise.expect_lengths(self.encoded, self._epoch_seed)
+        pairs = epoch_pairs(self.corpora, self.seed, self.epoch, self.began.shown)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 
 

@@ -17,11 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pellucid.data.batching import EncodedPairs, collate, epoch_batches
+from pellucid.data.batching import EncodedPairs, collate, epoch_batches, id_type, pack_sentences
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.shards import map_numbers, map_shards
-from pellucid.data.stream import id_type, pack_sentences
 from pellucid.data.tokenizer import PAD, Tokenizer
 from pellucid.model import Transformer
 from pellucid.store.atomic import (

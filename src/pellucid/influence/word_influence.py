@@ -22,8 +22,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.data.batching import EncodedPairs
-from pellucid.data.stream import pack_sentences
+from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.alignment import align_sentences, strip_eos
 from pellucid.influence.state_store import StateStore, teacher_forced_states

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pellucid.data.batching import Batch
-from pellucid.data.stream import Stream
+from pellucid.data.stream import StageBeginning, Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.store.atomic import WriteFailed, explain_write_error, staging_paths
@@ -119,6 +119,9 @@ def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manif
                 tensors[f"{key}.{name}"] = value.cpu().contiguous()
         save_file(tensors, folder / "training.safetensors")
         numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
+        # A run without stages has begun as the settings say.
+        if state.stream.began.epoch or state.stream.began.noisy or not all(state.stream.began.shown):
+            numbers["stage"] = asdict(state.stream.began)
         (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
     save_bundle(directory, state.model, tokenizer, also=write_training_state, **manifest)
@@ -134,8 +137,13 @@ def restore_state(state: TrainState, directory: Path) -> None:
     numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
     tensors = load_file(directory / "training.safetensors")
     _load_optimizer(state, tensors)
-    # A position is three integers: the order of the data is a function of the seed and the epoch.
-    state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
+    began = None
+    if stage := numbers.get("stage"):
+        began = StageBeginning(stage["epoch"], tuple(stage["pairs_seen"]), tuple(stage["shown"]), stage["noisy"])
+    seed, epoch, batch = numbers["stream"]
+    # A position is three integers: the order of the data is a function of the seed, the epoch and the stage.
+    old = state.stream
+    state.stream = Stream(old.encoded, old.batch_tokens, seed, epoch, batch, began, old.noise)
     counts = numbers["counts"]
     state.counts = RunCounts(**{**counts, "since_report": SinceReport(**counts["since_report"])})
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from pellucid.config import apply_overrides, build_settings, field_meaning, read_toml
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
+from pellucid.data.noise import NoiseConfig
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.evaluate.words import TokenizerName
 from pellucid.model import PRESETS, ModelConfig
@@ -53,6 +54,8 @@ class CorpusConfig:
     weight: Annotated[
         float, "how often an epoch shows each pair: 2 means twice; 0.5 half of the pairs, then the other half"
     ] = 1.0
+    from_: Annotated[float, "share of the run that is over when this corpus begins to be shown", SHARE] = 0.0
+    until: Annotated[float, "share of the run that is over when it ends to be shown", Field(gt=0, le=1)] = 1.0
     name: Annotated[str | None, "its name in reports; if left out, that of its first file"] = None
     source_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
     target_language: Annotated[str | None, "as in [data], for the file of this corpus"] = None
@@ -140,6 +143,7 @@ class DataConfig:
     ] = 0
     shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
     corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
 
     def __post_init__(self) -> None:
         problems = [
@@ -162,9 +166,29 @@ class DataConfig:
             for name in dict.fromkeys(names)
             if names.count(name) > 1
         ]
+        problems += self._explain_stages()
         problems += self._explain_languages()
         if problems:
             raise ValueError("; ".join(problems))
+
+    def _explain_stages(self) -> Iterator[str]:
+        """Yield what is wrong with the parts of the run in which the corpora are shown."""
+        for corpus in self.corpus:
+            if corpus.from_ >= corpus.until:
+                yield (
+                    f"data.corpus: {corpus.display_name} begins at {corpus.from_:g} of the run and ends at "
+                    f"{corpus.until:g}, before"
+                )
+        shown_until = 0.0
+        for corpus in sorted(self.corpus, key=lambda corpus: corpus.from_):
+            if corpus.from_ > shown_until:
+                yield (
+                    f"data.corpus: none is shown from {shown_until:g} to {corpus.from_:g} of the run; let one begin "
+                    "earlier (from) or end later (until)"
+                )
+            shown_until = max(shown_until, corpus.until)
+        if self.corpus and shown_until < 1:
+            yield f"data.corpus: none is shown from {shown_until:g} of the run to its end; let one end later (until)"
 
     def _explain_languages(self) -> Iterator[str]:
         """Yield what is wrong with the directions of the corpora, and with their dev sets."""

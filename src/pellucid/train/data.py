@@ -21,6 +21,7 @@ from pellucid.data.corpus import (
     side_files,
 )
 from pellucid.data.lines import read_lines
+from pellucid.data.noise import vary_case
 from pellucid.data.shards import map_shards
 from pellucid.data.source_profile import (
     PROFILED_SOURCES,
@@ -327,7 +328,12 @@ def sentences_alone(sources: Iterable[str]) -> Iterator[str]:
 def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
     options = {"seed": run.seed, "max_sentences": TOKENIZER_SENTENCES, "languages": run.data.target_languages}
-    return Tokenizer.train(sentences_alone(sources), targets, run.tokenizer, **options)
+    sources, noise = sentences_alone(sources), run.data.noise
+    if noise.capitals or noise.title_case:
+        languages = find_languages(run.data) or {}
+        sources = vary_case(sources, noise, run.seed, languages.get("source"), is_source=True)
+        targets = vary_case(targets, noise, run.seed, languages.get("target"), is_source=False)
+    return Tokenizer.train(sources, targets, run.tokenizer, **options)
 
 
 def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
@@ -471,6 +477,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     """Return the settings that the ids depend on; the weights of corpora are not among them."""
     # Shards of version 0.2 do not have this setting, and need none.
     languages = [[corpus.source_language, corpus.target_language] for corpus in run.data.corpora]
+    noise = run.data.noise
     # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
     initial_tokenizer = {}
     if tokenizer and run.model.start:
@@ -483,6 +490,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
         "data.held_out": None if run.data.dev_files else run.data.held_out,
         **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
         "tokenizer sentences": TOKENIZER_SENTENCES,
+        **({"capitals and titles of data.noise": cases} if any(cases := [noise.capitals, noise.title_case]) else {}),
         "files of each corpus": [len(_corpus_files(corpus)) for corpus in run.data.corpora],
         **({"data.context": run.data.context} if run.data.context else {}),
         **({"languages of each corpus": languages} if any(map(any, languages)) else {}),

@@ -27,8 +27,11 @@ class _ChosenSettings:
     def choose(self, settings: Mapping[str, Any], reason: str) -> None:
         """Set settings for a reason."""
         for name, value in settings.items():
-            section, _, key = name.partition(".")
-            self.tables.setdefault(section, {})[key] = value
+            *sections, key = name.split(".")
+            table = self.tables
+            for section in sections:
+                table = table.setdefault(section, {})
+            table[key] = value
         self.choices.append((set(settings), reason))
 
     def make_run(self, overrides: Sequence[str]) -> tuple[RunConfig, tuple[str, ...]]:

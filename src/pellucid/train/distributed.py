@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from pellucid.data.batching import Batch, collate
+from pellucid.data.batching import Batch
 from pellucid.data.stream import BatchSpec
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import Transformer
@@ -221,11 +221,10 @@ def worker_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     else:
         # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`update.thread_rows`).
         shares = [replace(spec, pairs=spec.pairs[rank::world_size], seed=spec.seed + (rank << 16)) for spec in specs]
-    batches = [
+    batches: list[Batch] = []
+    for share in shares:
         # A worker without rows still computes a batch: a sharded model needs every worker in every layer.
-        collate(share.corpus, share.pairs, share.seed) if len(share.pairs) else empty_batch(share.seed)
-        for share in shares
-    ]
+        batches += share.make_batches() if len(share.pairs) else [empty_batch(share.seed)]
     # A GPU can copy from pinned memory while it computes.
     return [batch.pin_memory() for batch in batches] if workers.device.type == "cuda" else batches
 
@@ -242,15 +241,15 @@ class Prefetcher:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
-        self._seeds: list[int] = []
+        self._specs: list[tuple[object, ...]] = []
         self._prefetched: Future[list[Batch]] | None = None
 
     def batches(self, specs: Sequence[BatchSpec], following: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
         """Return the batches of `specs`, and start making those of `following`."""
-        # By seed: a stream that was set back asks for other batches than were prefetched, and gets its own.
-        prefetched = self._prefetched if self._seeds == [spec.seed for spec in specs] else None
+        # A stream that was set back, or is in another stage, asks for other batches than were prefetched.
+        prefetched = self._prefetched if self._specs == [spec.key for spec in specs] else None
         batches = prefetched.result() if prefetched else worker_batches(specs, workers)
-        self._seeds = [spec.seed for spec in following]
+        self._specs = [spec.key for spec in following]
         self._prefetched = self._thread.submit(worker_batches, following, workers) if following else None
         return batches
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from pellucid.config import to_toml
-from pellucid.data.batching import reverse_batch
 from pellucid.data.context import encode_with_context
 from pellucid.data.source_profile import write_source_words
 from pellucid.data.stream import Stream
@@ -54,6 +53,7 @@ from pellucid.train.recovery import (
     update_within_memory,
 )
 from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
+from pellucid.train.stages import can_reverse, describe_change, make_noise, stage_at
 from pellucid.train.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER, Tracker, require_tracker, track_run
 from pellucid.train.update import (
     dropout_factor,
@@ -188,10 +188,8 @@ def _make_one_update(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
     rate = learning_rate(counts.step, before, run.optim) * 0.5**counts.rollbacks
     if run.optim.dropout_rise:
         scale_dropout(state.model, dropout_factor(state.stream.epochs, run.optim))
+    _enter_stage(setup, state, before)
     batches = state.next_batches(run.train.accumulate, setup.workers)
-    if before < run.train.both_directions and can_reverse(run, state.model):
-        # Half of them, by their position in the data: a resumed run, and every worker, reverses the same ones.
-        batches = [reverse_batch(batch) if batch.seed % 2 else batch for batch in batches]
     result = update_within_memory(
         state.model, state.optimizer, batches, rate, run.optim, run.train.precision, setup.workers
     )
@@ -211,9 +209,15 @@ def _make_one_update(setup: _RunSetup, state: TrainState, log: RunLog) -> None:
         try_to_write(setup, lambda: save_checkpoint(setup, state))
 
 
-def can_reverse(run: RunConfig, model: Transformer) -> bool:
-    """Whether pairs can also be translated backwards: one table for both languages, and sources of one sentence."""
-    return model.config.tie == "all" and not run.data.context and not run.data.directions
+def _enter_stage(setup: _RunSetup, state: TrainState, progress: float) -> None:
+    """Let the stream show what it is to show when this share of the run is over, and say where that changes."""
+    before, stage = state.stream.stage, stage_at(progress, setup.run, can_reverse(setup.run, state.model))
+    if stage == before:
+        return
+    state.stream.enter(stage)
+    if state.counts.step:
+        change = describe_change(before, stage, [corpus.display_name for corpus in setup.run.data.corpora])
+        setup.output.say(f"step {state.counts.step:,}, {progress:.0%} of the run: from here on {change}")
 
 
 def try_to_write(setup: _RunSetup, write: Callable[[], None]) -> bool:
@@ -361,13 +365,15 @@ def _set_up(
     """Return the setup of a run, and the state of its first update, with the model where it is trained."""
     c = run.train
     model = place_model(model.train(), workers, c.shard_model)
-    state = TrainState(model, make_optimizer(model, run.optim), Stream(data.encoded, c.batch_tokens, run.seed))
+    stream = Stream(data.encoded, c.batch_tokens, run.seed, noise=make_noise(run, data))
+    state = TrainState(model, make_optimizer(model, run.optim), stream)
     sizes = c.dev_sentences, c.batch_tokens, run.data.max_pieces
     dev_sets = []
     for pairs, languages in zip(data.dev_sets, run.data.directions or [()], strict=True):
         tokenizer = run.data.tokenizer_of(languages, data.tokenizer)
         language = languages[1] if languages else (data.languages or {}).get("target")
         dev_sets.append(DevSet.from_pairs(pairs, tokenizer, *sizes, c.dev_tokenize, language, data.profile))
+    state.stream.enter(stage_at(0.0, run, can_reverse(run, model)))
     return _RunSetup(run, out, data, tuple(dev_sets), output, workers, initial), state
 
 

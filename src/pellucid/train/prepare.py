@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.data.batching import id_type
 from pellucid.data.corpus import SentencePairs, SkippedPairs
 from pellucid.data.shards import join_parts, write_part
 from pellucid.data.source_profile import PROFILED_SOURCES, write_source_words
-from pellucid.data.stream import encode_pairs_or_none, id_type
+from pellucid.data.stream import encode_pairs_or_none
 from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.store.atomic import (
     MANIFEST,

@@ -36,6 +36,9 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
     # The files of a corpus may have moved, its weight and its direction may not change.
     values["data.corpus: weights"] = [[corpus.weight for corpus in c.data.corpora] for c in (run, began)]
     values["data.corpus: languages"] = [[corpus.languages for corpus in c.data.corpora] for c in (run, began)]
+    values["data.corpus: parts of the run"] = [
+        [(corpus.from_, corpus.until) for corpus in c.data.corpora] for c in (run, began)
+    ]
     problems = [f"{name} is {now!r}, it began with {then!r}" for name, (now, then) in values.items() if now != then]
     if problems:
         raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
