@@ -25,7 +25,18 @@ COMMANDS = [
 
 def test_there_are_commands_to_check():
     names = {command.split()[0] for command in COMMANDS}
-    assert names == {"train", "translate", "evaluate", "compare", "export", "distill", "serve", "explain", "inspect"}
+    assert names == {
+        "train",
+        "translate",
+        "evaluate",
+        "compare",
+        "export",
+        "distill",
+        "serve",
+        "explain",
+        "inspect",
+        "remember",
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -98,7 +98,7 @@ def test_standard_input_may_be_one_of_the_files(shell, files):
         ((".", "b.es"), ". is a model, so it needs sentences to translate: --source FILE"),
         ((".", "b.es", "--source", "test.en"), "manifest.json is missing"),
         (("-", "-"), "only one file can be standard input"),
-        (("a.es", "short.es"), "a.es has 4 lines, short.es has 1 lines: line n of each"),
+        (("a.es", "short.es"), "a.es has 4 lines, short.es has 1 line: line n of each"),
         (("a.es", "bad.es"), "bad.es:1:2: byte 0xED is not UTF-8"),
         (("a.es", "b.es", "--html", "no/page.html"), "no/page.html cannot be written: no is not a folder"),
         (("a.es", "b.es", "--html", "."), ". cannot be written: it is a folder"),

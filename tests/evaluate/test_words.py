@@ -14,7 +14,13 @@ from pellucid.evaluate.compare import compare_translations, group_by_length
 from pellucid.evaluate.page import comparison_as_html
 from pellucid.evaluate.report import comparison_as_text
 from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
-from pellucid.evaluate.words import choose_score_words, explain_tokenized_text, find_script, split_characters
+from pellucid.evaluate.words import (
+    choose_score_words,
+    explain_empty_references,
+    explain_tokenized_text,
+    find_script,
+    split_characters,
+)
 
 CHINESE = ["今天天气很好，我们去公园散步。", "这只黑猫喝了牛奶。", "球是蓝色的。", "他昨天在图书馆看了一本书。"]
 CHINESE += ["我的妹妹喜欢吃苹果。", "火车八点钟从车站出发。"]
@@ -320,3 +326,18 @@ def test_a_comparison_has_the_words_and_the_references_of_evaluate():
 def test_a_list_of_references_of_another_length_is_refused_by_compare():
     with pytest.raises(ValueError, match="4 references, 3 references in list 2, 4 translations in A"):
         compare_translations(HYPOTHESES, HYPOTHESES, [REFERENCES, OTHERS[:3]])
+
+
+def test_lines_without_a_reference_are_named():
+    texts = ["The ball is blue today.", "No.", "", "Yes.", "So."]
+    assert explain_empty_references([texts], texts) is None
+    assert str(explain_empty_references([["The ball is blue today.", " ", "", "Yes.", "So."]], texts)).startswith(
+        "line 2 has a"
+    )
+    # One of several references is enough, and a blank translation of a blank line is right.
+    assert explain_empty_references([["", "", "", "a", "b"], ["a", "b", None, "", ""]], texts) is None
+    note = explain_empty_references([["", "", "", "", ""]], texts, ["", "", "a", "", ""])
+    assert str(note).startswith("5 lines (1, 2, 3, ...) have")
+    assert score_notes(texts, ["The ball is blue today.", "", "", "Yes.", "So."]) == [
+        "line 2 has a translation and no reference, so that all of its words count as wrong; leave it out"
+    ]

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from pellucid.data.source_profile import SourceProfile, profile_sources
-from pellucid.decode.request import SearchConfig
+from pellucid.decode.lines import LengthLimits, SearchResult, assemble_translation, prepare_lines
+from pellucid.decode.reading import SourceReader
+from pellucid.decode.request import Hypothesis, SearchConfig
 from pellucid.decode.translate import SENTENCE_BY_SENTENCE, Translator
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
@@ -158,6 +160,29 @@ def test_a_case_that_the_training_text_never_had_is_read_as_a_sentence(line: str
         [kept] = make_translator(habit).translate([line], FAST)
         is_learned = line.isupper() == habit.has_capitals
         assert any("read without" in note for note in kept.notes) != is_learned
+
+
+def test_small_letters_and_words_in_capitals_are_read_as_the_training_text_writes_them():
+    learned = make_translator(replace(PLAIN_PROFILE, small_letters=0))
+    [plain] = learned.translate(["The ball is blue."], FAST)
+    for line in ("the ball is blue.", "The BALL IS BLUE.", "THE BALL is blue."):
+        [translation] = learned.translate([line], FAST)
+        assert translation.pieces == plain.pieces
+        assert any("small letters" in note or "capital at its beginning" in note for note in translation.notes)
+    [two] = learned.translate(["the ball is blue. where is the house?"], FAST)
+    assert two.text == " ".join(translate(learned, ["The ball is blue.", "Where is the house?"]))
+    # A model of an older version, and one that has learned such sentences, reads them as they are.
+    for habit in (PLAIN_PROFILE, replace(PLAIN_PROFILE, small_letters=100)):
+        assert make_translator(habit).translate(["the ball is blue."], FAST)[0].pieces != plain.pieces
+
+
+def test_sentences_in_small_letters_are_not_missed():
+    """The translation of one may begin with a small letter behind another that does not."""
+    [line] = prepare_lines(
+        ["the ball is blue. where is the house?"], [1], SourceReader(small_tokenizer()), LengthLimits(99, 99), FAST
+    )
+    results = [SearchResult([Hypothesis([], 0.0, 0.0, "eos", [0.0])], [text]) for text in ("Ja.", "wo ist es?")]
+    assert assemble_translation(line, results, small_tokenizer(), FAST).missing_sentences == 0
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from pellucid.text.protected import list_protected
 from pellucid.text.sentences import (
     ABBREVIATIONS,
     ABBREVIATIONS_BEFORE_NUMBERS,
+    ABBREVIATIONS_IN_SMALL_LETTERS,
     FIRST_WORDS,
     GERMAN_MONTHS,
     LEADING_ABBREVIATIONS,
@@ -354,7 +355,7 @@ def test_lines_are_split_and_joined_as_in_python(translates_numbers: bool, tmp_p
 
 WORDS = ("the", "ball", "is", "blue", "house", "John", "NATO", "it", "new", "where", "l'eau", "straße", "yes")
 PROFILES = {
-    "alone": SourceProfile(sources=100, sentences=(100,), words=WORDS),
+    "alone": SourceProfile(sources=100, sentences=(100,), words=WORDS, small_letters=0),
     "pairs": SourceProfile(
         sources=100, sentences=(70, 20, 10), continuations={"it": 9, "yes": 3}, marks={"numbers": 4}, words=WORDS
     ),
@@ -366,6 +367,7 @@ PROFILES = {
         title_case=5,
         marks={"quotes": 5, "brackets": 5, "bullets": 5},
         spellings={"’": 3, "\u00a0": 3, "“": 3, "”": 3},
+        small_letters=5,
     ),
     "nouns": SourceProfile(sources=100, sentences=(100,), words=("Haus", "Ball", "ist")),
     "none": None,
@@ -378,6 +380,14 @@ READ_LINES = [
     "THE BALL’S NEW, L'EAU AND STRASSE.",
     "The Ball Is Blue. Where Is The House? John Smith",
     "The House Of The New Ball",
+    "the ball is blue. john's house is new! where is it? it is... new. nato etc. and so on",
+    "BLUE HOUSE: the ball is new. HOUSE: THE BALL and the blue ball. John saw THE NEW “BLUE” HOUSE, NATO.",
+    "“The ball is blue. It is new,” he said. “Where is the house?",
+    '—The ball is blue.» The ball: 5" "Yes. -The house. -it is. The new house.” (the ball”',
+    "The ball is blue.¹ It is new. [2] Yes.* - [x] The house is blue.† *It* is.*",
+    "| The ball | is {{ a | b }} |  || blue\\nIt is. C:\\new \\\\n \\n",
+    "%5'i ve %20. %5 ball. %1 ball %2. {-term} &amp; &nbsp; &#160; &#39; &eacute; Ali'nin %3 artış",
+    "The ball (THE HOUSE) is blue – THE NEW HOUSE. {NAME} THE HOUSE. NATO: IT IS. It is THE BALL.",
     '1. "The ball is blue." (2) Where is it? - Yes. • [The house] 12 %',
     "a) The ball. IV. It is new. 1.2.3 The house 3 – The ball",
     "«The ball» is «blue». „The ball is blue“. “Yes,” he said, “no.” 'It's new.' 「はい。」（いいえ）",
@@ -398,7 +408,7 @@ def odd_sentences(count: int, seed: int) -> list[str]:
     marks = [" ", " ", " ", ". ", "? ", "! ", "… ", "\u00a0", "\u2009", ", ", " — ", "\u00ad", "\u0301", "…", ".\u00a0"]
     before = ["", "", "1. ", "(2) ", "- ", "• ", "“", '"', "«", "(", "[", "a) ", "\u200b"]
     behind = [".", "?", "", "”", '"', '."', "».", ")", "]", " 😀", "!)"]
-    spell = [str, str.upper, str.title, str.lower]
+    spell = [str, str.upper, str.title, str.lower, lambda text: f"John {text.upper()}", lambda text: f"THE {text}"]
     lines = []
     for _ in range(count):
         parts = []
@@ -436,7 +446,7 @@ def test_every_part_of_a_line_is_traced_as_in_python(profile: SourceProfile, tmp
     engine = EngineInNode(model, tmp_path)
     edits = [{"kind": "prefix", "text": "La"}]
     asked: list[dict[str, Any]] = []
-    for line in [line for line in READ_LINES if line.strip() and not any(sign in line for sign in "{`@$:%")]:
+    for line in [line for line in READ_LINES if line.strip() and not any(sign in line for sign in "{`@$:%[|😀")]:
         if model.translate(line).stop == "empty":
             continue
         part = model.trace(line, beam=2).facts.part
@@ -482,7 +492,9 @@ def test_every_character_has_the_counterpart_that_it_has_in_python(tmp_path: Pat
 def test_protected_text_is_that_of_python(tmp_path: Path):
     generator = random.Random(3)
     signs = [
-        *"{}%$#:`'<>[]()_@.!,|-&= \\",
+        *"{}%$#:`'<>[]()_@.!,|-&= \\;5",
+        "&amp;",
+        "ş",
         "name",
         "0",
         "1f",
@@ -558,6 +570,7 @@ def test_sentences_end_where_they_do_in_python(tmp_path: Path):
         LEADING_ABBREVIATIONS,
         ABBREVIATIONS,
         ABBREVIATIONS_BEFORE_NUMBERS,
+        ABBREVIATIONS_IN_SMALL_LETTERS,
         FIRST_WORDS,
         GERMAN_MONTHS,
         NAME_PARTICLES,
@@ -566,7 +579,9 @@ def test_sentences_end_where_they_do_in_python(tmp_path: Path):
         texts += [
             f"Das {word}. Wal {word}. 5 {word}. II und 12. {word} sah J. {word} hin. Zoo {word.capitalize()}. Wal"
         ]
+        texts += [f"das {word.lower()}. wal {word.lower()}. 5 {word.lower()}? so"]
     texts += ["".join(random_lines.choices(pieces, k=random_lines.randrange(20))) for _ in range(5000)]
+    texts += [text.lower() for text in texts]
     [answer] = EngineInNode(small_traced(), tmp_path).ask_all([("sentences", texts)])
     assert answer == [list_sentences(text) for text in texts]
 

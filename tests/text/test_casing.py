@@ -6,8 +6,11 @@ from pellucid.text.casing import (
     capitalise,
     has_capitalised_nouns,
     is_in_capitals,
+    is_in_small_letters,
     is_in_title_case,
+    recase_capital_words,
     recase_sentence,
+    restore_capital_words,
     restore_casing,
 )
 
@@ -95,3 +98,68 @@ def test_many_rare_names_are_no_capitalised_nouns():
     """A newspaper names thousands of people and places once each; its commonest words are small all the same."""
     common = [f"w{i}" for i in range(1000)]
     assert not has_capitalised_nouns([*common, *(f"Name{i}" for i in range(5000))])
+
+
+SHOUTED = {
+    word.upper(): word
+    for word in ("breaking", "news", "the", "dog", "saw", "us", "it", "in", "Berlin", "NATO", "warning")
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("BREAKING NEWS: it rains.", "Breaking news: it rains."),
+        ("He SAW THE DOG.", "He saw the dog."),
+        ("He saw THE NATO DOG IN BERLIN.", "He saw the NATO dog in Berlin."),
+        ('The sign says: "THE WET DOG".', 'The sign says: "The wet dog".'),
+        ("WARNING: it rains.", "Warning: it rains."),
+        ("He left. THE DOG saw it.", "He left. The dog saw it."),
+        ("It said THE-DOG, THE DOG {THE_DOG} and `THE DOG`.", "It said the-dog, the dog {THE_DOG} and `THE DOG`."),
+    ],
+)
+def test_words_in_capitals_inside_a_sentence_are_read_in_small_letters(text: str, expected: str):
+    assert recase_capital_words(text, SHOUTED, capitalise_unknown=False) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The DOG ran.",  # one word, as an acronym has
+        "He works in US IT.",  # few letters
+        "NATO and the EU met.",
+        "The UNHCR WFP BBC met.",  # words that the training text does not have
+        "US: it rains.",
+        "The dog runs. It's {THE_DOG} and https://A.EXAMPLE/THE-DOG.",
+        "A B",
+        "",
+    ],
+)
+def test_acronyms_are_no_words_in_capitals(text: str):
+    assert recase_capital_words(text, SHOUTED, capitalise_unknown=False) == text
+
+
+@pytest.mark.parametrize(
+    ("translation", "source", "expected"),
+    [
+        ("Aviso: llueve.", "WARNING: it rains.", "AVISO: llueve."),
+        ("Dijo: «el perro».", 'He said: "THE DOG".', "Dijo: «EL PERRO»."),
+        ("El perro (el gato) – la casa", "The dog (THE CAT) - the house", "El perro (EL GATO) – la casa"),
+        # Nothing says where the words went.
+        ("Vio el perro rojo.", "He saw THE RED DOG.", "Vio el perro rojo."),
+        ("Dijo: el perro.", 'He said: "THE DOG".', "Dijo: el perro."),
+    ],
+)
+def test_capitals_come_back_where_signs_around_them_say_so(translation: str, source: str, expected: str):
+    assert restore_capital_words(translation, source, "es") == expected
+
+
+def test_a_sentence_in_small_letters_is_read_with_its_capitals():
+    assert is_in_small_letters("it's berlin, and i see the dog.")
+    assert not is_in_small_letters("open the file")  # as a button has it
+    assert recase_sentence("we are in berlin and i see the dog.", "small", ENGLISH, False) == (
+        "We are in Berlin and I see the dog."
+    )
+    # A word that is not known stays; German nouns get their capital where they are known.
+    assert recase_sentence("der hund frisst wurstsalat.", "small", GERMAN, True) == "Der Hund frisst wurstsalat."
+    assert restore_casing("Llueve.", "small", "es") == "Llueve."

@@ -113,10 +113,34 @@ OTHERS = """
 ฉันไป!| เขาอยู่
 Τι κάνεις;| Καλά.| Yes; And no.
 Hun gik ud.| Tom blev.| Due anni fa.| Tom partì.| Vi ses i maj.| Anna
+Il sig. Rossi e l'avv. Neri sono qui.| Bene.| Doç. Kaya geldi.| Sn. Demir gitti.
 Dhr. Jansen komt bijv. Maandag.| Goed.
 """
 
-CASES = (ENGLISH, GERMAN, FRENCH, SPANISH, SLAVIC, OTHERS)
+# Dots after one word are a pause before "I", which says nothing of a new sentence, and before the same word again.
+PAUSES = """
+Well... I see.| Um… I'm here.| I... I don't know.| The... The dog ran.
+He left...| I stayed.| Yes...| She knows.| Well…| Fine.
+"""
+SMALL_LETTERS = """
+it rains.| i stay.| he goes.
+hello there.| how are you
+the sea is blue.| where is it?| "why?" she asked.| well... i see.
+he lives on st. finch street.| bring pens, paper, etc. and so on, e.g. chalk.
+approx. value
+vgl. str. und so weiter
+narozen 5. května 1980
+am 3. mai war das.| der hund schläft.
+1. open the box.| 2. close it.
+he left in 2019.| she stayed!| why?| because.
+où est la maison ?| elle est là.| ¿dónde está?| ¡aquí!
+τι είναι;| είναι εδώ.| πάμε.
+он ушёл.| она осталась, см. стр. и т. д.
+He left. she stayed.
+我来了。|ok。|iPhone很贵。
+"""
+
+CASES = (ENGLISH, GERMAN, FRENCH, SPANISH, SLAVIC, OTHERS, PAUSES, SMALL_LETTERS)
 
 
 @pytest.mark.parametrize("expected", [line for table in CASES for line in table.strip().split("\n")])
@@ -185,6 +209,9 @@ def test_a_text_of_white_space_has_no_sentence():
         ". -",
         "x.)",
         "[1]",
+        "he. ",
+        "st. ",
+        "i... I ",
         "x.[1",
         "。",
         "z. B. ",

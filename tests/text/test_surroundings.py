@@ -1,4 +1,4 @@
-"""Numbers and bullets before a line, and quotation marks and brackets around it, are told from the text itself."""
+"""Numbers and bullets before a line, quotation marks and brackets around it, and notes behind it, are told from it."""
 
 import pytest
 
@@ -17,12 +17,28 @@ def trim(text: str, kinds: frozenset[str] = ALL) -> str:
         "1. The ball", "12) The ball", "(3) The ball", "3.1. The ball", "1.2.3 The ball", "a) The ball", "iv) The ball",
         "XII. The ball", "7 - The ball", "- The ball", "• The ball", "– The ball", "* The ball", "+ The ball",
         '"The ball"', "“The ball”", "„The ball“", "«The ball»", "»The ball«", "‘The ball’", "「The ball」",
+        "- [ ] The ball", "* [x] The ball",
         "(The ball)", "[The ball]", "（The ball）", '1. "The ball"', "- (The ball)", '"(The ball)"', '"The ball".',
     ],
 )  # fmt: skip
 def test_marks_around_a_line_are_found(text: str):
     assert trim(text) == "The ball"
     assert find_mark_kinds(text)
+
+
+@pytest.mark.parametrize("note", ["[1]", " [12]", "¹", "²³", "*", " *", "**", "†", "‡", "[1][2]", "¹*"])
+def test_signs_of_footnotes_behind_a_sentence_are_found(note: str):
+    assert trim(f"The ball.{note}") == "The ball."
+    assert trim(f"“The ball!”{note}") == "The ball!"
+    assert find_mark_kinds(f"The ball?{note}") == {"notes"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The ball[1]", "5 m²", "*The ball.*", "**The ball.** He ran.*", "12.¹", "See [1].", "The ball. [see below]", "x*"],
+)
+def test_signs_inside_a_sentence_are_no_notes(text: str):
+    assert trim(text) == text
 
 
 @pytest.mark.parametrize(
@@ -34,6 +50,18 @@ def test_marks_around_a_line_are_found(text: str):
     ],
 )  # fmt: skip
 def test_text_that_only_looks_like_marks_stays(text: str):
+    assert trim(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["“The ball.", "The ball.”", "„The ball", "The ball»", '"The ball', 'The ball"', "—The ball"]
+)
+def test_a_quotation_mark_whose_partner_is_elsewhere_and_the_dash_of_a_speaker_are_found(text: str):
+    assert trim(text).strip(".") == "The ball"
+
+
+@pytest.mark.parametrize("text", ['The ball of 5"', "The balls'", "'Tis a ball", "“A” and “B", "-ing", "-x ball"])
+def test_other_signs_at_one_end_stay(text: str):
     assert trim(text) == text
 
 

@@ -23,6 +23,7 @@ PLACEHOLDERS = [
     *["{0}", "{name}", "{}", "{user.name}", "{rows[0]}", "{row['a']}", "{name!r}", "{price:.2f}", "{price:{width}.2f}"],
     *["{0:N2}", "{0,-10}", "{0,10:yyyy-MM-dd HH:mm}", "{0,number,integer}", "{day, date, short}", "{day:%d %B}"],
     *["{{ name }}", "{{name}}", "{{ name | upper }}", "{{{ name }}}", "{ $name }", "{$name}", "{ name }", "{!name}"],
+    *["{ -brand-name }", "{-term}", "&amp;", "&lt;", "&#39;", "&#x27;", "&hellip;"],  # Fluent; HTML
     *["{% if name %}", "{# a note #}", "<%= name %>", "<%= user->name %>", "<?php echo $name ?>", "[% name %]"],
     *["%s", "%d", "%@", "%1$s", "%1$ld", "%-10s", "%5.2f", "%lld", "%zu", "%*d", "%.*f", "%+d", "%'d", "%2$-5s"],
     *["%(name)s", "%(price).2f", "%(user.name)s", "%1", "%2", "%L1", "%1%", "%n", "%Y", "%B"],
@@ -54,6 +55,7 @@ def test_placeholders_of_every_kind_are_protected_as_a_whole(placeholder: str, a
         "rock 'n' roll, `tis, don`t and can`t, the ``quoted'' and `single' words of `one' book",
         "No. #5, #1, C#, F# minor, #hashtag, # 5",
         "[a], [sic], [...], {a b}, { }, { and }, f(x), x[i], (1), <3, a < b > c, [12345], ['A' by B]['C' by D]",
+        "R&B; &c; & amp; &eacute; &copyright; &;",
         "one_two, _, __, a * b, @home, a@b, me @ home, ~5, 5^2, A&B, AT&T",
     ],
 )
@@ -239,6 +241,68 @@ def test_all_is_translated_where_that_is_asked_for():
 )
 def test_the_marks_of_headings_and_quotations_stay_outside(line: str, marks: str):
     assert split_line(line, lambda _: True) == SplitLine(("A",), (marks, ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%5'i", []),
+        ("%5’lik indirim", []),
+        ("%5 ile %20 arasında", []),
+        ("Faiz %5 oldu, %7,5 değil", []),
+        ("Faiz %5 arttı ve düştü", []),
+        ("Copy %1 to %2.", ["%1", "%2"]),
+        ("%2 files", ["%2"]),
+        ("%1 dosya, %2'si açık", ["%1", "%2"]),
+        ("%02d of %2", ["%02d", "%2"]),
+        ("%5 %", ["%5"]),
+    ],
+)
+def test_a_percentage_with_its_sign_before_it_is_no_placeholder(text: str, expected: list[str]):
+    assert list_protected(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "segments"),
+    [
+        ("| The ball | Blue |", ["The ball", "Blue"]),
+        ("|---|:---:|", []),
+        ("Home | The ball || Blue", ["Home", "The ball", "Blue"]),
+        ("a|b and x|y", ["a|b and x|y"]),
+        ("{{ a | b }} is blue", ["{{ a | b }} is blue"]),
+        (r"The ball.\nIt is blue.\n\nYes", ["The ball.", "It is blue.", "Yes"]),
+        (r"Open C:\new or C:\temp", [r"Open C:\new or C:\temp"]),
+        (r"100\% of \textbf{x}", [r"100\% of \textbf{x}"]),
+    ],
+)
+def test_bars_and_line_ends_as_programs_spell_them_separate_cells(line: str, segments: list[str]):
+    split = split_line(line, lambda _: True)
+    assert list(split.segments) == segments
+    assert join_line(split, split.segments) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("The ball ☂ is blue.", "The ball is blue."),
+        ("The ball is blue ☂.", "The ball is blue."),
+        ("The ball👩🏽‍🚀☂is blue.", "The ball is blue."),
+        ("The&nbsp;ball is&#160;blue.", "The ball is blue."),
+    ],
+)
+def test_pictures_and_spaces_as_html_spells_them_are_put_back(translator: Translator, line: str, read: str):
+    [translation], [plain] = translator.translate([line], FAST), translator.translate([read], FAST)
+    assert translation.source_pieces == plain.source_pieces
+    for sign in (*"☂🚀", "&nbsp;", "&#160;"):
+        assert translation.text.count(sign) == line.count(sign)
+    config = SearchConfig(method="greedy", max_extra=5, alignments=True)
+    [aligned] = translator.translate([line], config)
+    assert aligned.alignment
+    # Each word of the line has its own number, whatever stands between the words.
+    assert {i for i, _ in aligned.alignment} <= set(range(len(line.split())))
+    # `markup = "text"` gives the model everything.
+    [as_text] = translator.translate([line], SearchConfig(method="greedy", max_extra=5, markup="text"))
+    assert as_text.source_pieces != plain.source_pieces
 
 
 @pytest.mark.parametrize("line", ["#hashtag", "#1 is A", "####### A", "A # B", "C# is", "a > b"])

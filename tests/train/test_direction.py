@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.train.config import DataConfig, make_run
+from pellucid.data.corpus import SkippedPairs, read_valid_units
+from pellucid.train.config import CorpusConfig, DataConfig, make_run
 from pellucid.train.data import find_languages, read_corpus, read_data
-from pellucid.train.direction import describe_direction
+from pellucid.train.direction import describe_direction, read_dev_sides
 from pellucid.train.loop import train_run
 from pellucid.train.prepare import prepare_shards
 from tests.train.corpora import small_run
@@ -139,6 +140,54 @@ def test_a_memory_says_the_language_of_its_sources(
 )
 def test_the_names_of_two_files_say_the_direction(source: str, target: str, line: str):
     assert describe_direction(DataConfig(source=source, target=target)).startswith(line)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_the_name_of_a_table_without_a_header_says_which_column_is_which(tmp_path: Path, ending: str):
+    path = tmp_path / f"mine.es-en.{ending}"
+    delimiter = "\t" if ending == "tsv" else ","
+    rows = zip(SPANISH, ENGLISH, strict=True)
+    path.write_text("".join(f"{spanish}{delimiter}{english}\n" for spanish, english in rows), "utf-8")
+    name = f"the name of mine.es-en.{ending}"
+    as_named = DataConfig(train=str(path))
+    assert describe_direction(as_named) == f"It learns Spanish (es) to English (en), as {name} says."
+    assert read_corpus(as_named, 1).train[0].sources[0] in SPANISH
+    # Whoever asks for the other direction gets it, and not the first column under another name.
+    asked = DataConfig(train=str(path), source_language="eng", target_language="es")
+    assert describe_direction(asked) == f"It learns English (eng) to Spanish (es), as the settings and {name} say."
+    assert read_corpus(asked, 1).train[0].sources[0] in ENGLISH
+    dev = DataConfig(source="a.en", target="a.es", dev=str(path))
+    assert (
+        next(iter(read_valid_units(str(path), None, 999, SkippedPairs(), read_dev_sides(dev, ("en", "es"))))).source
+        in ENGLISH
+    )
+    # A name that fits neither way says nothing.
+    other = DataConfig(train=str(path), source_language="de", target_language="fr")
+    assert read_corpus(other, 1).train[0].sources[0] in SPANISH
+
+
+def test_several_files_that_name_no_language_are_said_together(tmp_path: Path):
+    corpora = []
+    for name in ("old", "new", "more"):
+        (tmp_path / f"{name}.jsonl").write_text('{"source": "The lamp is on.", "target": "La lampe luit."}\n', "utf-8")
+        corpora.append(CorpusConfig(pairs=str(tmp_path / f"{name}.jsonl")))
+    corpora.append(CorpusConfig(source="one.src", target="one.tgt"))
+    data = DataConfig(corpus=tuple(corpora))
+    assert describe_direction(data) == (
+        "It learns to translate one.src into one.tgt and the sources in old.jsonl, new.jsonl and more.jsonl into their "
+        "targets; no language is named (--from and --to do)."
+    )
+    # The model that a run starts from says what the files do not.
+    assert describe_direction(data, initial={"languages": {"source": "en", "target": "fr"}}) == (
+        "It goes on learning English (en) to French (fr), as the model that it starts from does."
+    )
+    assert describe_direction(data, initial={}) == (
+        "It goes on in the direction of the model that it starts from; no language is named."
+    )
+    named = DataConfig(source="a.en", target="a.es")
+    assert describe_direction(named, initial={"languages": {"source": "en", "target": "es"}}) == (
+        "It learns English (en) to Spanish (es), as the names of a.en and a.es say."
+    )
 
 
 def test_names_that_say_the_opposite_are_refused():

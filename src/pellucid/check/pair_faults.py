@@ -40,7 +40,8 @@ LONGEST_WORD = 60  # characters of a word; longer ones that are no address are c
 LETTERS_OF_CAPITALS = 8  # letters from which a side in capitals is a style and not an abbreviation
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
-_CODE_OR_NOTE = re.compile(r"[^`]*`|[#\[']")  # protected text that people write anew: code, notes [1], a quoted brace
+# Protected text that people write anew: code, notes such as [1], a quoted brace, a sign such as &amp;.
+_CODE_OR_NOTE = re.compile(r"[^`]*`|[#\['&]")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[\da-fA-F]{2,5});")
 _END_MARKS = {mark: kind for kind, marks in enumerate((".。।…．", "?？؟;", "!！", ":："), start=1) for mark in marks}
 _CLOSERS = " \t\u00a0\u202f\u200b\"'»«”“„’‘‚›‹」』）)]}*`"

@@ -151,7 +151,9 @@ def _require_equal_lengths(texts: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return the lines of each file; raise ValueError if their numbers differ or there are no lines."""
     numbers = {path: len(lines) for path, lines in texts.items()}
     if len(set(numbers.values())) > 1:
-        counts = ", ".join(f"{path} has {number:,} lines" for path, number in numbers.items())
+        counts = ", ".join(
+            f"{path} has {number:,} {'line' if number == 1 else 'lines'}" for path, number in numbers.items()
+        )
         raise ValueError(f"{counts}: line n of each must belong to line n of the others; `wc -l` counts them as we do")
     if not all(numbers.values()):
         raise ValueError(f"{' and '.join(numbers)}: there is no line to compare")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.context import split_context
-from pellucid.text.casing import has_capitalised_nouns, is_in_capitals, is_in_title_case
+from pellucid.text.casing import has_capitalised_nouns, is_in_capitals, is_in_small_letters, is_in_title_case
 from pellucid.text.copied_words import count_copied_words
 from pellucid.text.sentences import sentence_ends
 from pellucid.text.spelling import LEARNED_SPELLING, plain_counterpart
@@ -58,6 +58,7 @@ class SourceProfile:
     spellings: Mapping[str, int] = field(default_factory=dict)
     shared: int = 0
     words: tuple[str, ...] = ()
+    small_letters: int | None = None  # sentences without a capital; None where a model of an older version has no count
 
     @property
     def several_sentences(self) -> float:
@@ -85,6 +86,11 @@ class SourceProfile:
     def has_title_case(self) -> bool:
         """Whether the model has learned sources with a capital on each word."""
         return self._is_share(self.title_case, _LEARNED_SHARE)
+
+    @property
+    def has_few_small_letters(self) -> bool:
+        """Whether the model has not learned sentences without a capital."""
+        return self.small_letters is not None and not self._is_share(self.small_letters, _LEARNED_SHARE)
 
     @property
     def translates_numbers(self) -> bool:
@@ -138,7 +144,7 @@ class SourceProfile:
 
 def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
     """Count what the sources of these pairs (source, target) look like."""
-    total = without_letters = capitals = title_case = shared = 0
+    total = without_letters = capitals = title_case = shared = small_letters = 0
     sentences, beginnings, continuations = Counter[int](), Counter[str](), Counter[str]()
     marks, spellings, words = Counter[str](), Counter[str](), Counter[str]()
     for source_with_context, target in pairs:
@@ -156,6 +162,7 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         if is_in_capitals(source):
             capitals += 1
             continue
+        small_letters += is_in_small_letters(source)
         copied = count_copied_words(source, target)
         # A whole copy is a fault of the text, and says nothing about its languages.
         shared += not copied.is_whole and copied.copied >= max(_FEWEST_SHARED, copied.words / 2)
@@ -176,7 +183,17 @@ def profile_sources(pairs: Iterable[tuple[str, str]]) -> SourceProfile:
         if count >= _CONTINUATION_SHARE * later and count * total > beginnings[word] * later
     }
     return SourceProfile(
-        total, counts, common, without_letters, capitals, title_case, dict(marks), dict(spellings), shared, forms
+        sources=total,
+        sentences=counts,
+        continuations=common,
+        without_letters=without_letters,
+        capitals=capitals,
+        title_case=title_case,
+        marks=dict(marks),
+        spellings=dict(spellings),
+        shared=shared,
+        words=forms,
+        small_letters=small_letters,
     )
 
 
@@ -226,11 +243,13 @@ def load_source_profile(directory: Path, manifest: Mapping[str, Any]) -> SourceP
 def read_source_profile(table: Any, words: Collection[str] = ()) -> SourceProfile:
     """Return the profile that a manifest holds; ValueError for one that is not as `SourceProfile.as_json` made it."""
     known = {each.name for each in fields(SourceProfile)} - {"words"}
-    # Earlier versions did not count what is shared.
-    if not isinstance(table, dict) or table.keys() | {"shared"} != known:
+    # Earlier versions did not count what is shared, nor small letters.
+    needed = known - {"shared", "small_letters"}
+    if not isinstance(table, dict) or not needed <= table.keys() <= known:
         raise ValueError(f"its sources must be an object with {', '.join(sorted(known))}")
     counts = [table[name] for name in ("sources", "without_letters", "capitals", "title_case")]
     counts.append(table.get("shared", 0))
+    counts += [table["small_letters"]] if table.get("small_letters") is not None else []
     objects = [table[name] for name in _OBJECTS]
     if not isinstance(table["sentences"], list) or not all(isinstance(item, dict) for item in objects):
         raise ValueError(f"its sources must have a list of sentences, and objects of {', '.join(_OBJECTS)}")

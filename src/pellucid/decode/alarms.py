@@ -87,7 +87,9 @@ def count_missing_sentences(source: str, translation: str) -> int:
     # Thai, Lao and Khmer separate sentences by a space, which tells nothing.
     if _WITHOUT_ENDS.search(translation):
         return 0
-    return max(0, count_sentences(source) - count_sentences(translation))
+    # In small letters, a sentence ends where the next one needs no capital.
+    comparable = translation.lower() if source.islower() else translation
+    return max(0, count_sentences(source) - count_sentences(comparable))
 
 
 def sort_alarms(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Takes lines apart into requests for a search, and puts the translations of their segments together again."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import fsum, nan
@@ -20,11 +20,12 @@ from pellucid.text.line_splitting import (
     SplitLine,
     SplitRules,
     describe_split,
+    find_pictures,
     is_translatable,
     join_line,
     split_line,
 )
-from pellucid.text.markup import MARKUP_SIGN, TaggedText, extract_tags, find_tags, restore_tags
+from pellucid.text.markup import MARKUP_SIGN, TaggedText, TagMatch, extract_tags, find_tags, restore_tags
 from pellucid.text.sentences import count_sentences, sentence_ends
 
 if TYPE_CHECKING:
@@ -95,7 +96,10 @@ def prepare_lines(
     """
     tokenizer = reader.tokenizer
     reader = reader if config.reading == "adapt" else reader.as_they_are
-    with_markup = [config.markup == "keep" and MARKUP_SIGN.search(line) is not None for line in lines]
+    with_markup = [
+        config.markup == "keep" and (MARKUP_SIGN.search(line) is not None or bool(find_pictures(line, reader.knows)))
+        for line in lines
+    ]
     # Text without a letter is given to the model if a term stands in it.
     with_terms = [
         terms is not None and not is_translatable(line, has_markup) and bool(terms.matches(line))
@@ -226,7 +230,8 @@ def _cut_lines(
         texts = [TaggedText(segment) for segment in split.segments]
         notes.append(describe_split(line, split, rules) if len(texts) > 1 else None)
         if with_markup[i]:
-            split, texts = _extract_line_tags(line, split, rules)
+            pictures = find_pictures(line, reader.knows)
+            split, texts = _extract_line_tags(line, split, rules, pictures)
         split_lines.append(split)
         tagged.append(texts)
 
@@ -327,10 +332,15 @@ def _last_sentences(context: str, count: int, reader: SourceReader) -> list[str]
     return [context[start:end].strip() for start, end in pairwise(ends)][-count:]
 
 
-def _extract_line_tags(line: str, split: SplitLine, rules: SplitRules) -> tuple[SplitLine, list[TaggedText]]:
-    """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
+def _extract_line_tags(
+    line: str, split: SplitLine, rules: SplitRules, pictures: Sequence[TagMatch]
+) -> tuple[SplitLine, list[TaggedText]]:
+    """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others.
+
+    The `pictures` of the line, which the model does not know, are tags, too.
+    """
     # Found in the whole line, because a pair of marks may stand around several sentences.
-    line_tags = find_tags(line)
+    line_tags = sorted([*find_tags(line), *pictures]) if pictures else find_tags(line)
     segments, tagged, gaps = [], [], [split.gaps[0]]
     start = 0
     for n, segment in enumerate(split.segments):
@@ -527,35 +537,40 @@ def _line_alignment(
 ) -> Links:
     """Return the links of all segments, counted in words of the whole line and of its whole translation."""
     line = prepared.split_line
-    source_words = word_indices_in_line(
-        [segment.marked.text for segment in prepared.segments], line.segments, prepared.line, line.gaps
-    )
-    target_words = word_indices_in_line(plain, tagged, text, line.gaps)
+    texts = [segment.marked.text for segment in prepared.segments]
+    tags = [{tag.text for tag in segment.marked.tags} for segment in prepared.segments]
+    source_words = word_indices_in_line(texts, line.segments, prepared.line, line.gaps, tags)
+    target_words = word_indices_in_line(plain, tagged, text, line.gaps, tags)
     return sorted({(source_words[n][i], target_words[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
 
 
 def word_indices_in_line(
-    plain: Sequence[str], tagged: Sequence[str], line: str, gaps: Sequence[str]
+    plain: Sequence[str], tagged: Sequence[str], line: str, gaps: Sequence[str], tags: Sequence[Collection[str]] = ()
 ) -> list[list[int]]:
     """Return for each segment the indices of its words in the line, which has the tagged segments between the gaps.
+
+    `tags` has the texts of the tags of each segment, by which it is known which pictures are tags.
 
     >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c", ["😀 ", " ", ""])
     [[1, 2], [3]]
     """
     starts = [i for i, character in enumerate(line) if not character.isspace() and (i == 0 or line[i - 1].isspace())]
     indices, end = [], 0
-    for plain_text, tagged_text, gap in zip(plain, tagged, gaps, strict=False):
+    for n, (plain_text, tagged_text, gap) in enumerate(zip(plain, tagged, gaps, strict=False)):
         # Joined segments may have a space between them where there was no gap (`join_line`).
         start = line.find(tagged_text, end + len(gap))
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
         # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
-        hidden = {i for tag in find_tags(tagged_text) for i in range(tag.start, tag.end)}
+        all_tags = find_tags(tagged_text)
+        if tags:
+            all_tags += [tag for tag in find_pictures(tagged_text, lambda character: False) if tag.name in tags[n]]
+        hidden = {i for tag in all_tags for i in range(tag.start, tag.end)}
         visible = [start + i for i in _letter_positions(tagged_text) if i not in hidden]
         letters = _letter_positions(plain_text)
         positions = visible if len(visible) == len(letters) else []
-        first_letters = [n for n, i in enumerate(letters) if i == 0 or plain_text[i - 1].isspace()]
-        indices.append([bisect_right(starts, positions[n]) - 1 if positions else 0 for n in first_letters])
+        first_letters = [k for k, i in enumerate(letters) if i == 0 or plain_text[i - 1].isspace()]
+        indices.append([bisect_right(starts, positions[k]) - 1 if positions else 0 for k in first_letters])
     return indices
 
 

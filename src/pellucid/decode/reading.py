@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.text.casing import (
     Casing,
     is_in_capitals,
+    is_in_small_letters,
     is_in_title_case,
+    recase_capital_words,
     recase_sentence,
+    restore_capital_words,
     restore_casing,
 )
 from pellucid.text.spelling import PlainText, plain_counterpart, show_character, spell_plainly
@@ -18,23 +21,31 @@ from pellucid.text.spelling import PlainText, plain_counterpart, show_character,
 CASING_NOTES: dict[Casing, str] = {
     "capitals": "read without its capitals, of which the training text has few",
     "title": "read without the capital on each word, of which the training text has few",
+    "small": "read with a capital at its beginning, because the training text has few sentences without one",
+    "words": "words in capitals were read in small letters, as the training text has them",
 }
 
 
 @dataclass(frozen=True)
 class ReadText:
-    """The text that a model reads for a user's text, and what its translation gets back."""
+    """The text that a model reads for a user's text, and what its translation gets back.
+
+    `cased` is the user's text in plain spelling, in the case that it had.
+    """
 
     text: str
     plain: PlainText | None = None
     casing: Casing | None = None
     target_language: str | None = None
+    cased: str = ""
 
     def restore(self, translation: str) -> str:
         """Return a translation in the case, and with the spellings of copied words, that the user's text had."""
         if self.plain is not None:
             translation = self.plain.restore(translation)
-        if self.casing is not None:
+        if self.casing == "words":
+            translation = restore_capital_words(translation, self.cased, self.target_language)
+        elif self.casing is not None:
             translation = restore_casing(translation, self.casing, self.target_language)
         return translation
 
@@ -89,8 +100,9 @@ class SourceReader:
         if casing is None:
             return ReadText(plain.text, changed)
         assert self.profile is not None
-        recased = recase_sentence(plain.text, casing, self.profile.word_forms, self._capitalise_unknown)
-        return ReadText(recased, changed, casing, self.target_language)
+        recase = recase_capital_words if casing == "words" else partial(recase_sentence, casing=casing)
+        recased = recase(plain.text, word_forms=self.profile.word_forms, capitalise_unknown=self._capitalise_unknown)
+        return ReadText(recased, changed, casing, self.target_language, plain.text)
 
     def find_casing(self, text: str) -> Casing | None:
         """Return the casing of a text that the model did not learn, or None where it can be read as it is."""
@@ -103,6 +115,10 @@ class SourceReader:
             return None if profile.has_capitals or self._is_known_word(text) else "capitals"
         if not profile.has_title_case and is_in_title_case(text, profile.word_forms):
             return "title"
+        if is_in_small_letters(text) and profile.has_few_small_letters:
+            return "small"
+        if recase_capital_words(text, profile.word_forms, False) != text and not profile.has_capitals:
+            return "words"
         return None
 
     def knows(self, character: str) -> bool:

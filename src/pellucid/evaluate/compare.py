@@ -23,6 +23,7 @@ from pellucid.evaluate.words import (
     WORDS_BETWEEN_SPACES,
     ScoreWords,
     choose_score_words,
+    explain_empty_references,
     explain_tokenized_text,
     has_no_spaces,
     split_characters,
@@ -206,7 +207,7 @@ def compare_translations(
         gained=[change for change in changes if change.difference > 0][:show],
         lost=[change for change in changes if change.difference < 0][:show],
         unit="characters" if has_no_spaces(first) else "words",
-        notes=tuple(note for note in (words.note, *tokenized) if note),
+        notes=tuple(note for note in (words.note, *tokenized, explain_empty_references(streams, a, b)) if note),
     )
 
 

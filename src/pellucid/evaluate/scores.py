@@ -9,6 +9,7 @@ from pellucid.evaluate.words import (
     WORDS_BETWEEN_SPACES,
     ScoreWords,
     choose_score_words,
+    explain_empty_references,
     explain_tokenized_text,
     has_no_spaces,
     split_characters,
@@ -167,14 +168,15 @@ def longest_references(streams: ReferenceLists, words: ScoreWords) -> list[int]:
 def score_notes(
     hypotheses: Sequence[str], references: Any, tokenize: str | None = None, language: str | None = None
 ) -> list[str]:
-    """Return sentences on what makes scores of these texts doubtful: tokenized text, references too short for BLEU.
+    """Return sentences on what makes scores of these texts doubtful: tokenized text, missing or too short references.
 
     They also say where a tokenizer that suits the language better is not installed.
     """
     streams = reference_lists(references)
     words = choose_score_words((text for stream in streams for text in stream), tokenize, language)
     too_short = None if has_ngram(streams, words) else NO_NGRAM
-    notes = [words.note, explain_tokenized_text(hypotheses, "translations"), too_short]
+    empty = explain_empty_references(streams, hypotheses)
+    notes = [words.note, explain_tokenized_text(hypotheses, "translations"), empty, too_short]
     return [note for note in notes if note]
 
 

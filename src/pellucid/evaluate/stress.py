@@ -67,12 +67,13 @@ def _plant_column(
         twos = zip(pairs[::2], pairs[1::2], strict=False)
         joined = [join_pairs(first, second) for first, second in twos]
         return joined + pairs[2 * len(joined) :]
-    # Seeded line by line, so that a line gets the same noise beside each of its references, and in any test set.
-    noisy = [NOISE_KINDS[kind](pair, Random(number)) for number, pair in enumerate(pairs)]
-    # In a second list, a blank reference says that there is none, and stays blank.
-    return [
-        replace(pair, target="") if not clean.target.strip() else pair for clean, pair in zip(pairs, noisy, strict=True)
-    ]
+    noisy = []
+    for number, pair in enumerate(pairs):
+        # Seeded line by line, so that a line gets the same noise beside each of its references, and in any test set.
+        planted = NOISE_KINDS[kind](pair, Random(number)) if pair.source.strip() else pair
+        # In a second list, a blank reference says that there is none, and stays blank.
+        noisy.append(planted if pair.target.strip() else replace(planted, target=""))
+    return noisy
 
 
 def score_stress(

@@ -207,6 +207,33 @@ def _piece_model(name: str) -> Path:
     return Path(SACREBLEU_DIR, "models", Path(SPM_MODELS[name]["url"]).name)
 
 
+def explain_empty_references(streams: Sequence[Sequence[str | None]], *hypotheses: Sequence[str]) -> str | None:
+    """Return a warning where translations have no reference, whose words all count as wrong; otherwise None.
+
+    `streams` are the lists of references; blank translations of such lines are right.
+
+    >>> explain_empty_references([["Yes.", ""]], ["Yes.", "No."])
+    'line 2 has a translation and no reference, so that all of its words count as wrong; leave it out'
+    """
+    empty = [
+        number
+        for number, texts in enumerate(zip(*streams, strict=True), start=1)
+        if not any(text and text.strip() for text in texts) and any(side[number - 1].strip() for side in hypotheses)
+    ]
+    if not empty:
+        return None
+    if len(empty) == 1:
+        return (
+            f"line {empty[0]:,} has a translation and no reference, so that all of its words count as wrong; leave it "
+            "out"
+        )
+    first = ", ".join(f"{number:,}" for number in empty[:3]) + (", ..." if len(empty) > 3 else "")
+    return (
+        f"{len(empty):,} lines ({first}) have a translation and no reference, so that all of their words count as "
+        "wrong; leave them out"
+    )
+
+
 def explain_tokenized_text(texts: Sequence[str], name: str) -> str | None:
     """Return a warning where many texts end in a space and a full stop, as tokenized text does; otherwise None.
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from pellucid.text.icu_messages import find_message_texts
 from pellucid.text.markup import LEADING_MARKS, MARKUP_SIGN, TagMatch, extract_tags, find_tags, separates_words
@@ -17,7 +17,10 @@ from pellucid.text.surroundings import trim_marks
 # A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`.
 FindEnds = Callable[[str, int, int], list[int]]
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # they separate cells or lines, and are never inside a segment
-CELL = re.compile(f"[^{BREAKS}]++")
+CELL, BREAK_RUN = re.compile(f"[^{BREAKS}]++"), re.compile(f"[{BREAKS}]++")
+# Between the cells of a table in Markdown, or the parts of a title, and around them; and a line end or a tab as
+# programs spell it, but not "C:\new".
+BAR = re.compile(r"(?<!\S)\|{1,2}(?!\S)|(?<!\\)\\[nrt](?![a-z0-9_{(\[])")
 JOINT = re.compile(rf"[^\S{BREAKS}]*+")  # what stands between sentences of one cell
 # White space, control characters and invisible characters, except joiners, which shape the letters beside them.
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
@@ -36,6 +39,9 @@ TAIL = re.compile(f"[{ATTACHED}]")
 OUTER_RUN = re.compile(
     rf"(?:[{SPACES}]|(?:[{PICTURES}]|[0-9#*]\ufe0f?\u20e3|[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]\ufe0f)[{ATTACHED}]*+)++"
 )
+
+# The white space before a picture goes where the picture goes.
+PICTURE = re.compile(rf"[^\S{BREAKS}]*+((?:[{PICTURES}][{ATTACHED}]*+)++)")
 
 # Any first or last character of an `OUTER_RUN`; most texts begin and end with another, and need no search.
 OUTER_CHARACTER = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
@@ -89,7 +95,7 @@ def split_line(
     fits_sentence: Callable[[str], bool] | None = None,
     rules: SplitRules = ALL_SENTENCES,
 ) -> SplitLine:
-    r"""Split a line into segments: the sentences of its cells between tabs, as many together as the rules allow.
+    r"""Split a line into segments: the sentences of its cells between tabs or bars, as many together as allowed.
 
     Sentences stand in one segment only where it `fits`. A sentence that does not meet `fits_sentence`, which may be
     wider, is cut after clauses, then after words, then between characters. Only the last cuts a tag or a placeholder in
@@ -109,10 +115,10 @@ def split_line(
     packing = _Packing(line, fits, fits_sentence or fits, rules)
     has_markup = rules.keep_markup and MARKUP_SIGN.search(line) is not None
     for start, end in _find_texts(line) if has_markup else [(0, len(line))]:
-        for cell in CELL.finditer(line, start, end):
-            if not rules.keep_without_letters or is_translatable(cell[0], has_markup):
-                levels = _keep_markup_whole(cell[0], cell.start())
-                spans += packing.pack_sentences(*cell.span(), levels)
+        for first, last in _find_cells(line, start, end):
+            cell = line[first:last]
+            if not rules.keep_without_letters or is_translatable(cell, has_markup):
+                spans += packing.pack_sentences(first, last, _keep_markup_whole(cell, first))
     # A cell that was cut may have parts without a letter.
     if rules.keep_without_letters and len(spans) > 1:
         spans = [(start, end) for start, end in spans if is_translatable(line[start:end], has_markup)]
@@ -127,6 +133,24 @@ def _find_texts(line: str) -> list[tuple[int, int]]:
     marks = LEADING_MARKS.match(line)
     first = marks.end() if marks else 0
     return [(max(start, first), end) for start, end in find_message_texts(line) if end > first]
+
+
+def _find_cells(line: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the spans of the cells of line[start:end]: what stands between tabs, line ends and bars.
+
+    >>> line = "| The ball | {{ x | y }} |"
+    >>> [line[start:end] for start, end in _find_cells(line, 0, len(line))]
+    [' The ball ', ' {{ x | y }} ']
+    """
+    # Most lines have neither.
+    if "|" not in line and "\\" not in line:
+        return [match.span() for match in CELL.finditer(line, start, end)]
+    inside = {i for match in find_protected(line) for i in range(*match.span())}
+    bars = [bar.span() for bar in BAR.finditer(line, start, end) if bar.start() not in inside]
+    breaks = [run.span() for run in BREAK_RUN.finditer(line, start, end)]
+    edges = [start, *chain.from_iterable(sorted([*bars, *breaks])), end]
+    cells = zip(edges[::2], edges[1::2], strict=True)
+    return [(first, last) for first, last in cells if first < last]
 
 
 def is_translatable(text: str, has_markup: bool) -> bool:
@@ -144,6 +168,17 @@ def is_translatable(text: str, has_markup: bool) -> bool:
             return True
         position = match.end()
     return has_letters(plain[position:])
+
+
+def find_pictures(text: str, knows: Callable[[str], bool]) -> list[TagMatch]:
+    """Find the emoji and symbols of a text that a model does not know (`knows` says it), as tags.
+
+    >>> [(tag.start, tag.end) for tag in find_pictures("a 👍🏽 b ☂ c", lambda character: character == "☂")]
+    [(1, 4)]
+    """
+    if text.isascii():
+        return []
+    return [TagMatch(*match.span(), match[0], "single") for match in PICTURE.finditer(text) if not knows(match[1][0])]
 
 
 def has_letters(text: str) -> bool:

@@ -21,6 +21,9 @@ BLOCKS = re.compile(  # names of tags that separate words; those in `EMPTY` need
     "|".join((*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title"))
 )
 
+# Spaces as HTML spells them. They separate words, and go where the words beside them go.
+_SPACE_ENTITY = re.compile(r"&(?:nbsp|ensp|emsp|thinsp|#160|#[xX][aA]0);")
+
 # Marks of Markdown: of emphasis, and of links, as [text](address), ![text](address) or [text][name].
 _MARK = re.compile(
     r"\\[*_~\[\]]|(?P<emphasis>(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~))|(?P<opening>!?\[)"
@@ -103,6 +106,9 @@ def find_tags(text: str) -> list[TagMatch]:
                 closing, name, single = match.groups()
                 kind = "closing" if closing else "single" if single else "opening"
                 tags.append(TagMatch(*match.span(), name.lower(), kind))
+    if "&" in text:
+        spaces = _SPACE_ENTITY.finditer(text)
+        tags = sorted([*tags, *(TagMatch(*match.span(), "&nbsp;", "single") for match in spaces)])
     return sorted([*tags, *_find_marks(text)]) if _MARK_SIGN.search(text) else tags
 
 

@@ -30,7 +30,8 @@ _BRACES = (
     r"\$t\([^()]*+\)|\$\([\w.-]++\)",  # $t(key), $(name)
     r"\$\{[^{}]*+\}|\#\{[^{}\s]++\}",  # ${HOME}, #{name}
     r"%\{[^\W\d][\w.-]*+\}|%<[^\W\d]\w*+>(?:[-+#0]?\d*+(?:\.\d++)?[a-zA-Z])?",  # %{name}, %<name>.2f
-    r"\{\s*+[$!][\w.$-]++\s*+\}|\{\s*+[A-Z]++\(\s*+\$[^{}()]*+\)\s*+\}",  # { $name }, { NUMBER($name) }
+    r"\{\s*+(?:[$!][\w.$-]++|-[A-Za-z][\w-]*+)\s*+\}",  # { $name }, {!name}, { -brand }
+    r"\{\s*+[A-Z]++\(\s*+\$[^{}()]*+\)\s*+\}",  # { NUMBER($name) }
     r"\{\s++(?!(?:and|et|o|oder|or|ou|und|y)\s)[^\W\d][\w.-]*+\s++\}",  # { name }, but not "{ and }"
     r"\{\s*+\w++\s*+,\s*+(?:number|date|time|duration|ordinal|spellout)\s*+(?:,[^{}]*+)?\}",  # {0, number, integer}
     r"\{\s*+\w++\s*+,\s*+choice\s*+,(?:[^{}]|\{[^{}]*+\})*+\}",  # {0,choice,0#no file|1#one file}
@@ -55,6 +56,9 @@ _SIGNS = (
     r"(?<!\w)__\w++(?<=__)(?!\w)",  # __name__
     r"(?<![\w#&])#(?:st|nd|rd|th)?(?![\w#{]|\s*+\d)",  # the number in a text of a plural: # files
     r"'[{}]'|'\{[\w.]*+\}'",  # a literal brace in a message of ICU
+    # Signs as HTML spells them; spaces (&nbsp;) are tags (`find_tags`), and letters (&eacute;) are text.
+    r"&(?:amp|lt|gt|quot|apos|copy|reg|trade|hellip|[mn]dash|[lr][sd]quo|[sb]dquo|sbquo|[lr]aquo|middot|bull|deg|euro"
+    r"|pound|sect|times|shy|zwn?j|[lrud]arr|\#(?!160;|[xX][aA]0;)(?:[0-9]{1,6}|[xX][0-9a-fA-F]{1,5}));",
 )
 
 # In LaTeX braces hold text: \textbf{word}.
@@ -63,17 +67,40 @@ _LATEX = r"\\[A-Za-z]{2,}+\*?(?:\{[A-Za-z]\w*+\})++"
 CODE = re.compile(_CODE)
 # The characters with which all but addresses begin are asked for first: at most places of a text there is none.
 _OTHERS = "|".join((f"(?P<latex>{_LATEX})", _CODE, *_BRACES, *_SIGNS))
-PROTECTED = re.compile("|".join((*_ADDRESSES, rf"(?=[`:{{$#\[<%_'\\])(?:{_OTHERS})")))
+PROTECTED = re.compile("|".join((*_ADDRESSES, rf"(?=[`:{{$#\[<%_'\\&])(?:{_OTHERS})")))
 
 # Every match of `PROTECTED` begins with or has one of these; most texts have none, and need no search.
-PROTECTED_SIGN = re.compile(r"[{}%@`]|://|www\.|\$[A-Za-z_(]|:[a-z0-9_+-]|\[\d|<\?|__|#")
+PROTECTED_SIGN = re.compile(r"[{}%@`]|://|www\.|\$[A-Za-z_(]|:[a-z0-9_+-]|\[\d|<\?|__|#|&[a-z]")
+
+# Turkish and Basque write 5 percent as %5, which is a placeholder of Qt elsewhere. It is a percentage where no text of
+# %1 stands beside it, and another percentage, a Turkish ending or letter does: "%5'i", "%5 ile %20".
+_FIRST_PLACE = re.compile(r"%L?1(?!\d)")
+_PERCENT_FIRST = re.compile(
+    r"(?<![\w%])%(?:[0-9]{2}(?![0-9.]*[a-zA-Z$])|[0-9][.,][0-9]+(?![a-zA-Z])|[2-9]['’][a-zçğıöşü])"
+)
+_TURKISH_LETTER = re.compile("[ğĞıİşŞ]")
+_PLACE = re.compile("%[2-9]")
 
 
 def find_protected(text: str) -> Iterator[re.Match[str]]:
     """Find the texts that must stay as they are: the matches of `PROTECTED`, but for those of LaTeX."""
     if not PROTECTED_SIGN.search(text):
         return iter(())
-    return (match for match in PROTECTED.finditer(text) if match["latex"] is None)
+    matches = (match for match in PROTECTED.finditer(text) if match["latex"] is None)
+    if "%" in text and _has_percentages(text):
+        return (match for match in matches if not _PLACE.fullmatch(match[0]))
+    return matches
+
+
+def _has_percentages(text: str) -> bool:
+    """Whether signs such as %5 in a text are percentages, and no placeholders.
+
+    >>> [_has_percentages(text) for text in ("%5'i", "%5 ile %20", "%5 artış", "Copy %1 to %2", "%2 files")]
+    [True, True, True, False, False]
+    """
+    if not _PLACE.search(text) or _FIRST_PLACE.search(text):
+        return False
+    return _PERCENT_FIRST.search(text) is not None or _TURKISH_LETTER.search(text) is not None
 
 
 def list_protected(text: str) -> list[str]:

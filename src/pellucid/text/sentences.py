@@ -13,9 +13,9 @@ CERTAIN_MARKS = "。！？｡।॥؟۔։።፧፨။།។៕᠃᠉෴᙮꓿"
 GREEK_QUESTION_MARK = ";\u037e"
 MARKS = WESTERN_MARKS + CERTAIN_MARKS + GREEK_QUESTION_MARK
 
-# What may follow a mark and still belong to its sentence: quotes, brackets, invisible characters, notes such as [1].
+# What may follow a mark and still belong to its sentence: quotes, brackets, invisible characters, notes as ¹ or [1].
 # German and other languages close their quotes with “ or «, which are followed by white space then.
-CLOSERS = r"""["'”’»›)\]}」』）】〉》〕*_\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"""
+CLOSERS = r"""["'”’»›)\]}」』）】〉》〕*_¹²³⁰⁴-⁹†‡\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"""
 TAIL = rf"(?:{CLOSERS}|[“«‹](?=\s|{CLOSERS})|\[\w{{1,3}}\])*+(?:\s[»›](?=[\s,.;]|\Z)|\s[」』])?"
 
 # What may stand before the first letter of a sentence.
@@ -59,9 +59,10 @@ NUMBER_START = re.compile(r"[0-9]|[IVX]{2,7}(?![^\W_])")
 # Something always follows these: titles, and words that lead to an example or a name.
 LEADING_ABBREVIATIONS = _read_words("""
     Adm Brig Capt Cmdr Col Cpl dipl dhr Dir dott dr Dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
-    mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt Sig
+    mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt sig
     sra srta Supt акад доц ім
-    bijv bzw cf d.h e.g i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
+    avv Doç Exma Exmo Öğr sigg Sn Srs Sras Yrd
+    bijv bzw cf d.h e.g esim i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
 """)
 # These may be the last word of a sentence.
 ABBREVIATIONS = _read_words("""
@@ -74,7 +75,7 @@ ABBREVIATIONS = _read_words("""
 # These are abbreviations before a number.
 ABBREVIATIONS_BEFORE_NUMBERS = _read_words("""
     abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag par pos rdn ref roč sec
-    sect tab ust vol ziff
+    sect tab tlf ust vol ziff godz kl
     jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
     гл ок прибл рис стр табл
 """)
@@ -106,15 +107,30 @@ FIRST_WORDS = _read_words("""
 """)
 # They are names after an initial: "U. K. Le Guin".
 NAME_PARTICLES = _read_words("La Le Las Los El")
+# In a text without capitals these end no sentence, besides the abbreviations above.
+ABBREVIATIONS_IN_SMALL_LETTERS = _read_words("etc usw itd atd incl excl resp temp est orig")
+# A word of these scripts without a vowel is an abbreviation: "str", "hrsg".
+ALPHABETIC = re.compile("[a-z\u00df-\u024f\u0430-\u045f]")
+VOWEL = re.compile("[aeiouyß-\u00e6\u00e8-\u00f0\u00f2-\u00ff\u0100-\u024fаеиоуыэюяєіїёў]")
+ELLIPSIS = re.compile(r"\.{2,}+|…\.*+")
 # A sentence never begins with one of these: "Yahoo! Inc."
 COMPANY_FORM = re.compile(r"(?:Inc|Ltd|LLC|Corp|GmbH|AG|Plc)(?=[\s.,])")
+
+
+class _SmallText:
+    """Whether a text is written without capitals, and whether it ends in a mark of a sentence."""
+
+    def __init__(self, text: str):
+        self.is_small = text.islower()
+        self.ends_in_mark = text.rstrip().rstrip("\"'”’»)")[-1:] in tuple(MARKS)
 
 
 def sentence_ends(text: str, start: int, end: int) -> list[int]:
     """Return the ends of the sentences of text[start:end]: after full stops and their like, with closing quotes.
 
     A full stop after an abbreviation, an initial, an ordinal number or the number of a list does not end a sentence,
-    nor does any mark before a small letter. Each sentence has a letter or a digit; the last end is `end`.
+    nor does a mark before a small letter, unless the whole text is in small letters. Each sentence has a letter or a
+    digit; the last end is `end`.
 
     >>> text = 'Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!'
     >>> [text[i:j] for i, j in zip([0, 30, 48], sentence_ends(text, 0, len(text)))]
@@ -122,13 +138,21 @@ def sentence_ends(text: str, start: int, end: int) -> list[int]:
     """
     ends: list[int] = []
     letter = -1  # where the sentence has its first letter or digit, once that is asked for
+    small: _SmallText | None = None  # how the text is without capitals, once that is asked for
     for match in SENTENCE_END.finditer(text, start, end):
         stop = match.end()
         if stop == end or not match["following"]:
             break
         if letter < 0:
             letter = _find_letter(text, start, end)
-        if letter < stop and _ends_sentence(text, match, letter, end):
+        if letter >= stop:
+            continue
+        if match["following"].islower() and not any(mark in CERTAIN_MARKS for mark in match["marks"]):
+            small = small or _SmallText(text[start:end])
+            is_end = small.is_small and _ends_small_sentence(text, match, letter, small.ends_in_mark)
+        else:
+            is_end = _ends_sentence(text, match, letter, end)
+        if is_end:
             ends.append(stop)
             letter = _find_letter(text, stop, end)
     # What follows the last end may be no more than a quote or a picture.
@@ -156,7 +180,7 @@ def _ends_sentence(text: str, match: re.Match[str], letter: int, end: int) -> bo
     """Whether a sentence whose first letter is at `letter` ends at a match, after which more text follows."""
     marks, gap, openers, following = match.group("marks", "gap", "openers", "following")
     begin, first = match.start(), match.end() + len(gap) + len(openers)
-    if following.islower() or text[begin - 1] in "([{（":
+    if text[begin - 1] in "([{（":
         return False
     # A sentence does not begin with a mark that stands alone: ". . ."
     if following in WESTERN_MARKS and text[first + 1 : first + 2].isspace():
@@ -168,7 +192,61 @@ def _ends_sentence(text: str, match: re.Match[str], letter: int, end: int) -> bo
         return bool(GREEK_LETTER.match(text, begin - 1) and GREEK_LETTER.match(following))
     if COMPANY_FORM.match(text, first, end):
         return False
+    if ELLIPSIS.fullmatch(marks):
+        return not _hesitates(text, letter, begin, first, end)
     return marks != "." or not _continues_after_stop(text, letter, begin, first, end)
+
+
+def _hesitates(text: str, letter: int, begin: int, first: int, end: int) -> bool:
+    """Whether dots after the first word of a sentence are a pause in it: "Well... I see.", "She... She left."
+
+    "I" has a capital wherever it stands, so that it says nothing of a new sentence.
+    """
+    before = text[letter : min(begin, letter + LONGEST_BEFORE)].rstrip()
+    if begin - letter > LONGEST_BEFORE or not before or any(map(str.isspace, before)):
+        return False
+    following = FIRST_WORD.match(text, first, end)
+    return following is not None and following[0] in ("I", before)
+
+
+def _ends_small_sentence(text: str, match: re.Match[str], letter: int, ends_in_mark: bool) -> bool:
+    """Whether a sentence ends before a small letter in a text without capitals: "it rains. we stay. he goes."
+
+    Nothing but the mark tells it there, so one that may be part of an abbreviation or of a number ends none.
+    """
+    marks, begin = match["marks"], match.start()
+    # Neither dots nor a mark in quotes or brackets: "why?" she asked.
+    if not match["gap"] or match.end() > begin + len(marks) or ELLIPSIS.fullmatch(marks):
+        return False
+    if text[begin - 1] in "([{（":
+        return False
+    if marks in GREEK_QUESTION_MARK:
+        return bool(GREEK_LETTER.match(text, begin - 1) and GREEK_LETTER.match(match["following"]))
+    before = text[max(letter, begin - LONGEST_BEFORE) : begin]
+    is_word = begin - letter == len(before) and not any(map(str.isspace, before))
+    # "approx. value", or the like, may be a whole text.
+    if is_word and not ends_in_mark:
+        return False
+    if marks != ".":
+        return True
+
+    # "in 2019." is no ordinal number, as "am 3. mai" is.
+    if re.search("[0-9]{3}$", before):
+        return True
+    found = LAST_WORD.search(before)
+    if not found or INITIALS.match(found[1]):
+        return False
+    word = found[1].rpartition(".")[2].strip()
+    is_abbreviation = any(
+        word in words
+        for words in (
+            LEADING_ABBREVIATIONS,
+            ABBREVIATIONS,
+            ABBREVIATIONS_BEFORE_NUMBERS,
+            ABBREVIATIONS_IN_SMALL_LETTERS,
+        )
+    )
+    return not is_abbreviation and (not ALPHABETIC.search(word) or VOWEL.search(word) is not None)
 
 
 def _ends_without_space(text: str, match: re.Match[str], begin: int, first: int, end: int) -> bool:

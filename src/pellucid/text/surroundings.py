@@ -1,20 +1,26 @@
-"""Marks around a whole line: a number or bullet before it, and quotation marks or brackets around it."""
+"""Marks around a whole line: a number or bullet before it, quotation marks or brackets around it, notes behind it."""
 
 import re
 
-MARK_KINDS = ("numbers", "bullets", "quotes", "brackets")
+MARK_KINDS = ("numbers", "bullets", "quotes", "brackets", "notes")
 
 # "12.", "3)", "1.2.", "(4)", "b)", "IV." before the line, and a section number of three parts or more without an end.
 _NUMBER = re.compile(
     r"(?:\(?\d{1,4}(?:\.\d{1,3})*+[.):\]]|\d+(?:\.\d+){2,}|\(?[a-zA-Z]\)|\(?[ivxIVX]{1,5}\)|[IVX]{2,5}\."
     r"|\d{1,4}\s?[–—-](?=\s+\D))\s+"
 )
-_BULLET = re.compile(r"[-–—*+•‣▪▸►●○◦·∙]\s+")
+# Also of a list of tasks, "- [x] Done.", and the dash of somebody who speaks, which may touch the first word.
+_BULLET = re.compile(r"[-–—*+•‣▪▸►●○◦·∙]\s+(?:\[[ xX]\]\s+)?|[–—-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])")
+# What points to a footnote, behind the end of a sentence: [1], ¹, *.
+_NOTE = re.compile(r"(?<=[.!?…。！？\"'”’»)])\s?(?:\[\d{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}\Z")
+_NOTE_ENDS = "]¹²³⁰⁴⁵⁶⁷⁸⁹*†‡"
+_LONGEST_NOTE = 6 * 5 + 2  # with the white space and the mark before it
 
 _CLOSING_QUOTES = {
     '"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", "‚": "‘’", "‹": "›", "›": "‹", "”": "”",
     "'": "'", "「": "」", "『": "』",
 }  # fmt: skip
+_ANY_QUOTE = re.compile('["“”„«»「」『』]')
 _CLOSING_BRACKETS = {"(": ")", "[": "]", "（": "）", "【": "】", "〔": "〕", "［": "］"}
 _AFTER_CLOSING = ".,;:!?…。"
 
@@ -48,9 +54,12 @@ def _trim_one(text: str, start: int, end: int) -> tuple[str, int, int] | None:
     """Return the kind of the outermost mark, and the span inside of it; None where there is no mark."""
     if start == end:
         return None
+    if text[end - 1] in _NOTE_ENDS and (note := _find_note(text, start, end)) is not None:
+        return "notes", start, note
     first = text[start]
     # Most lines begin with a letter that none of the marks begins with.
-    if first.isalpha() and text[start + 1 : start + 2].isalpha() and first not in "IVXivx":
+    is_word = first.isalpha() and text[start + 1 : start + 2].isalpha() and first not in "IVXivx"
+    if is_word and text[end - 1] not in _CLOSING_QUOTES:
         return None
     found: tuple[str, int, int] | None = None
     if match := _NUMBER.match(text, start, end):
@@ -58,12 +67,36 @@ def _trim_one(text: str, start: int, end: int) -> tuple[str, int, int] | None:
     elif match := _BULLET.match(text, start, end):
         found = "bullets", match.end(), end
     elif first in _CLOSING_QUOTES:
-        found = _trim_pair("quotes", text, start, end, _CLOSING_QUOTES[first])
+        found = _trim_pair("quotes", text, start, end, _CLOSING_QUOTES[first]) or _trim_lone(text, start, end)
     elif first in _CLOSING_BRACKETS:
         found = _trim_pair("brackets", text, start, end, _CLOSING_BRACKETS[first])
+    elif text[end - 1] in _CLOSING_QUOTES:
+        found = _trim_lone(text, start, end)
     if found is None or not any(map(str.isalpha, text[found[1] : found[2]])):
         return None
     return found
+
+
+def _find_note(text: str, start: int, end: int) -> int | None:
+    """Return where a sign of a note at the end of text[start:end] begins; None where there is none."""
+    tail = text[max(start, end - _LONGEST_NOTE) : end]
+    match = _NOTE.search(tail)
+    if match is None or not any(map(str.isalpha, text[start : end - len(match[0])])):
+        return None
+    begin = end - len(match[0])
+    # Asterisks around a text are emphasis.
+    return None if "*" in match[0] and "*" in text[start:begin] else begin
+
+
+def _trim_lone(text: str, start: int, end: int) -> tuple[str, int, int] | None:
+    """Return the span without a quotation mark at one end whose partner stands in another sentence; else None."""
+    quotes = [match.start() for match in _ANY_QUOTE.finditer(text, start, end)]
+    if quotes == [start]:
+        return "quotes", start + 1, end
+    # A mark behind a digit may be one of inches.
+    if quotes == [end - 1] and not text[end - 2].isdecimal():
+        return "quotes", start, end - 1
+    return None
 
 
 def _trim_pair(kind: str, text: str, start: int, end: int, closing: str) -> tuple[str, int, int] | None:

@@ -1,7 +1,8 @@
 """The direction of a run, from which language into which, and what says so: names of files, files, or settings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pellucid.data.corpus import SkippedPairs, read_valid_pairs
 from pellucid.data.formats.units import Sides, is_code, languages_of_files, refuse_exchanged_files
@@ -21,7 +22,7 @@ def read_sides(corpus: CorpusConfig, max_characters: int) -> Sides:
         refuse_exchanged_files(first, second, (sides.source, sides.target))
         if sides.languages is None and (named := languages_of_files(first, second)):
             return Sides(*named, said_by=f"the names of {Path(first).name} and {Path(second).name}")
-    elif not (corpus.source_language and corpus.target_language) and Path(first).is_file():
+    elif Path(first).is_file():
         _read_first_pair(first, sides, max_characters)
     if asked and not sides.said_by:
         sides.said_by = "the settings"
@@ -33,10 +34,13 @@ def _read_first_pair(path: str, sides: Sides, max_characters: int) -> None:
     next(iter(read_valid_pairs(path, None, max_characters, SkippedPairs(), sides)), None)
 
 
-def describe_direction(data: DataConfig, languages: tuple[str, str] | None = None) -> str:
+def describe_direction(
+    data: DataConfig, languages: tuple[str, str] | None = None, initial: Mapping[str, Any] | None = None
+) -> str:
     """Return the sentence that says which direction a run learns, and what says so.
 
-    `languages` are those that shards recorded, of which the text may be gone.
+    `languages` are those that shards recorded, of which the text may be gone; `initial` has what is known of the model
+    that the run starts from, whose direction is that of a text that names no language.
 
     Raises ValueError where nothing says it, and where one corpus has the direction that is the opposite of another's.
     """
@@ -57,24 +61,45 @@ def describe_direction(data: DataConfig, languages: tuple[str, str] | None = Non
                     f"{_name(target)} to {_name(source)}; exchange the sides of one (source_language and "
                     'target_language, or its two files), or let each [[data.corpus]] say its languages = ["en", "de"]'
                 )
-    wordings = dict.fromkeys(_describe_sides(corpus, sides) for corpus, sides in read)
-    return f"It learns {_join(wordings)}."
+    if initial is not None and not any(map(_names_language, (sides for _, sides in read))):
+        known = initial.get("languages")
+        if not known:
+            return "It goes on in the direction of the model that it starts from; no language is named."
+        direction = f"{_name(known['source'])} to {_name(known['target'])}"
+        return f"It goes on learning {direction}, as the model that it starts from does."
+    named = dict.fromkeys(_describe_sides(sides) for _, sides in read if _names_language(sides))
+    unnamed = [(corpus, sides) for corpus, sides in read if not _names_language(sides)]
+    return f"It learns {_join([*named, *([_describe_unnamed(unnamed)] if unnamed else [])])}."
 
 
-def _describe_sides(corpus: CorpusConfig, sides: Sides) -> str:
-    """Describe the direction of a corpus, and what says so."""
-    first, second = (Path(file).name if file else None for file in corpus.files)
+def _names_language(sides: Sides) -> bool:
+    return any(side and is_code(side) for side in (sides.source, sides.target))
+
+
+def _describe_sides(sides: Sides) -> str:
+    """Describe the direction of a corpus that names a language, and what says so."""
     codes = [side if side and is_code(side) else None for side in (sides.source, sides.target)]
-    if any(codes):
-        source, target = (_name(code) if code else "a language that is not named" for code in codes)
-        verb = "say" if sides.said_by.startswith(("the names", "the settings", "the columns", "the keys")) else "says"
-        return f"{source} to {target}" + (f", as {sides.said_by} {verb}" if sides.said_by else "")
-    unnamed = "no language is named (--from and --to do)"
-    if second is not None:
-        return f"to translate {first} into {second}; {unnamed}"
-    if sides.source and sides.target:
-        return f"to translate column {sides.source} of {first} into column {sides.target}; no language is named"
-    return f"to translate the sources in {first} into its targets; {unnamed}"
+    source, target = (_name(code) if code else "a language that is not named" for code in codes)
+    verb = "say" if sides.said_by.startswith(("the names", "the settings", "the columns", "the keys")) else "says"
+    return f"{source} to {target}" + (f", as {sides.said_by} {verb}" if sides.said_by else "")
+
+
+def _describe_unnamed(corpora: Iterable[tuple[CorpusConfig, Sides]]) -> str:
+    """Describe what is learned from corpora of which nothing names a language, in one part of a sentence."""
+    parts = list[str]()
+    files_of_pairs = list[str]()
+    for corpus, sides in corpora:
+        first, second = (Path(file).name if file else None for file in corpus.files)
+        if second is not None:
+            parts.append(f"{first} into {second}")
+        elif sides.source and sides.target:
+            parts.append(f"column {sides.source} of {first} into column {sides.target}")
+        else:
+            files_of_pairs.append(str(first))
+    if files_of_pairs:
+        theirs = "its targets" if len(files_of_pairs) == 1 else "their targets"
+        parts.append(f"the sources in {_join(files_of_pairs)} into {theirs}")
+    return f"to translate {_join(parts)}; no language is named (--from and --to do)"
 
 
 def _name(code: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import compress
@@ -297,7 +297,7 @@ def begin_run(
     if run.train.dev_tokenize is not None:
         require_score_tokenizer(run.train.dev_tokenize)
     initial = open_initial_model(run)
-    _say_direction(run, output, reasons)
+    _say_direction(run, output, reasons, initial.about if initial else None)
     # Workers that read other files would train other models, and nobody would notice: each input is compared first.
     workers.require_same("model to start from", initial.sha256 if initial else "")
     data = read_data(run, initial.tokenizer if initial else None, glance=workers.is_first)
@@ -338,13 +338,18 @@ def begin_run(
     return setup, state
 
 
-def _say_direction(run: RunConfig, output: ProgressOutput, reasons: Sequence[str]) -> None:
-    """Say which direction the run learns, before the long reading of its text, and why settings were chosen."""
+def _say_direction(
+    run: RunConfig, output: ProgressOutput, reasons: Sequence[str], initial: Mapping[str, Any] | None
+) -> None:
+    """Say which direction the run learns, before the long reading of its text, and why settings were chosen.
+
+    `initial` has what is known of the model that it starts from.
+    """
     for path in run.data.dev_files:
         path.open("rb").close()  # a file that is missing is an error before anything is said
     recorded = (read_shards_manifest(Path(run.data.shards)).get("languages") if run.data.shards else None) or {}
     languages = (recorded["source"], recorded["target"]) if recorded else None
-    for line in (describe_direction(run.data, languages), *reasons):
+    for line in (describe_direction(run.data, languages, initial), *reasons):
         output.say(line)
 
 
@@ -411,7 +416,7 @@ def resume_run(
     if not list_checkpoints(out):
         raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
     checkpoint, saved = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), output))
-    _say_direction(run, output, reasons)
+    _say_direction(run, output, reasons, saved.manifest.get("start"))
     data = read_data(run, saved.tokenizer, glance=False)
     refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
     setup, state = _set_up(run, out, output, workers, data, saved.model, saved.manifest.get("start"))

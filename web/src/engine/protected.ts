@@ -18,7 +18,7 @@ const PATTERNS = [
   `\\$t\\([^()]*\\)|\\$\\([${W}.\\-]+\\)`,
   `\\$\\{[^{}]*\\}|#\\{[^{}${WHITE}]+\\}`,
   `%\\{${LETTER}[${W}.\\-]*\\}|%<${LETTER}[${W}]*>(?:[\\-+#0]?\\p{Nd}*(?:\\.\\p{Nd}+)?[a-zA-Z])?`,
-  `\\{[${WHITE}]*[$!][${W}.$\\-]+[${WHITE}]*\\}|\\{[${WHITE}]*[A-Z]+\\([${WHITE}]*\\$[^{}()]*\\)[${WHITE}]*\\}`,
+  `\\{[${WHITE}]*[$!][${W}.$\\-]+[${WHITE}]*\\}|\\{[${WHITE}]*-[A-Za-z][${W}\\-]*[${WHITE}]*\\}|\\{[${WHITE}]*[A-Z]+\\([${WHITE}]*\\$[^{}()]*\\)[${WHITE}]*\\}`,
   `\\{[${WHITE}]+(?!(?:and|et|o|oder|or|ou|und|y)[${WHITE}])${LETTER}[${W}.\\-]*[${WHITE}]+\\}`,
   `\\{[${WHITE}]*[${W}]+[${WHITE}]*,[${WHITE}]*(?:number|date|time|duration|ordinal|spellout)[${WHITE}]*(?:,[^{}]*)?\\}`,
   `\\{[${WHITE}]*[${W}]+[${WHITE}]*,[${WHITE}]*choice[${WHITE}]*,(?:[^{}]|\\{[^{}]*\\})*\\}`,
@@ -36,12 +36,18 @@ const PATTERNS = [
   `(?<![${W}])__[${W}]+(?<=__)(?![${W}])`,
   `(?<![${W}#&])#(?:st|nd|rd|th)?(?![${W}#{]|[${WHITE}]*\\p{Nd})`,
   `'[{}]'|'\\{[${W}.]*\\}'`,
+  "&(?:amp|lt|gt|quot|apos|copy|reg|trade|hellip|[mn]dash|[lr][sd]quo|[sb]dquo|sbquo|[lr]aquo|middot|bull|deg|euro|pound|sect|times|shy|zwn?j|[lrud]arr|#(?!160;|[xX][aA]0;)(?:[0-9]{1,6}|[xX][0-9a-fA-F]{1,5}));",
 ];
+const FIRST_PLACE = /%L?1(?!\p{Nd})/u;
+const PERCENT_FIRST = new RegExp(`(?<![${W}%])%(?:[0-9]{2}(?![0-9.]*[a-zA-Z$])|[0-9][.,][0-9]+(?![a-zA-Z])|[2-9]['’][a-zçğıöşü])|[ğĞıİşŞ]`, "u");
 const PROTECTED = new RegExp(PATTERNS.join("|"), "gu");
 
 /** Finds the spans of what must stay as it is; LaTeX, whose braces hold text, is looked for and left out. */
 export function findProtected(text: string): [start: number, end: number][] {
-  return [...text.matchAll(PROTECTED)].filter((match) => match.groups?.latex === undefined).map((match) => [match.index, match.index + match[0].length]);
+  const isPercent = (place: string) => /^%[2-9]$/u.test(place) && !FIRST_PLACE.test(text) && PERCENT_FIRST.test(text);
+  return [...text.matchAll(PROTECTED)]
+    .filter((match) => match.groups?.latex === undefined && !isPercent(match[0]))
+    .map((match) => [match.index, match.index + match[0].length]);
 }
 
 /** Replaces what stands outside of protected text by one function, and protected text by another. */

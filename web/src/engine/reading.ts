@@ -1,5 +1,5 @@
 // Texts as the model has learned to read them, by a profile of its training text: decode/reading.py and data/source_profile.py.
-import { type Casing, hasCapitalisedNouns, isInCapitals, isInTitleCase, recaseSentence, restoreCasing } from "./casing";
+import { type Casing, hasCapitalisedNouns, isInCapitals, isInSmallLetters, isInTitleCase, recaseCapitalWords, recaseSentence, restoreCapitalWords, restoreCasing } from "./casing";
 import { findCounterpart, type PlainText, restoreSpelling, spellPlainly } from "./spelling";
 import { MARK_KINDS, type MarkKind } from "./surroundings";
 import type { TokenizerSide } from "./tokenizer";
@@ -14,12 +14,15 @@ export interface SourceProfile {
   title_case: number;
   marks: Record<string, number>;
   spellings: Record<string, number>;
+  small_letters?: number | null;
 }
 
 const [LEARNED_SHARE, SENTENCES_SHARE, SPELLING_SHARE] = [0.01, 0.1, 0.001];
 const CASING_NOTES: Record<Casing, string> = {
   capitals: "read without its capitals, of which the training text has few",
   title: "read without the capital on each word, of which the training text has few",
+  small: "read with a capital at its beginning, because the training text has few sentences without one",
+  words: "words in capitals were read in small letters, as the training text has them",
 };
 const FIRST_WORD = /[\p{L}\p{N}_][\p{L}\p{N}_'’]*/u;
 
@@ -28,6 +31,8 @@ export interface ReadText {
   text: string;
   plain: PlainText | null;
   casing: Casing | null;
+  /** The user's text in plain spelling, in the case that it had. */
+  cased: string;
   /** A sentence about the case, where it was changed. */
   note: string | null;
 }
@@ -72,13 +77,19 @@ export class SourceReader {
     const spelled = spellPlainly(text, (character) => this.knows(character));
     const casing = keepsCase ? null : this.findCasing(spelled.text);
     const plain = spelled.respelled.length ? spelled : null;
-    if (!casing) return { text: spelled.text, plain, casing, note: null };
-    return { text: recaseSentence(spelled.text, casing, this.forms, this.capitalisesUnknown), plain, casing, note: CASING_NOTES[casing] };
+    const cased = spelled.text;
+    if (!casing) return { text: cased, plain, casing, cased, note: null };
+    const recased =
+      casing === "words"
+        ? recaseCapitalWords(cased, this.forms, this.capitalisesUnknown)
+        : recaseSentence(cased, casing, this.forms, this.capitalisesUnknown);
+    return { text: recased, plain, casing, cased, note: CASING_NOTES[casing] };
   }
 
   /** Gives a translation the case, and copied words the spellings, that the user's text had. */
-  restore({ plain, casing }: ReadText, translation: string): string {
+  restore({ plain, casing, cased }: ReadText, translation: string): string {
     const spelled = plain ? restoreSpelling(plain, translation) : translation;
+    if (casing === "words") return restoreCapitalWords(spelled, cased, this.targetLanguage);
     return casing ? restoreCasing(spelled, casing, this.targetLanguage) : spelled;
   }
 
@@ -89,7 +100,9 @@ export class SourceReader {
       const word = text.replace(/^[.!?:,; ]+|[.!?:,; ]+$/gu, "");
       return this.isShare(profile.capitals) || this.forms.get(word) === word ? null : "capitals";
     }
-    return !this.isShare(profile.title_case) && isInTitleCase(text, this.forms) ? "title" : null;
+    if (!this.isShare(profile.title_case) && isInTitleCase(text, this.forms)) return "title";
+    if (typeof profile.small_letters === "number" && isInSmallLetters(text) && !this.isShare(profile.small_letters)) return "small";
+    return !this.isShare(profile.capitals) && recaseCapitalWords(text, this.forms, false) !== text ? "words" : null;
   }
 
   private knows(character: string): boolean {

@@ -8,7 +8,7 @@ const WESTERN_MARKS = ".!?…‼⁇⁈⁉‽";
 const CERTAIN_MARKS = "。！？｡।॥؟۔։።፧፨။།។៕᠃᠉෴᙮꓿";
 const GREEK_QUESTION_MARK = ";\u037e";
 const MARKS = WESTERN_MARKS + CERTAIN_MARKS + GREEK_QUESTION_MARK;
-const CLOSERS = String.raw`["'”’»›)\]}」』）】〉》〕*_\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]`;
+const CLOSERS = String.raw`["'”’»›)\]}」』）】〉》〕*_¹²³⁰⁴-⁹†‡\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]`;
 const TAIL =
   String.raw`(?:${CLOSERS}|[“«‹](?=[${WHITE}]|${CLOSERS})|\[[\p{L}\p{N}_]{1,3}\])*` + String.raw`(?:[${WHITE}][»›](?=[${WHITE},.;]|$)|[${WHITE}][」』])?`;
 const OPENERS = String.raw`(?:[(\[\{「『（【《〈\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff–—\-][${WHITE}]*)*`;
@@ -41,9 +41,10 @@ const NUMBER_START = /(?:[0-9]|[IVX]{2,7}(?![\p{L}\p{N}]))/uy;
 const GERMAN_MONTHS = readWords("Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert");
 const LEADING_ABBREVIATIONS = readWords(`
   Adm Brig Capt Cmdr Col Cpl dipl dhr Dir dott dr Dra drs Frl Gen Gov Hon Hr Hrn Ing judr Lt Maj Messrs mevr Mgr
-  mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt Sig
+  mlle mlles mme mmes mr mrs Ms msgr Mt mudr mvdr paeddr Pfc phdr Pres Prof Pvt Rep Reps Rev rndr Sen Sens Sgt sig
   sra srta Supt акад доц ім
-  bijv bzw cf d.h e.g i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
+  avv Doç Exma Exmo Öğr sigg Sn Srs Sras Yrd
+  bijv bzw cf d.h e.g esim i.e např np p.ej p.es p.ex popř příp t.ex t.j tj tzn tzv vgl vs z.b напр т.е т.зв т.к
 `);
 const ABBREVIATIONS = readWords(`
   Abb Abs al apod approx aprox assn av avda ave Bd bde bldg blvd boul Bros ca cca chap chr cía Co corp dept doc dpto
@@ -54,7 +55,7 @@ const ABBREVIATIONS = readWords(`
 `);
 const ABBREVIATIONS_BEFORE_NUMBERS = readWords(`
   abb abs apt art arts bd cap ch čís čl col ed fig figs lit max min nar no nos nr odst op pag par pos rdn ref roč sec
-  sect tab ust vol ziff
+  sect tab tlf ust vol ziff godz kl
   jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
   гл ок прибл рис стр табл
 `);
@@ -83,21 +84,31 @@ const FIRST_WORDS = readWords(`
   А Вот Вы Где Если Ещё И Из Их К Как Когда Кто Мы Но О Об Она Они Оно От По Почему С Сейчас Он Теперь Тогда Ты
   Затем Здесь После Потом Поэтому     Уже Что Чтобы Это Этот Эта Эти
 `);
+const ABBREVIATIONS_IN_SMALL_LETTERS = readWords("etc usw itd atd incl excl resp temp est orig");
+const ALPHABETIC = /[a-z\u00df-\u024f\u0430-\u045f]/u;
+const VOWEL = /[aeiouyß-\u00e6\u00e8-\u00f0\u00f2-\u00ff\u0100-\u024fаеиоуыэюяєіїёў]/u;
+const ELLIPSIS = /^(?:\.{2,}|…\.*)$/u;
 const NAME_PARTICLES = readWords("La Le Las Los El");
 const COMPANY_FORM = new RegExp(String.raw`(?:Inc|Ltd|LLC|Corp|GmbH|AG|Plc)(?=[${WHITE}.,])`, "uy");
 const WHITE_RUN = new RegExp(`[${WHITE}]+`, "gu");
 const WHITE_ONLY = new RegExp(`^[${WHITE}]*$`, "u");
+const ANY_WHITE = new RegExp(`[${WHITE}]`, "u");
+const WHITE_END = new RegExp(`[${WHITE}]+$`, "u");
 const WHITE_START = new RegExp(`^[${WHITE}]`, "u");
 
 /** Finds the ends of the sentences of a text: after full stops and their like; the last one is the end of the text. */
 export function findSentenceEnds(text: string): number[] {
   const ends: number[] = [];
   let letter = -1; // where the sentence has its first letter or digit, once that is asked for
+  let small: SmallText | undefined; // how the text is without capitals, once that is asked for
   for (const match of text.matchAll(SENTENCE_END)) {
     const stop = match.index + match[0].length;
     if (stop === text.length || !match[4]) break;
     if (letter < 0) letter = findLetter(text, 0);
-    if (letter < stop && endsSentence(text, match, letter)) {
+    if (letter >= stop) continue;
+    const isSmall = /\p{Lowercase}/u.test(match[4]) && ![...match[1]!].some((mark) => CERTAIN_MARKS.includes(mark));
+    if (isSmall) small ??= describeSmallText(text);
+    if (isSmall ? small!.isSmall && endsSmallSentence(text, match, letter, small!.endsInMark) : endsSentence(text, match, letter)) {
       ends.push(stop);
       letter = findLetter(text, stop);
     }
@@ -129,13 +140,59 @@ function endsSentence(text: string, match: RegExpExecArray, letter: number): boo
   const begin = match.index;
   const first = begin + whole.length + gap.length + openers.length;
   const before = text.slice(Math.max(0, begin - 4), begin); // room for two characters of two units each
-  if (/\p{Lowercase}/u.test(following) || /[([{（]$/u.test(before)) return false;
+  if (/[([{（]$/u.test(before)) return false;
   if (WESTERN_MARKS.includes(following) && WHITE_START.test(text.slice(first + 1, first + 2))) return false;
 
   if (!gap) return endsWithoutSpace(text, whole, marks, before, first, following);
   if (GREEK_QUESTION_MARK.includes(marks)) return GREEK_LETTER.test(before.slice(-1)) && GREEK_LETTER.test(following);
   if (matchAt(COMPANY_FORM, text, first)) return false;
+  if (ELLIPSIS.test(marks)) return !hesitates(text, letter, begin, first);
   return marks !== "." || !continuesAfterStop(text, letter, begin, first);
+}
+
+/** Whether dots after the first word of a sentence are a pause in it: "Well... I see.", "She... She left." */
+function hesitates(text: string, letter: number, begin: number, first: number): boolean {
+  const before = text.slice(letter, begin).replace(WHITE_END, "");
+  if ([...text.slice(letter, begin)].length > LONGEST_BEFORE || !before || ANY_WHITE.test(before)) return false;
+  const following = matchAt(FIRST_WORD, text, first)?.[1];
+  return following === "I" || following === before;
+}
+
+/** Whether a text is written without capitals, and whether it ends in a mark of a sentence. */
+interface SmallText {
+  isSmall: boolean;
+  endsInMark: boolean;
+}
+
+function describeSmallText(text: string): SmallText {
+  const last = text.replace(WHITE_END, "").replace(/["'”’»)]+$/u, "").at(-1);
+  return { isSmall: !/[\p{Uppercase}\p{Lt}]/u.test(text), endsInMark: last !== undefined && MARKS.includes(last) };
+}
+
+/** Whether a sentence ends before a small letter in a text without capitals: "it rains. we stay. he goes." */
+function endsSmallSentence(text: string, match: RegExpExecArray, letter: number, endsInMark: boolean): boolean {
+  const [whole, marks = "", gap = "", , following = ""] = match;
+  const begin = match.index;
+  if (!gap || whole.length > marks.length || ELLIPSIS.test(marks)) return false;
+  const previous = text.slice(Math.max(0, begin - 1), begin);
+  if (/[([{（]/u.test(previous)) return false;
+  if (GREEK_QUESTION_MARK.includes(marks)) return GREEK_LETTER.test(previous) && GREEK_LETTER.test(following);
+  const before = cutBefore(text, letter, begin);
+  const isWord = begin - letter === before.length && !ANY_WHITE.test(before);
+  if (isWord && !endsInMark) return false;
+  if (marks !== ".") return true;
+
+  if (/[0-9]{3}$/u.test(before)) return true;
+  const phrase = LAST_WORD.exec(before)?.[1];
+  if (phrase === undefined || INITIALS.test(phrase)) return false;
+  const word = phrase.slice(phrase.lastIndexOf(".") + 1).replace(WHITE_RUN, "");
+  const lists = [LEADING_ABBREVIATIONS, ABBREVIATIONS, ABBREVIATIONS_BEFORE_NUMBERS, ABBREVIATIONS_IN_SMALL_LETTERS];
+  return !lists.some((words) => words.has(word)) && (!ALPHABETIC.test(word) || VOWEL.test(word));
+}
+
+/** Gives the end of a sentence before its mark. */
+function cutBefore(text: string, letter: number, begin: number): string {
+  return [...text.slice(Math.max(letter, begin - 2 * LONGEST_BEFORE), begin)].slice(-LONGEST_BEFORE).join("");
 }
 
 /** Whether a sentence ends though no white space follows its mark. */
@@ -151,7 +208,7 @@ function endsWithoutSpace(text: string, whole: string, marks: string, before: st
 
 /** Whether a full stop belongs to the word or the number before it. */
 function continuesAfterStop(text: string, letter: number, begin: number, first: number): boolean {
-  const before = [...text.slice(Math.max(letter, begin - 2 * LONGEST_BEFORE), begin)].slice(-LONGEST_BEFORE).join("");
+  const before = cutBefore(text, letter, begin);
   if (LABEL.test(before) && begin - letter === before.length) return true;
 
   const following = matchAt(FIRST_WORD, text, first)?.[1] ?? "";

@@ -1,7 +1,7 @@
 // Marks around a whole line: a number or bullet before it, quotation marks or brackets around it (text/surroundings.py).
 import { WHITE } from "./sentences";
 
-export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets"] as const;
+export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets", "notes"] as const;
 export type MarkKind = (typeof MARK_KINDS)[number];
 
 const NUMBER = new RegExp(
@@ -9,7 +9,9 @@ const NUMBER = new RegExp(
     String.raw`|\p{Nd}{1,4}[${WHITE}]?[–—\-](?=[${WHITE}]+\P{Nd}))[${WHITE}]+`,
   "u",
 );
-const BULLET = new RegExp(`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+`, "u");
+const BULLET = new RegExp(String.raw`^[-–—*+•‣▪▸►●○◦·∙][${WHITE}]+(?:\[[ xX]\][${WHITE}]+)?|^[–—\-](?=[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я¿¡])`, "u");
+const ANY_QUOTE = /["“”„«»「」『』]/gu;
+const NOTE = new RegExp(String.raw`(?<=[.!?…。！？"'”’»)])[${WHITE}]?(?:\[\p{Nd}{1,3}\]|[¹²³⁰⁴-⁹*†‡]){1,6}$`, "u");
 const readPairs = (text: string) => new Map(text.split(" ").map((pair): [string, string] => [pair[0]!, pair.slice(1)]));
 const QUOTES = readPairs("\"\" “” „“” «» »« ‘’ ‚‘’ ‹› ›‹ ”” '' 「」 『』");
 const BRACKETS = readPairs("() [] （） 【】 〔〕 ［］");
@@ -28,15 +30,30 @@ export function trimMarks(text: string, start: number, end: number, kinds: Reado
 
 /** Finds the outermost mark of a text, and the span inside of it. */
 function trimOne(text: string, after: string): { kind: MarkKind; start: number; end: number } | null {
+  const note = NOTE.exec(text);
+  if (note && /\p{L}/u.test(text.slice(0, note.index)) && !(note[0].includes("*") && text.slice(0, note.index).includes("*")))
+    return { kind: "notes", start: 0, end: note.index };
   const [first = "", second] = text;
-  if (!first || (isLetter(first) && isLetter(second ?? after) && !"IVXivx".includes(first))) return null;
+  const closes = QUOTES.has(text.at(-1) ?? "");
+  if (!first || (!closes && isLetter(first) && isLetter(second ?? after) && !"IVXivx".includes(first))) return null;
   const number = NUMBER.exec(text);
   const bullet = BULLET.exec(text);
   const inside =
     number || bullet
       ? { kind: number ? ("numbers" as const) : ("bullets" as const), start: (number ?? bullet)![0].length, end: text.length }
-      : (trimPair("quotes", text, QUOTES.get(first)) ?? trimPair("brackets", text, BRACKETS.get(first)));
+      : (trimPair("quotes", text, QUOTES.get(first)) ??
+        trimPair("brackets", text, BRACKETS.get(first)) ??
+        (QUOTES.has(first) || (closes && !BRACKETS.has(first)) ? trimLone(text) : null));
   return inside && /\p{L}/u.test(text.slice(inside.start, inside.end)) ? inside : null;
+}
+
+/** Finds the span without a quotation mark at one end whose partner stands in another sentence. */
+function trimLone(text: string): { kind: MarkKind; start: number; end: number } | null {
+  const places = [...text.matchAll(ANY_QUOTE)].map(({ index }) => index);
+  if (places.length !== 1) return null;
+  if (places[0] === 0) return { kind: "quotes", start: 1, end: text.length };
+  const isLast = places[0] === text.length - 1 && !/\p{Nd}.$/u.test(text);
+  return isLast ? { kind: "quotes", start: 0, end: text.length - 1 } : null;
 }
 
 /** Finds the span inside a pair of marks; null unless the pair stands around everything. */

@@ -26,8 +26,9 @@ const OUTER_RUN = new RegExp(
   "gu",
 );
 const BREAKS = "\\t\\n\\v\\f\\r\\x1c\\x1d\\x1e\\x85\\u2028\\u2029"; // between cells or lines, never inside a segment
-const BREAK = new RegExp(`[${BREAKS}]+`, "u");
+const BREAK = new RegExp(`[${BREAKS}]+`, "gu");
 export const JOINT = new RegExp(`^(?:(?![${BREAKS}])[${WHITE}])*$`, "u"); // what stands between sentences of one cell
+const BAR = new RegExp(String.raw`(?<![^${WHITE}])\|{1,2}(?![^${WHITE}])|(?<!\\)\\[nrt](?![a-z0-9_{(\[])`, "gu");
 const UNSPACED = /^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\u{20000}-\u{3ffff}]/u;
 
 /** Lists the symbols from arrows to dingbats, but not those that stand for letters (℃, Ⓐ). */
@@ -63,17 +64,22 @@ export function splitLine(line: string, rules: SplitRules, fits: (text: string) 
   const isTranslated = (text: string) => !rules.keepsWithoutLetters || LETTER.test(text);
   const packing: Packing = { text: line, rules, fits, fitsSentence, isInside: findInside(line) };
   const found: [number, number][] = [];
-  let start = 0;
-  for (const cell of line.split(BREAK)) {
-    start = line.indexOf(cell, start);
-    if (isTranslated(cell)) found.push(...packSentences(packing, start, start + cell.length));
-    start += cell.length;
-  }
+  for (const [start, end] of findCells(line)) if (isTranslated(line.slice(start, end))) found.push(...packSentences(packing, start, end));
   // A cell that was cut may have parts without a letter.
   const spans = found.length > 1 ? found.filter(([first, last]) => isTranslated(line.slice(first, last))) : found;
   const edges = [0, ...spans.flat(), line.length];
   const texts = edges.slice(1).map((edge, i) => line.slice(edges[i], edge));
   return { segments: texts.filter((_, i) => i % 2 === 1), gaps: texts.filter((_, i) => i % 2 === 0) };
+}
+
+/** Finds the spans between tabs, line ends, and bars that are no part of protected text. */
+function findCells(line: string): [number, number][] {
+  const bars = [...line.matchAll(BAR)];
+  const spans = bars.length ? findProtected(line) : [];
+  const outside = bars.filter(({ index }) => !spans.some(([start, end]) => start <= index && index < end));
+  const separators = [...line.matchAll(BREAK), ...outside].map((match): [number, number] => [match.index, match.index + match[0].length]);
+  const edges = [0, ...separators.sort(([a], [b]) => a - b).flat(), line.length];
+  return edges.flatMap((edge, i): [number, number][] => (i % 2 === 0 && edge < edges[i + 1]! ? [[edge, edges[i + 1]!]] : []));
 }
 
 /** Joins texts that replace the segments of a line; between sentences that had no space, as in Chinese, they get one. */

@@ -2,6 +2,7 @@
 import { Cache } from "./cache";
 import { decode, encode, logits, type Model, type Run, unseen, type Watch } from "./model";
 import { beginWith, forbid, forbidRepeats, hasRepetition, type Hypothesis, type SearchCandidate, type SearchState, searchBest } from "./search";
+import { isLower } from "./casing";
 import type { ReadText, SourceReader } from "./reading";
 import { SPACE } from "./sentencepiece";
 import { countSentences, findSentenceEnds } from "./sentences";
@@ -84,7 +85,9 @@ function countMissing(sources: string[], texts: string[], gaps: string[]): numbe
       last.translation += (gap || " ") + texts[i]!;
     } else runs.push({ source, translation: texts[i]! });
   });
-  return runs.reduce((sum, { source, translation }) => sum + Math.max(0, countSentences(source) - countSentences(translation)), 0);
+  // In small letters sentences end where the next one needs no capital.
+  const count = (run: (typeof runs)[number]) => countSentences(isLower(run.source) ? run.translation.toLowerCase() : run.translation);
+  return runs.reduce((sum, run) => sum + Math.max(0, countSentences(run.source) - count(run)), 0);
 }
 
 export class Translator {
@@ -100,7 +103,7 @@ export class Translator {
     readonly contextSentences = 0,
   ) {}
 
-  /** Translates a text; tags and placeholders are text to it. */
+  /** Translates a text; tags, placeholders and emoji are text to it. */
   translate(text: string, beam = 4): Translation {
     checkBeam(beam);
     const first = this.translateLine(text, beam, "auto");

@@ -19,8 +19,10 @@ from pellucid.data.formats.units import (
     choose_sides,
     find_column,
     is_header,
+    languages_in_name,
     names_side,
 )
+from pellucid.data.languages import split_code
 from pellucid.data.lines import read_lines
 
 _DELIMITERS = ",;\t|"
@@ -113,9 +115,34 @@ def _choose_columns(path: str, line: int, row: list[str], sides: Sides) -> tuple
     names = list_side_names(row, sides)
     # Two equal cells are a name that is its own translation.
     if len(set(names)) < 2 or _is_from_tatoeba(row):
-        return _guess_columns(path, line, row), False
+        first, second = _guess_columns(path, line, row)
+        return (second, first) if _are_exchanged(path, sides) else (first, second), False
     source, target = choose_names(path, names, sides)
     return (row.index(source), row.index(target)), True
+
+
+def _are_exchanged(path: str, sides: Sides) -> bool:
+    """Whether the second of two columns without names has the sources, by the languages in the name of the file.
+
+    `sides` gets the languages that it lacks. Languages that fit the name neither way are those of the columns in their
+    order, whatever the file is called.
+    """
+    named = languages_in_name(path)
+    if named is None:
+        return False
+    if not (sides.source or sides.target):
+        choose_sides(sides, named, path)
+        return sides.source == named[1]
+    wishes = [split_code(wish)[0] if wish else None for wish in (sides.source, sides.target)]
+    first, second = (split_code(code)[0] for code in named)
+    if wishes[0] in (None, first) and wishes[1] in (None, second):
+        sides.source, sides.target = sides.source or named[0], sides.target or named[1]
+        return False
+    if wishes[0] not in (None, second) or wishes[1] not in (None, first):
+        return False
+    sides.source, sides.target = sides.source or named[1], sides.target or named[0]
+    sides.said_by = f"the settings and the name of {Path(path).name}"
+    return True
 
 
 def list_side_names(names: Sequence[str], sides: Sides) -> list[str]:

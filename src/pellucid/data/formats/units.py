@@ -210,6 +210,24 @@ def order_by_name(file: str, names: Sequence[str]) -> list[str] | None:
     return orders[0] if len(orders) == 1 else None
 
 
+def languages_in_name(file: str) -> tuple[str, str] | None:
+    """Return two languages of which the name of a file has the codes one behind the other, in that order, or None.
+
+    >>> languages_in_name("data/Books.de-en.tsv"), languages_in_name("spa_eng.csv.gz"), languages_in_name("mine.tsv")
+    (('de', 'en'), ('spa', 'eng'), None)
+    """
+    stem = Path(strip_compression(file)).name.lower()
+    codes = "|".join(_CODES_WITHOUT_WORDS.split())
+    pattern = rf"(?<![a-z0-9])({codes})(?:[-_]|2|[-_]to[-_])({codes})(?![a-z0-9]|[-_](?:{codes})(?![a-z0-9]))"
+    found = set(re.findall(pattern, stem))
+    if len(found) != 1:
+        return None
+    [(first, second)] = found
+    # Regions of one language: French of Canada, Spanish of Argentina.
+    is_region = (first, second) in (("en", "ca"), ("fr", "ca"), ("es", "ar"))
+    return None if is_region or split_code(first)[0] == split_code(second)[0] else (first, second)
+
+
 def _order_by_two_names(files: Sequence[str], names: Sequence[str]) -> list[str] | None:
     """Return two languages in the order of the files that bear their names, one of which may bear none, or None."""
     codes = [LANGUAGES_BY_NAME.get(name.strip().lower(), name) for name in names]
