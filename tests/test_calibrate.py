@@ -10,9 +10,11 @@ import pytest
 
 from pellucid.calibrate import (
     calibration_lines,
+    count_worst_found,
     find_kept_words,
     find_unchanged,
     fit_calibration,
+    fit_quality,
     measure_calibration,
     pool_adjacent_violators,
 )
@@ -23,6 +25,7 @@ from pellucid.decode.confidence import (
     read_calibration,
     word_log_probs,
 )
+from pellucid.decode.usability import quality_features
 
 RANDOM = np.random.default_rng(7)
 
@@ -151,3 +154,77 @@ def test_a_word_is_as_likely_as_its_pieces_together():
     assert word_log_probs("La <b>bola</b> es azul.", pieces, log_probs) is None
     assert word_log_probs("é a", ["▁", "<0xC3>", "<0xA9>", "▁a", "</s>"], [-0.1] * 5) == pytest.approx([-0.3, -0.1])
     assert word_log_probs("La bola es azul.", pieces, []) is None  # an engine that gives the sum alone
+
+
+def draw_qualities(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw features of translations and their chrF: 95, less 45 for each nat of a piece, and noise."""
+    pieces, sources = RANDOM.integers(3, 30, count), RANDOM.integers(3, 30, count)
+    log_probs = -RANDOM.exponential(0.7, count) * pieces
+    rows = [quality_features(*row) for row in zip(log_probs.tolist(), pieces.tolist(), sources.tolist(), strict=True)]
+    features = np.array(rows)
+    return features, np.clip(95 + 45 * features[:, 1] + RANDOM.normal(0, 5, count), 0, 100)
+
+
+def test_the_expected_chrf_is_the_one_that_the_sentences_have():
+    estimate, worth = fit_quality(*draw_qualities(2000))
+    for log_prob in (-0.2, -0.8, -1.4):
+        assert estimate.expect_chrf(9 * log_prob, 9, 9) == pytest.approx(95 + 45 * log_prob, abs=8)
+    assert worth["worst"] == 200
+    assert worth["found"] > 150
+
+
+def test_a_likelier_translation_is_never_expected_to_be_worse_nor_an_odd_length_better():
+    features, chrf = draw_qualities(500)
+    for quality in (chrf, 100 - chrf, np.full(500, 40.0), RANDOM.random(500) * 100):
+        estimate, _ = fit_quality(features, quality)
+        expected = [estimate.expect_chrf(log_prob, 9, 9) for log_prob in np.linspace(-20, -0.01, 31)]
+        assert expected == sorted(expected)
+        for by_length in ([(9, 9), (9, 7), (9, 5), (9, 2)], [(9, 9), (9, 12), (9, 20), (9, 50)]):
+            falling = [estimate.expect_chrf(-4.0, *lengths) for lengths in by_length]
+            assert falling == sorted(falling, reverse=True)
+
+
+def test_a_dev_set_without_a_fault_does_not_make_every_translation_usable():
+    features, _ = draw_qualities(400)
+    estimate, _ = fit_quality(features, np.full(400, 100.0))
+    assert estimate.grade_chrf(estimate.expect_chrf(-9 * 0.1, 9, 9)) == "usable"
+    assert estimate.grade_chrf(estimate.expect_chrf(-9 * 4.0, 9, 9)) == "redo"
+
+
+def test_the_bounds_of_the_grades_are_those_of_the_worst_fifths_within_reason():
+    features, _ = draw_qualities(1000)
+    rising = np.linspace(35, 85, 1000)  # its worst fifth ends at 45, and the second at 55
+    for chrf, bounds in (
+        (rising, (45, 55)),
+        (rising / 5, (30, 50)),  # a poor model has no usable translations for being the best of its own
+        (np.full(1000, 100.0), (50, 80)),  # and one without a fault has nothing to redo
+    ):
+        estimate, _ = fit_quality(features, chrf)
+        assert (estimate.redo_below, estimate.look_below) == pytest.approx(bounds, abs=0.2)
+
+
+def test_the_worst_that_are_found_are_counted_in_both_fifths():
+    quality = np.arange(20.0)
+    assert count_worst_found(quality, quality) == 4
+    assert count_worst_found(-quality, quality) == 0
+    assert count_worst_found(np.where(quality == 3, 50, quality), quality) == 3
+
+
+def test_a_calibration_of_an_older_version_has_no_quality_and_a_new_one_keeps_it(tmp_path):
+    calibration = fit_calibration(*draw_sentences(400), [], {"good_chrf": 80.0})
+    calibration = replace(calibration, quality=fit_quality(*draw_qualities(400))[0])
+    listed = {"files": {CALIBRATION: {}}}
+    (tmp_path / CALIBRATION).write_text(calibration.to_json(), encoding="utf-8")
+    read = read_calibration(tmp_path, listed)
+    assert read
+    assert read.quality == calibration.quality
+    table = json.loads(calibration.to_json())
+    for damaged in ({**table["quality"], "weights": [1.0]}, {**table["quality"], "redo_below": "a"}, [1.0]):
+        (tmp_path / CALIBRATION).write_text(json.dumps({**table, "quality": damaged}), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"calibration\.json is no calibration"):
+            read_calibration(tmp_path, listed)
+    del table["quality"]
+    (tmp_path / CALIBRATION).write_text(json.dumps(table), encoding="utf-8")
+    old = read_calibration(tmp_path, listed)
+    assert old
+    assert old.quality is None

@@ -1,6 +1,6 @@
 """Calibration of confidence: a curve fitted on one half of a dev set, and what it is worth on the other half."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,21 @@ from pellucid.check.evidence import fit_logistic
 from pellucid.decode.confidence import Calibration, ConfidenceCurve, confidence_features, word_log_probs
 from pellucid.decode.lines import Translation
 from pellucid.decode.translate import Translator
+from pellucid.decode.usability import QualityEstimate, quality_features
 from pellucid.evaluate.compare import score_sums, sentence_counts
 from pellucid.text.word_pieces import strip_word
 
 GOOD_CHRF = 80.0  # chrF of a sentence, in per cent, from which it counts as needing no change
 _FEWEST_SENTENCES = 200  # sentences of dev below which nothing can be said: a half, in tenths, leaves ten for each
 _GROUPS = 20  # groups of equal size, by score, that the curve is made of before neighbours are pooled
+
+_REDO_SHARE, _LOOK_SHARE = 0.2, 0.4  # shares of dev whose chrF bounds the grades: its worst fifth, and two fifths
+# Bounds of these bounds: the best lines of a poor model are not usable, and the worst of a perfect one are.
+_REDO_CHRF, _LOOK_CHRF = (30.0, 50.0), (50.0, GOOD_CHRF)
+_QUALITY_SIGNS = np.array([0, 1, 0, -1, -1])  # how expected chrF may go with each of `quality_features`; 0: both ways
+# What chrF falls by at least with each nat of a piece: it was 37 on the dev set of Tatoeba, and 55 on that of Multi30k.
+# A dev set that a model translates without a fault cannot tell.
+_LEAST_CHRF_OF_A_NAT = 35.0
 
 _BINS = 10
 _RIDGE = 1e-3
@@ -25,7 +34,7 @@ Floats = NDArray[np.float64]
 
 def find_unchanged(texts: Sequence[str], references: Sequence[str], good_chrf: float, lowercase: bool) -> Floats:
     """Return 1 for each translation that needs no change: it is the reference, or has at least this chrF with it."""
-    return (score_sums("chrf", sentence_counts("chrf", texts, references, lowercase)) >= good_chrf).astype(np.float64)
+    return (score_sentences(texts, references, lowercase) >= good_chrf).astype(np.float64)
 
 
 def find_kept_words(text: str, reference: str, lowercase: bool = False) -> list[bool]:
@@ -79,6 +88,73 @@ def judge_words(
 def features_of(translations: Sequence[Translation]) -> Floats:
     """Return the features of translations, a row for each."""
     return np.array([confidence_features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
+
+
+def score_sentences(texts: Sequence[str], references: Sequence[str], lowercase: bool) -> Floats:
+    """Return the chrF of each translation with its reference, in per cent."""
+    return score_sums("chrf", sentence_counts("chrf", texts, references, lowercase))
+
+
+def fit_quality(features: Floats, chrf: Floats) -> tuple[QualityEstimate, dict[str, Any]]:
+    """Fit the expected chrF on one half of the sentences; return it with what it is worth on the other half.
+
+    It is a linear regression on the rows of `quality_features`, in which a less likely translation is always expected
+    to be worse, and one of an odd length never to be better. The grades are bounded by the chrF of the worst fifth of
+    dev, and of its worst two fifths.
+    """
+    fitted, proved = slice(0, None, 2), slice(1, None, 2)
+    x, y = features[fitted], chrf[fitted]
+    weights = _fit_with_signs(x, y)
+    if weights[1] < _LEAST_CHRF_OF_A_NAT:
+        others = x * (np.arange(x.shape[1]) != 1)
+        weights = _fit_with_signs(others, y - _LEAST_CHRF_OF_A_NAT * x[:, 1])
+        weights[1] = _LEAST_CHRF_OF_A_NAT
+
+    redo, look = np.quantile(chrf[fitted], [_REDO_SHARE, _LOOK_SHARE])
+    estimate = QualityEstimate(
+        tuple(weights.tolist()), float(np.clip(redo, *_REDO_CHRF)), float(np.clip(look, *_LOOK_CHRF))
+    )
+    expected = np.array([features[proved] @ weights, features[proved][:, 1]])
+    found, found_by_log_prob = (count_worst_found(scores, chrf[proved]) for scores in expected)
+    worth = {"worst": len(chrf[proved]) // 5, "found": found, "found_by_log_prob": found_by_log_prob}
+    return estimate, worth
+
+
+def _fit_with_signs(x: Floats, y: Floats) -> Floats:
+    """Return the weights of a linear regression, 0 for each that would go the wrong way (`_QUALITY_SIGNS`)."""
+    weights = np.zeros(x.shape[1])
+    used = np.ones(x.shape[1], dtype=bool)
+    while True:
+        weights[used] = _fit_linear(x[:, used], y)
+        is_wrong = used & (weights * _QUALITY_SIGNS < 0)
+        if not is_wrong.any():
+            return weights
+        weights[is_wrong] = 0.0
+        used &= ~is_wrong
+
+
+def _fit_linear(x: Floats, y: Floats) -> Floats:
+    """Return the weights of a linear regression, with a ridge that keeps features of one value apart."""
+    scale = np.maximum(np.abs(x).mean(axis=0), 1e-12)
+    scaled = x / scale
+    ridge = _RIDGE * len(x) * np.eye(len(scale))
+    return np.linalg.solve(scaled.T @ scaled + ridge, scaled.T @ y) / scale
+
+
+def count_worst_found(scores: Floats, quality: Floats) -> int:
+    """Count how many of the worst fifth by quality are in the lowest fifth by scores.
+
+    >>> count_worst_found(np.arange(10.0), np.array([7.0, 0, 5, 6, 4, 3, 1, 8, 9, 10]))
+    1
+    """
+    size = len(scores) // 5
+    lowest, worst = (set(np.argsort(values, kind="stable")[:size].tolist()) for values in (scores, quality))
+    return len(lowest & worst)
+
+
+def quality_rows(translations: Sequence[Translation]) -> Floats:
+    """Return the features that the quality of translations is expected by, a row for each."""
+    return np.array([quality_features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
 
 
 def fit_calibration(
@@ -175,3 +251,16 @@ def calibration_lines(about: dict[str, Any]) -> Iterator[str]:
             f"Of {words['sentences']:,} words of theirs, the reference has {words['unchanged']:,}, in the same order; "
             f"expected calibration error {words['error']:.3f}"
         )
+
+
+def grade_lines(quality: QualityEstimate, worth: Mapping[str, int]) -> Iterator[str]:
+    """Yield the bounds of the grades, and what the expected chrF is worth."""
+    yield (
+        f"A translation is to be done again below an expected chrF of {quality.redo_below:.0f}, and to be looked at "
+        f"below {quality.look_below:.0f}"
+    )
+    worst = max(1, worth["worst"])
+    yield (
+        f"Reading the fifth with the lowest expected chrF finds {worth['found'] / worst:.0%} of the worst fifth; the "
+        f"log-probability of each piece alone finds {worth['found_by_log_prob'] / worst:.0%}, and chance 20%"
+    )

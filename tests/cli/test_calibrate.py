@@ -37,9 +37,12 @@ def model(calibrated: Path) -> Path:
     words = ["calibrate", copy, "--source", text / "source.txt", "--reference", text / "target.txt"]
     result = CliRunner().invoke(app, [str(word) for word in words], prog_name="pellucid")
     assert result.exit_code == 0, result.stderr
-    *_, sentences, words_line = result.stdout.splitlines()
+    *_, sentences, words_line, bounds, worth = result.stdout.splitlines()
     assert sentences.startswith("expected calibration error 0.")
     assert re.match(r"Of [\d,]+ words of theirs, the reference has [\d,]+, in the same order; ", words_line)
+    # The best translations of such a model are not usable either.
+    assert bounds == "A translation is to be done again below an expected chrF of 30, and to be looked at below 50"
+    assert re.match(r"Reading the fifth with the lowest expected chrF finds \d+% of the worst fifth; ", worth)
     return copy
 
 

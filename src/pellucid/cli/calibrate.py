@@ -1,5 +1,6 @@
 """`pellucid calibrate`: learns from a dev set how sure a model's translations are."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,11 +28,23 @@ def run_calibrate(
     The dev set is translated, and each sentence counted as needing no change where it is the reference or nearly so,
     by chrF. On one half of them is learned how likely that is, from the log-probability and the lengths; the other half
     shows what it is worth. The same is learned for single words: how likely it is that the reference has them, too.
+    The chrF of a sentence is expected from the same numbers: the worst fifth of the dev set, and its worst two fifths,
+    say below which expected chrF a translation is graded as "redo" and "look" (`translate`).
     The curves are stored in the model directory. From then on `translate --json` and the server give a confidence with
     each translation, `translate --only-above 0.9` leaves the others to people, and the page shades unsure words.
     """
     from pellucid.api import load
-    from pellucid.calibrate import calibration_lines, features_of, find_unchanged, fit_calibration, judge_words
+    from pellucid.calibrate import (
+        calibration_lines,
+        features_of,
+        find_unchanged,
+        fit_calibration,
+        fit_quality,
+        grade_lines,
+        judge_words,
+        quality_rows,
+        score_sentences,
+    )
     from pellucid.decode.confidence import CALIBRATION
     from pellucid.store.directory import add_files
 
@@ -64,5 +77,8 @@ def run_calibrate(
         else judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
     )
     calibration = fit_calibration(features_of(translations), unchanged, words, {"good_chrf": good_chrf})
+    chrf = score_sentences(texts, references, loaded.lowercase)
+    quality, worth = fit_quality(quality_rows(translations), chrf)
+    calibration = replace(calibration, quality=quality, about={**calibration.about, "quality": worth})
     add_files(model, {CALIBRATION: calibration.to_json()})
-    write_lines(calibration_lines(dict(calibration.about)))
+    write_lines([*calibration_lines(dict(calibration.about)), *grade_lines(quality, worth)])

@@ -38,6 +38,7 @@ from pellucid.cli.options import (
     search_option,
     search_settings,
 )
+from pellucid.cli.translation_grades import sum_up_grades
 from pellucid.cli.translation_notes import sum_up_notes
 from pellucid.store.atomic import atomic_file
 
@@ -138,6 +139,13 @@ def run_translate(
     sums up the notes at the end: each once, with the lines that have it. A model that was calibrated adds "confidence",
     and "word_confidences" with --engine torch.
 
+    "grade" says what a translation is good for: "redo" where an alarm says that the text is spoiled ("empty", "copy",
+    "repeats", "sentences"), where the line could not be translated, or where its expected quality is that of the worst
+    fifth of the dev set; "look" where another alarm fires, or the expected quality is in the middle; "usable"
+    otherwise, and for a line of the memory. A model that was not calibrated only has grades for what has an alarm.
+    Without --json, standard error counts the grades at the end, and names the chapters of a document that need a person
+    first. Chapters begin at its headings; without headings, each ten texts are counted together.
+
     With --document, a model that was trained with data.context reads each line, or each paragraph of a .docx or its
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
     long for that.
@@ -180,6 +188,9 @@ def run_translate(
 
         remembered = TranslationMemory.read(memory, *(languages or ()))
 
+    # Grades follow from the log-probabilities, unless speed was asked for.
+    if loaded.translator.calibration is not None and not any(text.startswith("scores") for text in change or ()):
+        search["scores"] = True
     search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
         _translate_document(loaded, file, out, languages, search)
@@ -188,8 +199,8 @@ def run_translate(
         block = 1 if one_by_one else 2048
         stream = loaded.translate_stream(read_sentences(file), block, prefixes=prefixes, **search)
         stream = _write_alignments(show_progress(stream, to_file=out is not None), align)
-        if not json:  # there each line has its notes
-            stream = sum_up_notes(stream, file)
+        if not json:  # there each line has its notes and its grade
+            stream = sum_up_grades(sum_up_notes(stream, file), file)
         if only_above is not None:
             stream = leave_to_people(stream, only_above)
         write_lines(translation_lines(stream, n_best, json), write)
@@ -256,14 +267,15 @@ def _translate_document(
     def translate() -> Iterator[str]:
         translations = model.translate_stream(document.texts, **search)
         shown = show_progress(translations, len(document.texts), "texts", to_file=out is not None)
-        for translation in sum_up_notes(shown, file, document.texts):
+        for translation in sum_up_grades(sum_up_notes(shown, file, document.texts), file, document.chapters):
             if translation.stop == "failed":
                 failed.append(translation)
             yield translation.text
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotTranslated)  # its number would be that of a line
-        content = document.write(translate())
+        # A list, as what is said at the end of the translations is only said where they are read to their end.
+        content = document.write(list(translate()))
     if out is None:
         sys.stdout.buffer.write(content)
     else:
@@ -325,6 +337,7 @@ def _translation_object(translation: "Translation") -> dict[str, Any]:
     always = {name: getattr(translation, name) for name in ("text", "score", "stop", "pieces", "notes", "alarms")}
     there_or_not = {
         "alignment": translation.alignment,
+        "grade": translation.grade,
         "confidence": translation.confidence,
         "word_confidences": translation.word_confidences,
         "memory": translation.remembered,

@@ -9,6 +9,7 @@ from math import isfinite, log
 from pathlib import Path
 from typing import Any
 
+from pellucid.decode.usability import QualityEstimate
 from pellucid.text.word_pieces import piece_bytes, word_piece_ranges
 
 CALIBRATION = "calibration.json"  # file of a model directory that holds its calibration
@@ -61,6 +62,8 @@ class Calibration:
     words: ConfidenceCurve | None
     # Definition of "needs no change", and what was measured on the half of dev that nothing was fitted on.
     about: Mapping[str, Any]
+    quality: QualityEstimate | None = None
+    """What the grades follow from; None in a calibration of an older version."""
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(confidence_features(-1.0, 1, 1)) or not all(map(isfinite, self.weights)):
@@ -112,7 +115,8 @@ def read_calibration(directory: Path, manifest: Mapping[str, Any]) -> Calibratio
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         words = None if table["words"] is None else _read_curve(table["words"])
-        return Calibration(tuple(table["weights"]), _read_curve(table["curve"]), words, about=dict(table["about"]))
+        about, quality = dict(table["about"]), _read_quality(table.get("quality"))
+        return Calibration(tuple(table["weights"]), _read_curve(table["curve"]), words, about, quality)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is no calibration ({error!s:.200}); make it again: pellucid calibrate") from None
 
@@ -120,3 +124,10 @@ def read_calibration(directory: Path, manifest: Mapping[str, Any]) -> Calibratio
 def _read_curve(table: Mapping[str, Any]) -> ConfidenceCurve:
     """Return a curve as it was written."""
     return ConfidenceCurve(tuple(table["scores"]), tuple(table["confidences"]))
+
+
+def _read_quality(table: Mapping[str, Any] | None) -> QualityEstimate | None:
+    """Return an estimate of quality as it was written; None where there is none."""
+    if table is None:
+        return None
+    return QualityEstimate(tuple(table["weights"]), table["redo_below"], table["look_below"])

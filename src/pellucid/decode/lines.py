@@ -14,6 +14,7 @@ from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms,
 from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
+from pellucid.decode.usability import Grade
 from pellucid.text.line_splitting import (
     ALL_SENTENCES,
     JOINT,
@@ -391,7 +392,8 @@ class Translation:
     `word_confidences` says for each word of `text` how likely it is that a person would keep it; None also where there
     are no `piece_log_probs`, or the pieces do not spell the text. `missing_sentences` says how many sentences fewer
     than its line the translation has, where the ends of sentences tell. `alarms` are the names of what went wrong, as
-    far as the two texts tell (`find_alarms`).
+    far as the two texts tell (`find_alarms`). `grade` says whether a person can use it: "usable", "look" or "redo";
+    None where there was nothing to translate, and without an alarm where the model was not calibrated.
     """
 
     text: str
@@ -409,6 +411,7 @@ class Translation:
     word_confidences: tuple[float, ...] | None = None
     missing_sentences: int = 0
     alarms: tuple[str, ...] = ()
+    grade: Grade | None = None
 
 
 @dataclass(frozen=True)

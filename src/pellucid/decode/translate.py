@@ -34,6 +34,7 @@ from pellucid.decode.request import (
     continue_always,
     require_finite,
 )
+from pellucid.decode.usability import choose_worst_grade, grade_alarms
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Translator:
         # The segments of all lines stand in one list: each line takes as many results as it has segments.
         remaining = iter(results)
         return [
-            self.add_confidence(
+            self.add_grade(
                 assemble_translation(
                     line, [next(remaining) for _ in line.segments], self.tokenizer, config, self.profile
                 )
@@ -249,14 +250,26 @@ class Translator:
             for source, length in zip(sources, lengths, strict=True)
         ]
 
-    def add_confidence(self, translation: Translation) -> Translation:
-        """Return the translation with its confidences, if the model was calibrated and it has a score."""
-        if self.calibration is None or not translation.pieces or not isfinite(translation.log_prob):
+    def add_grade(self, translation: Translation) -> Translation:
+        """Return the translation with its grade, and with its confidences where the model was calibrated."""
+        if translation.stop == "empty":  # nothing was to be translated
             return translation
+        if translation.stop == "memory":  # a person has translated it
+            return replace(translation, grade="usable")
+        if translation.stop == "failed":  # it is still the line itself
+            return replace(translation, grade="redo")
+
+        by_alarms = grade_alarms(translation.alarms)
+        if self.calibration is None or not translation.pieces or not isfinite(translation.log_prob):
+            return replace(translation, grade=by_alarms) if by_alarms else translation
+
         numbers = translation.log_prob, len(translation.pieces), len(translation.source_pieces)
         written = translation.text, translation.pieces, translation.piece_log_probs
+        quality = self.calibration.quality
+        by_quality = None if quality is None else quality.grade_chrf(quality.expect_chrf(*numbers))
         return replace(
             translation,
+            grade=choose_worst_grade([by_alarms, by_quality]),
             confidence=self.calibration.confidence_of(*numbers),
             word_confidences=self.calibration.confidences_of_words(*written),
         )

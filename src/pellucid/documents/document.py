@@ -7,13 +7,16 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from pellucid.data.formats.po import decode_catalogue
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.bilingual import LanguagePair, split_po, split_tmx, split_xliff
+from pellucid.documents.chapters import Chapter, divide_chapters
 from pellucid.documents.html import split_html
-from pellucid.documents.office import split_docx, split_odt
+from pellucid.documents.office import list_heading_styles, split_docx, split_odt
 from pellucid.documents.plain import decode_text, split_subtitles, split_text
 from pellucid.documents.slots import MOST_TAGS, Parts, fill_slots, list_slots
 from pellucid.documents.xml_tree import decode_xml, encode_xml
@@ -43,7 +46,9 @@ class Document:
         self._bodies = bodies
         self._write = write
         self._slots = [slot for body in bodies for slot in list_slots(body)]
-        self.texts = [slot.text for slot in self._slots if slot.is_translatable]
+        translatable = [[slot for slot in list_slots(body) if slot.is_translatable] for body in bodies]
+        self.texts = [slot.text for slots in translatable for slot in slots]
+        self._levels = [[slot.heading for slot in slots] for slots in translatable]
         characters = sum(map(len, self.texts))
         if len(self.texts) > limits.texts or characters > limits.characters:
             raise DocumentTooLarge(
@@ -52,6 +57,16 @@ class Document:
             )
         if any(len(slot.tags) > MOST_TAGS for slot in self._slots):
             raise ValueError(f"a paragraph has more than {MOST_TAGS:,} inline tags")
+
+    @property
+    def chapters(self) -> list[Chapter]:
+        """Chapters of `texts`; each of the files in a document, such as its footnotes, has its own."""
+        chapters: list[Chapter] = []
+        start = 0
+        for levels in self._levels:
+            chapters += divide_chapters(self.texts[start : start + len(levels)], levels, start)
+            start += len(levels)
+        return chapters
 
     def write(self, translations: Iterable[str]) -> bytes:
         """Return the document with these translations of its `texts`, in their order."""
@@ -119,7 +134,12 @@ def _read_docx(name: str, content: bytes, languages: LanguagePair | None, limits
     members = [match[1] for tag in overrides if (match := _PART_NAME.search(tag)) and match[1] in archive]
     if not members:
         raise ValueError(f"{name} is not a DOCX document: no file in it is its text")
-    return _read_members(name, content, archive, members, split_docx, limits)
+    levels: dict[str, int] = {}
+    if styles := archive.get(f"{members[0].rpartition('/')[0]}/styles.xml"):
+        # Headings only divide the text into chapters: a document with damaged styles is translated without them.
+        with suppress(ValueError):
+            levels = list_heading_styles(name, decode_xml(name, styles)[0])
+    return _read_members(name, content, archive, members, partial(split_docx, heading_styles=levels), limits)
 
 
 def _read_odt(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:

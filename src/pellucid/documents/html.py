@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from html import escape
 
@@ -28,6 +29,7 @@ figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgrou
 noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
 video
 """
+_HEADING = re.compile("h([1-6])", re.IGNORECASE)
 _BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())  # they separate texts; any other is inline, and stands inside a text
 
 
@@ -39,23 +41,25 @@ def split_html(html: str) -> list[str | TextSlot]:
     """
     parts: list[str | TextSlot] = []
     run: list[re.Match[str] | str] = []
-    position = 0
+    position = heading = 0
     for match in _MARKUP.finditer(html):
         run.append(html[position : match.start()])
         position = match.end()
         if (match[4] or "").lower() in _BLOCK_ELEMENTS:
-            parts += [*_join_run(run), match[0]]
+            parts += [*_join_run(run, heading), match[0]]
             run = []
+            if level := _HEADING.fullmatch(match[4]):
+                heading = 0 if match[3] else int(level[1])
         else:
             run.append(match)
     return [*parts, *_join_run([*run, html[position:]])]
 
 
-def _join_run(run: Sequence[re.Match[str] | str]) -> Parts:
+def _join_run(run: Sequence[re.Match[str] | str], heading: int = 0) -> Parts:
     """Join a run of texts and inline tags to one text; a run without words stays as it is."""
-    return make_slot(
-        [item if isinstance(item, str) else _describe_tag(item) for item in run], partial(escape, quote=False)
-    )
+    items = [item if isinstance(item, str) else _describe_tag(item) for item in run]
+    parts = make_slot(items, partial(escape, quote=False))
+    return [replace(part, heading=heading) if isinstance(part, TextSlot) else part for part in parts]
 
 
 def _describe_tag(match: re.Match[str]) -> Inline:

@@ -49,7 +49,12 @@ def split_odt(name: str, text: str) -> Parts:
         before = [xml.opening(paragraph), *chain.from_iterable(written[:start])]
         after = [*chain.from_iterable(written[end:]), xml.closing(paragraph)]
         slot_text, tags, _ = number_tags(items[start:end])
-        return [TextSlot(slot_text, tags, describe_all(paragraph), escape, before=before, after=after)]
+        level = read_level(xml.attribute(paragraph, f"{prefix}outline-level")) if paragraph.name == "h" else 0
+        original = describe_all(paragraph)
+        return [TextSlot(slot_text, tags, original, escape, before=before, after=after, heading=level)]
+
+    def read_level(written: str | None) -> int:
+        return int(written) if written is not None and written.isdecimal() else 1
 
     def list_items(element: XmlElement) -> list[str | Inline]:
         items: list[str | Inline] = []
@@ -82,6 +87,8 @@ _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
 _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
 _UNTOUCHED = ("del", "moveFrom", "oMath", "oMathPara", "fldSimple", "pPr", "sectPr")
+_HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
+_BODY_TEXT = 9  # value of an outline level that is none
 _NO_FORMATTING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*?/>")
 
 
@@ -120,21 +127,68 @@ class _FieldMark:
 _Item = _Run | Inline | _FieldMark
 
 
-def split_docx(name: str, text: str) -> Parts:
+def list_heading_styles(name: str, styles: str) -> dict[str, int]:
+    """Return the level of each style of headings, 1 for the largest, by the name that paragraphs use.
+
+    A style tells its level itself, or has that of the style that it is based on.
+    """
+    xml = parse_xml(name, styles)
+    levels: dict[str, int] = {}
+    based_on: dict[str, str] = {}
+    for style in xml.root.children:
+        key = xml.attribute(style, f"{xml.prefix(style)}styleId")
+        if style.name != "style" or key is None:
+            continue
+        if parent := _read_value(xml, xml.child(style, "basedOn")):
+            based_on[key] = parent
+        # Word writes the names of its own styles in English, whatever its language is.
+        named = _HEADING_STYLE.fullmatch(_read_value(xml, xml.child(style, "name")) or "")
+        level = _read_outline_level(xml, xml.child(style, "pPr"))
+        if level is not None:
+            levels[key] = level
+        elif named:
+            levels[key] = int(named[1])
+
+    for key in based_on:
+        ancestors = [key]
+        while ancestors[-1] not in levels and based_on.get(ancestors[-1], key) not in ancestors:
+            ancestors.append(based_on[ancestors[-1]])
+        levels[key] = levels.get(ancestors[-1], 0)
+    return {key: level for key, level in levels.items() if level}
+
+
+def _read_value(xml: XmlText, element: XmlElement | None) -> str | None:
+    """Return the value of a property of DOCX, as <w:name w:val="heading 1"/> has one."""
+    return None if element is None else xml.attribute(element, f"{xml.prefix(element)}val")
+
+
+def _read_outline_level(xml: XmlText, properties: XmlElement | None) -> int | None:
+    """Return the level of a heading as the properties of a paragraph or a style tell it; 0 for other text."""
+    value = _read_value(xml, None if properties is None else xml.child(properties, "outlineLvl"))
+    if value is None or not value.isdecimal():
+        return None
+    return int(value) + 1 if int(value) < _BODY_TEXT else 0
+
+
+def split_docx(name: str, text: str, heading_styles: Mapping[str, int] | None = None) -> Parts:
     """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
 
     Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures. Texts
-    that were deleted with their change recorded, and formulas, stay as they are.
+    that were deleted with their change recorded, and formulas, stay as they are. `heading_styles` are those of
+    `list_heading_styles`.
     """
     xml = parse_xml(name, text)
-    return join_markup([text[: xml.root.start], *_DocxReader(xml).describe_all(xml.root), text[xml.root.end :]])
+    return join_markup(
+        [text[: xml.root.start], *_DocxReader(xml, heading_styles or {}).describe_all(xml.root), text[xml.root.end :]]
+    )
 
 
 class _DocxReader:
     """Reads the paragraphs of one XML file of a DOCX document."""
 
-    def __init__(self, xml: XmlText):
+    def __init__(self, xml: XmlText, heading_styles: Mapping[str, int]):
         self.xml = xml
+        self.heading_styles = heading_styles
         # Each paragraph once: a text box in a text box in a text box would otherwise take twice the time with each.
         self.paragraphs: dict[int, Parts] = {}
 
@@ -184,8 +238,17 @@ class _DocxReader:
                 base_wrap=base.wrap,
                 before=[self.xml.opening(paragraph), *_list_parts(items[:start])],
                 after=[*_list_parts(items[end:]), self.xml.closing(paragraph)],
+                heading=self.find_heading_level(paragraph),
             )
         ]
+
+    def find_heading_level(self, paragraph: XmlElement) -> int:
+        """Return the level of a heading, which its style tells, or the paragraph itself; 0 for any other."""
+        properties = self.xml.child(paragraph, "pPr")
+        level = _read_outline_level(self.xml, properties)
+        if level is not None or properties is None:
+            return level or 0
+        return self.heading_styles.get(_read_value(self.xml, self.xml.child(properties, "pStyle")) or "", 0)
 
     def list_items(self, element: XmlElement) -> Iterator[_Item]:
         """Yield the texts of a paragraph, or of a container in it, with everything between them."""

@@ -44,6 +44,7 @@ class TextSlot:
     base_wrap: tuple[str, str] = ("", "")
     before: Parts = ()  # what stands before the translation, and is a part of `original` too
     after: Parts = ()
+    heading: int = 0  # level of the heading that this text is, 1 for the largest; 0 for any other text
 
     @property
     def is_translatable(self) -> bool:

@@ -1,0 +1,62 @@
+"""What the grades of a file are summed up to, and which chapters are named first."""
+
+import json
+
+from pellucid.cli.translation_grades import describe_chapters, describe_grades, sum_up_grades
+from pellucid.decode.lines import Translation
+from pellucid.decode.usability import Grade
+from pellucid.documents.chapters import Chapter
+from tests.cli.test_calibrate import calibrated, model  # noqa: F401  (fixtures)
+
+
+def test_a_file_is_summed_up_in_a_line_without_what_needed_no_translation(capsys):
+    found = [Translation("a", -1.0, -1.0, "eos", [], [], [], grade=grade) for grade in ("usable", "look", "usable")]
+    found.append(Translation("", 0.0, 0.0, "empty", [], [], []))
+    assert [*sum_up_grades(found, "book.en")] == found
+    assert capsys.readouterr().err == "pellucid: book.en: 2 lines usable, 1 to look at, 0 to redo\n"
+
+
+def test_without_a_calibration_nothing_is_called_usable():
+    assert describe_grades({None: 30}, "line") == ""
+    assert describe_grades({None: 30, "look": 2}, "text").startswith(
+        "0 texts to redo, 2 to look at, as alarms say; 30 "
+    )
+    assert describe_grades({None: 1, "redo": 1, "usable": 4}, "line").startswith(
+        "4 usable, 1 line to redo, 0 to look at"
+    )
+
+
+def test_the_chapter_with_the_most_work_for_its_size_comes_first_and_ten_at_most_are_named():
+    chapters = [Chapter("Good", range(4)), Chapter("Look", range(4, 6)), Chapter("Redo", range(6, 8))]
+    grades: list[Grade] = ["usable", "usable", "usable", "usable", "look", "look", "redo", "look"]
+    assert [*describe_chapters(grades, chapters)] == [
+        "2 of 3 chapters need a person, those that need one most first:",
+        "  Redo: of 2 texts, 1 to redo, 1 to look at",
+        "  Look: of 2 texts, 0 to redo, 2 to look at",
+    ]
+    many = [Chapter(f"Chapter {i}", range(i, i + 1)) for i in range(40)]
+    redo: list[Grade] = ["redo"] * 40
+    lines = [*describe_chapters(redo, many)]
+    assert lines[1:] == [f"  Chapter {i}: of 1 text, 1 to redo, 0 to look at" for i in range(10)]
+    assert [*describe_chapters([None] * 40, many)] == []
+    assert [*describe_chapters(redo, many[:1])] == []
+
+
+def test_a_calibrated_model_grades_each_line_and_counts_the_chapters_of_a_document(call, model, tmp_path):  # noqa: F811
+    (tmp_path / "in.txt").write_text("one two\n\nsix\n", encoding="utf-8")
+    rows = [json.loads(line) for line in call("translate", model, "in.txt", "--json").stdout.splitlines()]
+    assert [row.get("grade") for row in rows] == ["redo", None, "redo"]
+    assert call("translate", model, "in.txt").stderr.endswith("in.txt: 0 lines usable, 0 to look at, 2 to redo\n")
+    greedy = call("translate", model, "in.txt", "--beam", 1)
+    assert greedy.stderr.endswith("0 lines usable, 0 to look at, 2 to redo\n")
+    (tmp_path / "a.html").write_text("<h2>one</h2><p>two three</p><h2>six</h2>", encoding="utf-8")
+    result = call("translate", model, "a.html", "--out", "b.html")
+    assert "pellucid: a.html: 0 texts usable, 0 to look at, 3 to redo\n" in result.stderr
+    assert result.stderr.endswith("  six: of 1 text, 1 to redo, 0 to look at\n")
+
+
+def test_the_notes_on_a_document_are_said_to_their_end(call, calibrated, tmp_path):  # noqa: F811
+    (tmp_path / "a.html").write_text("<p>one two. three four. six. five one.</p>", encoding="utf-8")
+    found = call("translate", calibrated / "run" / "best", "a.html", "--out", "b.html")
+    assert found.exit_code == 0
+    assert "pellucid: a.html: 1 text, such as 'one two. three four. six. five one.': " in found.stderr
