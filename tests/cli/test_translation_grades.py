@@ -1,11 +1,15 @@
 """What the grades of a file are summed up to, and which chapters are named first."""
 
 import json
+from dataclasses import replace
 
+from pellucid.cli.translate import make_review
 from pellucid.cli.translation_grades import describe_chapters, describe_grades, sum_up_grades
+from pellucid.decode.alarms import ALARMS
 from pellucid.decode.lines import Translation
 from pellucid.decode.usability import Grade
 from pellucid.documents.chapters import Chapter
+from pellucid.documents.slots import Review
 from tests.cli.test_calibrate import calibrated, model  # noqa: F401  (fixtures)
 
 
@@ -60,3 +64,37 @@ def test_the_notes_on_a_document_are_said_to_their_end(call, calibrated, tmp_pat
     found = call("translate", calibrated / "run" / "best", "a.html", "--out", "b.html")
     assert found.exit_code == 0
     assert "pellucid: a.html: 1 text, such as 'one two. three four. six. five one.': " in found.stderr
+
+
+def test_marks_are_asked_for_and_stand_in_the_document(call, model, tmp_path):  # noqa: F811
+    source = (
+        '<xliff version="1.2"><file source-language="en" datatype="plaintext" original="a"><body>'
+        '<trans-unit id="1"><source>one two</source></trans-unit></body></file></xliff>'
+    )
+    (tmp_path / "a.xlf").write_text(source, encoding="utf-8")
+    plain, marked = (call("translate", model, "a.xlf", *more).stdout for more in ([], ["--mark"]))
+    assert "note" not in plain
+    assert 'state-qualifier="x-redo"' in marked
+    assert '<note from="pellucid" annotates="target" priority="1">redo: ' in marked
+
+
+def test_a_file_that_cannot_be_marked_is_refused_before_it_is_translated(call, model, tmp_path):  # noqa: F811
+    (tmp_path / "a.html").write_text("<p>one</p>", encoding="utf-8")
+    (tmp_path / "a.en").write_text("one\n", encoding="utf-8")
+    for name in ("a.html", "a.en"):
+        result = call("translate", model, name, "--mark")
+        assert result.exit_code == 2
+        assert result.stderr == f"pellucid: {name} cannot be marked; --mark is for .docx, .xliff, .xlf\n"
+
+
+def test_a_review_says_why():
+    found = Translation("a", -1.0, -1.0, "eos", [], [], [])
+    assert make_review(found) is None
+    assert make_review(replace(found, grade="usable")) is None
+    assert make_review(replace(found, grade="redo")) == Review("redo", "the model is not sure of it")
+    assert make_review(replace(found, grade="look", alarms=("numbers", "names"))) == Review(
+        "look",
+        f"{ALARMS['numbers']}; {ALARMS['names']}",
+    )
+    failed = replace(found, grade="redo", stop="failed", notes=("too long",), alarms=("copy",))
+    assert make_review(failed) == Review("redo", "it could not be translated; too long")

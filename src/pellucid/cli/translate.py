@@ -45,6 +45,7 @@ from pellucid.store.atomic import atomic_file
 if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.decode.lines import Translation
+    from pellucid.documents.slots import Review
 
 TRANSLATE_EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -108,6 +109,10 @@ def run_translate(
             max=1,
         ),
     ] = None,
+    mark: Annotated[
+        bool,
+        flag("--mark", "mark what a person should see in a .docx (yellow or red) or an .xliff (a note), by its grade"),
+    ] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Translate a file of lines, or a formatted document.
@@ -150,6 +155,10 @@ def run_translate(
     like, together with the one before it, so that a pronoun can agree with a noun there. Notes name a line that is too
     long for that.
 
+    With --mark, the texts of a .docx that a person should look at are highlighted in yellow, and those to do again in
+    red; a unit of an .xliff gets the grade (`state-qualifier` in XLIFF 1.2, `subState` in XLIFF 2) and a note that
+    says why.
+
     A multilingual model must be told which language to write, with --to.
 
     With --memory, a line that is in the memory is not searched for: it gets the translation there, and "stop" is
@@ -164,7 +173,11 @@ def run_translate(
     # Mistakes in the options and files are reported before the model is loaded.
     search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
     require_file(file)
+    from pellucid.documents import MARKED_FORMATS
+
     is_document = _is_document(file)
+    if mark and not file.lower().endswith(MARKED_FORMATS):
+        raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
     if is_document:
         _refuse_options_of_lines(options, file)
     if only_above is not None and json:
@@ -193,7 +206,7 @@ def run_translate(
         search["scores"] = True
     search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
-        _translate_document(loaded, file, out, languages, search)
+        _translate_document(loaded, file, out, languages, search, mark)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         block = 1 if one_by_one else 2048
@@ -255,7 +268,7 @@ def _choose_languages(
 
 
 def _translate_document(
-    model: "Model", file: str, out: str | None, languages: tuple[str, str] | None, search: dict[str, Any]
+    model: "Model", file: str, out: str | None, languages: tuple[str, str] | None, search: dict[str, Any], mark: bool
 ) -> None:
     """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
     from pellucid.decode.lines import NotTranslated
@@ -263,6 +276,7 @@ def _translate_document(
 
     document = read_document(file, Path(file).read_bytes(), languages)
     failed: list[Translation] = []
+    reviews: list[Review | None] = []
 
     def translate() -> Iterator[str]:
         translations = model.translate_stream(document.texts, **search)
@@ -270,12 +284,13 @@ def _translate_document(
         for translation in sum_up_grades(sum_up_notes(shown, file, document.texts), file, document.chapters):
             if translation.stop == "failed":
                 failed.append(translation)
+            reviews.append(make_review(translation) if mark else None)
             yield translation.text
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotTranslated)  # its number would be that of a line
         # A list, as what is said at the end of the translations is only said where they are read to their end.
-        content = document.write(list(translate()))
+        content = document.write(list(translate()), reviews)
     if out is None:
         sys.stdout.buffer.write(content)
     else:
@@ -286,6 +301,19 @@ def _translate_document(
         typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
     if len(failed) > 10:
         typer.echo(f"pellucid: {file}: {len(failed) - 10} more texts are not translated", err=True)
+
+
+def make_review(translation: "Translation") -> "Review | None":
+    """Return what a person should do about a translation, and why; None where it is usable or has no grade."""
+    from pellucid.decode.alarms import ALARMS
+    from pellucid.documents.slots import Review
+
+    if translation.grade in (None, "usable"):
+        return None
+    reasons = [ALARMS[name] for name in translation.alarms]
+    if translation.stop == "failed":
+        reasons = ["it could not be translated", *translation.notes]
+    return Review(translation.grade, "; ".join(reasons or ["the model is not sure of it"]))
 
 
 def _write_alignments(

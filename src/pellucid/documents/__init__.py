@@ -23,6 +23,8 @@ DOCUMENT_FORMATS = {
     ".odt": _DocumentFormat("application/vnd.oasis.opendocument.text", is_text=False),
 }
 
+MARKED_FORMATS = (".docx", ".xliff", ".xlf")  # those in which a translation can be marked for a person
+
 
 def document_suffix(name: str) -> str | None:
     """Return the ending of a name, in small letters, if it is that of a document.

@@ -1,13 +1,14 @@
 """Documents in which a translation stands beside its source: XLIFF, TMX and PO."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from html import escape
 
 from pellucid.data.formats.po import PO_ESCAPES
 from pellucid.data.formats.units import find_language, matches_language
-from pellucid.documents.slots import Inline, Parts, TextSlot, join_markup, make_slot
+from pellucid.documents.slots import Inline, Parts, Review, TextSlot, join_markup, make_slot
 from pellucid.documents.xml_tree import (
     XmlElement,
     XmlText,
@@ -22,6 +23,7 @@ LanguagePair = tuple[str, str]
 _AROUND_TEXT = ("g", "pc", "mrk", "hi")  # inline elements that surround text; every other is code, which stays as it is
 
 _OPENING_CODES, _CLOSING_CODES = ("bpt", "bx", "sc"), ("ept", "ex", "ec")
+_UNITS = ("trans-unit", "segment")  # of XLIFF 1.2 and of XLIFF 2
 _UNTRANSLATED = ("new", "needs-translation", "initial")
 
 
@@ -35,11 +37,13 @@ def split_xliff(name: str, text: str, languages: LanguagePair | None) -> Parts:
     if xml.root.name != "xliff":
         raise ValueError(f"{name} begins with <{xml.root.name}>, expected <xliff>")
 
+    numbers = {unit.start: number for number, unit in enumerate(_list_units(xml))}
+
     def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
-        if element.name == "trans-unit":
-            out += _fill_unit(xml, element)
-        elif element.name == "segment":
-            out += _fill_segment(xml, element)
+        if element.name in _UNITS:
+            parts = _fill_unit(xml, element) if element.name == "trans-unit" else _fill_segment(xml, element)
+            number = numbers[element.start]
+            out += [replace(part, unit=number) if isinstance(part, TextSlot) else part for part in parts]
         elif xml.attribute(element, "translate") == "no" and element.name in ("unit", "group", "file"):
             out.append(xml.raw(element))
         else:
@@ -52,6 +56,68 @@ def split_xliff(name: str, text: str, languages: LanguagePair | None) -> Parts:
                 out[first] = named + f"{out[first]}"[len(opening) :]
 
     return join_markup(xml.cut_root(cut))
+
+
+def _list_units(xml: XmlText) -> list[XmlElement]:
+    """Return the elements that hold a source and its target, in their order."""
+    return [element for element in xml.walk(xml.root) if element.name in _UNITS]
+
+
+def mark_xliff(name: str, text: str, reviews: Mapping[int, Sequence[Review]]) -> str:
+    """Return an XLIFF file with marks on the units that a person should see, by their number among all.
+
+    XLIFF 1.2 has the grade as the state qualifier of the target, XLIFF 2 as the substate of the segment; the reason is
+    a note. Redo has the highest priority, 1, and look has 2.
+    """
+    xml = parse_xml(name, text)
+    edits: list[tuple[int, int, str]] = []  # start and end of what is replaced, and by what
+    enclosing: XmlElement | None = None
+    notes: dict[int, list[str]] = {}
+    enclosing_units: dict[int, XmlElement] = {}
+    number = -1
+    for element in xml.walk(xml.root):
+        if element.name == "unit":
+            enclosing = element
+        number += element.name in _UNITS
+        if element.name not in _UNITS or number not in reviews:
+            continue
+        grade = "redo" if any(review.grade == "redo" for review in reviews[number]) else "look"
+        reason = "; ".join(dict.fromkeys(review.reason for review in reviews[number]))
+        note = escape_xml_text(f"{grade}: {reason}")
+        priority = 1 if grade == "redo" else 2
+        prefix = xml.prefix(element)
+        target = xml.child(element, "target")
+        if element.name == "trans-unit" and target is not None:
+            qualified = with_attribute(xml.opening(target), "state-qualifier", f"x-{grade}")
+            edits.append((target.start, target.inner, qualified))
+            attributes = f'from="pellucid" annotates="target" priority="{priority}"'
+            edits.append((target.end, target.end, f"<{prefix}note {attributes}>{note}</{prefix}note>"))
+        elif element.name == "segment" and enclosing is not None:
+            edits.append(
+                (element.start, element.inner, with_attribute(xml.opening(element), "subState", f"pellucid:{grade}"))
+            )
+            attributes = f'category="pellucid" appliesTo="target" priority="{priority}"'
+            notes.setdefault(enclosing.start, []).append(f"<{prefix}note {attributes}>{note}</{prefix}note>")
+            enclosing_units[enclosing.start] = enclosing
+
+    for start, unit in enclosing_units.items():
+        edits.append(_add_notes(xml, unit, "".join(notes[start])))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _add_notes(xml: XmlText, unit: XmlElement, notes: str) -> tuple[int, int, str]:
+    """Return where notes are written in a unit of XLIFF 2, and how: into its own, or into new ones before its data."""
+    own = xml.child(unit, "notes")
+    if own is not None and own.end > own.inner:
+        return own.inner_end, own.inner_end, notes
+    prefix = xml.prefix(unit)
+    written = f"<{prefix}notes>{notes}</{prefix}notes>"
+    if own is not None:
+        return own.start, own.end, written
+    first = next(child for child in unit.children if child.name in ("originalData", "segment", "ignorable"))
+    return first.start, first.start, written
 
 
 def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> None:

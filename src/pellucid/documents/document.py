@@ -6,19 +6,19 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from pellucid.data.formats.po import decode_catalogue
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
-from pellucid.documents.bilingual import LanguagePair, split_po, split_tmx, split_xliff
+from pellucid.documents.bilingual import LanguagePair, mark_xliff, split_po, split_tmx, split_xliff
 from pellucid.documents.chapters import Chapter, divide_chapters
 from pellucid.documents.html import split_html
 from pellucid.documents.office import list_heading_styles, split_docx, split_odt
 from pellucid.documents.plain import decode_text, split_subtitles, split_text
-from pellucid.documents.slots import MOST_TAGS, Parts, fill_slots, list_slots
+from pellucid.documents.slots import MOST_TAGS, Parts, Review, fill_slots, list_slots
 from pellucid.documents.xml_tree import decode_xml, encode_xml
 
 
@@ -42,8 +42,15 @@ class DocumentTooLarge(ValueError):
 class Document:
     """A document taken apart: the texts to translate in their order, and everything else, which stays as it is."""
 
-    def __init__(self, bodies: Sequence[Parts], write: Callable[[list[str]], bytes], limits: DocumentLimits):
+    def __init__(
+        self,
+        bodies: Sequence[Parts],
+        write: Callable[[list[str]], bytes],
+        limits: DocumentLimits,
+        mark_units: Callable[[str, Mapping[int, list[Review]]], str] | None = None,
+    ):
         self._bodies = bodies
+        self._mark_units = mark_units
         self._write = write
         self._slots = [slot for body in bodies for slot in list_slots(body)]
         translatable = [[slot for slot in list_slots(body) if slot.is_translatable] for body in bodies]
@@ -68,11 +75,27 @@ class Document:
             start += len(levels)
         return chapters
 
-    def write(self, translations: Iterable[str]) -> bytes:
-        """Return the document with these translations of its `texts`, in their order."""
+    def write(self, translations: Iterable[str], reviews: Sequence[Review | None] = ()) -> bytes:
+        """Return the document with these translations of its `texts`, in their order.
+
+        `reviews` has what is to be marked in a document of a format in `MARKED_FORMATS`, one for each text or none.
+        """
         remaining = iter(translations)
         filled = iter([next(remaining) if slot.is_translatable else slot.text for slot in self._slots])
-        return self._write([fill_slots(body, filled) for body in self._bodies])
+        marked: dict[int, Review] = {}
+        units: dict[int, list[Review]] = {}
+        if reviews:
+            translatable = (slot for slot in self._slots if slot.is_translatable)
+            for slot, review in zip(translatable, reviews, strict=True):
+                if review is not None:
+                    marked[id(slot)] = review
+                    if slot.unit is not None:
+                        units.setdefault(slot.unit, []).append(review)
+
+        bodies = [fill_slots(body, filled, marked) for body in self._bodies]
+        if units and self._mark_units is not None:
+            bodies = [self._mark_units(body, units) for body in bodies]
+        return self._write(bodies)
 
 
 Reader = Callable[[str, bytes, LanguagePair | None, DocumentLimits], Document]
@@ -116,8 +139,14 @@ def _read_po(name: str, content: bytes, languages: LanguagePair | None, limits: 
 
 def _read_pairs(name: str, content: bytes, languages: LanguagePair | None, limits: DocumentLimits) -> Document:
     text, encoding = decode_xml(name, content)
-    split = split_tmx if name.lower().endswith(".tmx") else split_xliff
-    return Document([split(name, text, languages)], lambda bodies: encode_xml(bodies[0], encoding), limits)
+    if name.lower().endswith(".tmx"):
+        return Document([split_tmx(name, text, languages)], lambda bodies: encode_xml(bodies[0], encoding), limits)
+    return Document(
+        [split_xliff(name, text, languages)],
+        lambda bodies: encode_xml(bodies[0], encoding),
+        limits,
+        mark_units=partial(mark_xliff, name),
+    )
 
 
 _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")

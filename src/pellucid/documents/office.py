@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 
-from pellucid.documents.slots import MOST_TAGS, Inline, Parts, TextSlot, join_markup, number_tags
+from pellucid.documents.slots import MOST_TAGS, Inline, Parts, Review, TextSlot, Wrap, join_markup, number_tags
 from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, read_xml_text
 
 _ODT_PARAGRAPHS = ("p", "h")
@@ -238,6 +238,7 @@ class _DocxReader:
                 base_wrap=base.wrap,
                 before=[self.xml.opening(paragraph), *_list_parts(items[:start])],
                 after=[*_list_parts(items[end:]), self.xml.closing(paragraph)],
+                mark=_highlight if self.xml.prefix(paragraph) else None,  # a value needs the prefix, too
                 heading=self.find_heading_level(paragraph),
             )
         ]
@@ -301,6 +302,32 @@ class _DocxReader:
                     yield Inline("single", None, parts)
                 continue
             yield _Run(text, opening, formatting, key, prefix)
+
+
+_HIGHLIGHTS = {"look": "yellow", "redo": "red"}
+# What may stand behind a highlight in the formatting of a run, whose order is fixed.
+_BEHIND_HIGHLIGHT = "u|effect|bdr|shd|fitText|vertAlign|rtl|cs|em|lang|eastAsianLayout|specVanish|oMath|rPrChange"
+_TEXT_OF_A_RUN = re.compile(r"<([\w.-]+:)t\b[^<]*$")
+
+
+def _highlight(wrap: Wrap, review: Review) -> Wrap:
+    """Return what stands before and after a text of a run with a highlight in its formatting: yellow, or red.
+
+    A highlight that the document had there gives way to it.
+    """
+    before, after = wrap
+    found = _TEXT_OF_A_RUN.search(before)
+    assert found
+    text, prefix = found.start(), found[1]
+    mark = f'<{prefix}highlight {prefix}val="{_HIGHLIGHTS[review.grade]}"/>'
+    start = before.find(f"<{prefix}rPr")
+    behind = re.search(rf"<{prefix}(?:{_BEHIND_HIGHLIGHT})\b|</{prefix}rPr>", before[start:]) if start >= 0 else None
+    if behind is None:  # no formatting, or an empty element
+        opening = before[:start] if start >= 0 else before[:text]
+        return f"{opening}<{prefix}rPr>{mark}</{prefix}rPr>{before[text:]}", after
+    place = start + behind.start()
+    formatting = re.sub(rf"<{prefix}highlight\b[^>]*>", "", before[start:place])
+    return f"{before[:start]}{formatting}{mark}{before[place:]}", after
 
 
 def _range_key(xml: XmlText, mark: XmlElement) -> tuple[str, str | None]:

@@ -32,6 +32,18 @@ class Inline:
 
 
 @dataclass(frozen=True)
+class Review:
+    """What a person should do about a translation, and why: to look at it, or to do it again."""
+
+    grade: Literal["look", "redo"]
+    reason: str
+
+
+Wrap: TypeAlias = tuple[str, str]
+"""What stands before and after a text with some formatting."""
+
+
+@dataclass(frozen=True)
 class TextSlot:
     """A text to translate, in which numbered tags stand for the markup inside it."""
 
@@ -44,6 +56,8 @@ class TextSlot:
     base_wrap: tuple[str, str] = ("", "")
     before: Parts = ()  # what stands before the translation, and is a part of `original` too
     after: Parts = ()
+    mark: Callable[[Wrap, Review], Wrap] | None = None  # changes a wrap so that readers see that a person is needed
+    unit: int | None = None  # number of the unit in a bilingual document that this text is in
     heading: int = 0  # level of the heading that this text is, 1 for the largest; 0 for any other text
 
     @property
@@ -51,7 +65,7 @@ class TextSlot:
         """Whether the text has a letter outside its tags; numbers and signs alone stay as they are."""
         return _LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
 
-    def write(self, translation: str, tags: Mapping[str, str]) -> str:
+    def write(self, translation: str, tags: Mapping[str, str], review: Review | None = None) -> str:
         """Write a translation with its markup, given what each numbered tag stands for."""
         pieces = [*_split_numbered_tags(translation, tags)]
         own = [*_split_numbered_tags(self.text, tags)]
@@ -72,7 +86,8 @@ class TextSlot:
                 elif not piece.endswith("/>"):
                     wraps.append(self.wraps.get(piece, wraps[-1]))
             elif piece:
-                before, after = wraps[-1]
+                wrap = wraps[-1]
+                before, after = self.mark(wrap, review) if review is not None and self.mark is not None else wrap
                 out.append(f"{before}{self.escape(piece)}{after}")
         return self.finish("".join(out))
 
@@ -178,21 +193,26 @@ def list_slots(parts: Parts) -> Iterator[TextSlot]:
                 yield from list_slots(inner)
 
 
-def fill_slots(parts: Parts, translations: Iterator[str]) -> str:
-    """Join the parts of a document, with a translation in each of its slots."""
+def fill_slots(parts: Parts, translations: Iterator[str], reviews: Mapping[int, Review] | None = None) -> str:
+    """Join the parts of a document, with a translation in each of its slots.
+
+    `reviews` has those that are to be marked, each by the `id` of its slot.
+    """
+    reviews = reviews or {}
     out = []
     for part in parts:
         if isinstance(part, str):
             out.append(part)
             continue
         translation = next(translations)
-        if translation == part.text and part.original is not None:
+        review = None if part.mark is None else reviews.get(id(part))
+        if translation == part.text and part.original is not None and review is None:
             # Its slots are those of the markup around and inside the text, in the same order.
-            out.append(fill_slots(part.original, translations))
+            out.append(fill_slots(part.original, translations, reviews))
         else:
-            out.append(fill_slots(part.before, translations))
-            tags = {tag: fill_slots(inner, translations) for tag, inner in part.tags.items()}
-            out += [part.write(translation, tags), fill_slots(part.after, translations)]
+            out.append(fill_slots(part.before, translations, reviews))
+            tags = {tag: fill_slots(inner, translations, reviews) for tag, inner in part.tags.items()}
+            out += [part.write(translation, tags, review), fill_slots(part.after, translations, reviews)]
     return "".join(out)
 
 
