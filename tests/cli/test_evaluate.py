@@ -6,6 +6,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from pellucid.api import load
 from pellucid.decode.alarms import ALARMS
+from pellucid.evaluate.stress import STRESS_KINDS
 
 SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes."]
 REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí."]
@@ -197,3 +198,31 @@ def test_alarms_are_counted_over_the_test_set(call, model, tmp_path):
     [line] = [row for row in call(*options).stdout.splitlines() if row.startswith("Alarms: ")]
     assert line.startswith(f"Alarms: {sum(map(bool, found))} of 4 translations (")
     assert all(f"{name} {count}" in line for name, count in counts.items() if count)
+
+
+def test_stress_has_a_row_for_each_kind_of_noise_that_fits(call, model, files, tmp_path):
+    result = call("evaluate", model, *files, "--beam", 1, "--stress", "--figure", "stress.png", "--json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    clean, *noisy = report["stress"]
+    assert clean["kind"] == "clean"
+    # English has no accents to lose.
+    assert {row["kind"] for row in noisy} == set(STRESS_KINDS) - {"lost_accents"}
+    assert {row["kind"]: row["changed"] for row in noisy}["capitals"] == 3
+    assert (tmp_path / "stress.png").read_bytes().startswith(b"\x89PNG")
+    assert "capitals:" in result.stderr
+    table = call("evaluate", model, *files, "--beam", 1, "--stress").stdout.splitlines()
+    assert len(table) == 1 + len(report["stress"]) + 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--figure", "a.png"), "--figure draws the scores of --stress; name both"),
+        (("--stress", "--document"), "--stress plants noise into single lines"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(call, model, files, options, message):
+    result = call("evaluate", model, *files, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr

@@ -218,3 +218,14 @@ def test_protected_text_keeps_its_case_in_a_line_of_capitals():
     [text] = translate(learned, [line])
     assert "{Name}" in text
     assert "https://Example.com/a" in text
+
+
+@pytest.mark.parametrize(
+    "line", ["THE BALL IS BLUE.", "The Ball Is Blue.", '"The ball is blue."', "3) (The ball is blue.)"]
+)
+def test_a_text_is_read_as_it_is_where_nobody_wants_it_adapted(line: str):
+    reader = SourceReader(small_tokenizer(), PLAIN_PROFILE)
+    for reading, is_same in (("adapt", False), ("keep", True)):
+        config = replace(FAST, reading=reading)
+        [prepared] = prepare_lines([line], [0], reader, LengthLimits(200, 200), config)
+        assert ("".join(segment.read.text for segment in prepared.segments) == line) is is_same, reading

@@ -33,7 +33,7 @@ class Inline:
 
 @dataclass(frozen=True)
 class Review:
-    """What a person should do about a translation, and why: to look at it, or to do it again."""
+    """Advice to a person about a translation: to look at it or to do it again, and why."""
 
     grade: Literal["look", "redo"]
     reason: str
