@@ -2,6 +2,7 @@
 
     python -m benchmarks.garbage                    # 10,508 lines, runs/demo/best; writes benchmarks/results/garbage.md
     python -m benchmarks.garbage --lines 500 --page /tmp/garbage.md
+    python -m benchmarks.garbage --lines 2000 --only "joined sentences" "odd spaces" --page garbage-joined.md
 
 Every fifth line is a sentence whose translation is known. `pellucid translate` reads them all as one file, so a line
 that shifts, or that spoils its neighbours, shows in the next known sentence.
@@ -111,6 +112,14 @@ SCRIPTS = (
     "Ǆ",
     "ﷺ",
 )
+SENTENCES = (
+    "The ball is blue.",
+    "Where is the house?",
+    "The cat is black!",
+    "The dog drank the water.",
+    "I see 3 cats.",
+)
+ODD_SPACES = "\u00a0\u1680\u2000\u2002\u2003\u2007\u2009\u200a\u202f\u205f\u3000\t"
 ALIKE = str.maketrans("aeopcxBTHKM", "аеорсхВТНКМ")
 Draw = random.Random
 
@@ -172,20 +181,26 @@ KINDS: dict[str, Callable[[Draw], str]] = {
     "tabs": lambda draw: draw_parts(draw, WORDS, 8, ("\t", "\t\t", " \t ")),
     "blank": lambda draw: draw.choice(("", " ", "\t", "\u3000", "\u00a0 ", "😀", "<b></b>", "\u2028", "\ufeff")),
     "capitals": lambda draw: "".join(draw.choice((c.upper(), c.lower())) for c in draw_sentence(draw)),
+    "joined sentences": lambda draw: draw_parts(
+        draw, SENTENCES, 8, (" ", "  ", *ODD_SPACES, "\u200b ", " \u00a0", " - ", " • ")
+    ).rstrip(" -•\u200b"),
+    "odd spaces": lambda draw: draw_parts(draw, WORDS, 9, (" ", *ODD_SPACES, "\u00a0 ")),
     "bytes of another encoding": lambda draw: (
         draw_parts(draw, ("¿niño?", "Ünïcode", "“quote”", "犬"), 8).encode().decode("latin-1")
     ),
 }
 
 
-def draw_lines(lines: int, seed: int) -> list[tuple[str, str]]:
+def draw_lines(lines: int, seed: int, only: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Draw the kind and the text of each line: every fifth is the known sentence, the others go through all kinds.
+
+    With `only`, the others go through these kinds.
 
     >>> kinds = [kind for kind, _ in draw_lines(7, seed=1)]
     >>> kinds[0], kinds[1], kinds[5]
     ('control', 'tags', 'control')
     """
-    draw, kinds = random.Random(seed), list(KINDS)
+    draw, kinds = random.Random(seed), list(only or KINDS)
     drawn, position = [], 0
     for number in range(lines):
         if number % EVERY == 0:
@@ -227,9 +242,11 @@ def translate_lines(model: str, engine: str, beam: int, lines: Sequence[tuple[st
     """Translate all lines as one file through `pellucid translate`, in a process of its own."""
     result, began = Pass(engine, beam), time.monotonic()
     command = [sys.executable, "-m", "pellucid", "translate", model, "--engine", engine, "--beam", str(beam)]
+    # Each sentence alone, too, so that it can be looked for where it is joined with others.
+    all_lines = [*lines, *(("alone", sentence) for sentence in SENTENCES)]
     with tempfile.NamedTemporaryFile() as file:
         # Bytes, so that no line break is translated on the way.
-        file.write("".join(f"{line}\n" for _, line in lines).encode())
+        file.write("".join(f"{line}\n" for _, line in all_lines).encode())
         file.flush()
         process = subprocess.run([*command, file.name], capture_output=True, check=False)
     result.seconds = time.monotonic() - began
@@ -237,7 +254,9 @@ def translate_lines(model: str, engine: str, beam: int, lines: Sequence[tuple[st
     if process.returncode or "Traceback" in messages:
         result.problems.append(f"exit code {process.returncode}: {messages.strip()[-300:]}")
     # Not splitlines, which also breaks at the separators that some lines contain.
-    result.problems += find_problems(lines, process.stdout.decode().split("\n")[:-1], expected)
+    translations = process.stdout.decode().split("\n")[:-1]
+    result.problems += find_problems(all_lines, translations, expected)
+    result.problems += find_lost_sentences(all_lines, translations)
     return result
 
 
@@ -252,18 +271,31 @@ def find_problems(lines: Sequence[tuple[str, str]], translations: Sequence[str],
             yield f"line {number}, {kind}: {problem}: {line!r:.200} became {translation!r:.200}"
 
 
+def find_lost_sentences(lines: Sequence[tuple[str, str]], translations: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of joined sentences that are not the translations of each alone, with all that stands between."""
+    alone = {
+        line: translation for (kind, line), translation in zip(lines, translations, strict=False) if kind == "alone"
+    }
+    for number, ((kind, line), translation) in enumerate(zip(lines, translations, strict=False), start=1):
+        if kind == "joined sentences":
+            expected = re.sub("|".join(map(re.escape, alone)), lambda match: alone[match[0]], line)
+            if translation != expected:
+                yield f"line {number}, {kind}: {line!r:.200} became {translation!r:.200}, not {expected!r:.200}"
+
+
 def main() -> None:
     """Translate in all four ways and write the page; exit code 1 where a line was lost, moved, refused or damaged."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.garbage")
     parser.add_argument("--model", default="runs/demo/best")
     parser.add_argument("--lines", type=int, default=10_508)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=list(KINDS), default=(), metavar="KIND", help="kinds of lines")
     parser.add_argument("--page", type=Path, default=RESULTS / "garbage.md")
     arguments = parser.parse_args()
     import pellucid
 
     expected = pellucid.load(arguments.model).translate(CONTROL).text
-    lines = draw_lines(arguments.lines, arguments.seed)
+    lines = draw_lines(arguments.lines, arguments.seed, arguments.only)
     passes = []
     for engine in ("ctranslate2", "torch"):
         for beam in (1, 4):
@@ -283,12 +315,16 @@ def page_lines(
     markup = sum(len(list_protected(extract_tags(line).text)) for _, line in lines)
     tags = sum(len(re.findall(TAG, line)) for _, line in lines)
     yield "# Lines that nobody wrote for a translator\n"
-    yield f"Made by `python -m benchmarks.garbage --lines {len(lines)} --seed {arguments.seed}` on {machine()}, with"
+    kinds = arguments.only or list(KINDS)
+    only = "".join(f' "{kind}"' for kind in arguments.only)
+    options = f"--lines {len(lines)} --seed {arguments.seed}" + (f" --only{only}" if only else "")
+    yield f"Made by `python -m benchmarks.garbage {options}` on {machine()}, with"
     yield f"{arguments.model}.\n"
-    yield f"`pellucid translate` gets a file of {len(lines):,} lines of {len(KINDS)} kinds; {controls:,} of the lines"
+    yield f"`pellucid translate` gets a file of {len(lines):,} lines of {len(kinds)} kinds; {controls:,} of the lines"
     yield f"are known sentences. The lines contain {markup:,} placeholders and addresses and {tags:,} tags, and each of"
     yield "these must be in the output. A problem is a line that is lost or moved, a known sentence that is translated"
-    yield "differently than alone, a placeholder or tag that is missing, or an exit code that is not 0.\n"
+    yield "differently than alone, a placeholder or tag that is missing, joined sentences that are not translated as"
+    yield "each alone, or an exit code that is not 0.\n"
     yield "| engine | beam | problems | seconds |"
     yield "|---|---|---|---|"
     for result in passes:
@@ -299,7 +335,7 @@ def page_lines(
     if problems:
         yield "\nThe first problems:\n"
         yield "\n".join(problems[:40])
-    yield f"\nThe kinds: {', '.join(KINDS)}."
+    yield f"\nThe kinds: {', '.join(kinds)}."
 
 
 if __name__ == "__main__":

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 import pellucid
-from benchmarks.garbage import CONTROL, EVERY, KINDS, draw_lines, find_differences, find_problems
+from benchmarks.garbage import (
+    CONTROL,
+    EVERY,
+    KINDS,
+    SENTENCES,
+    draw_lines,
+    find_differences,
+    find_lost_sentences,
+    find_problems,
+)
 from pellucid.store.directory import save_bundle
 from tests.decode.models import random_model, small_tokenizer
 
@@ -28,7 +37,11 @@ def test_no_line_of_garbage_is_lost_moved_or_damaged(model_directory: Path, engi
     assert {kind for kind, _ in lines} == {"control", *KINDS}
     expected = model.translate(CONTROL, beam=beam, max_extra=5).text
     translations = model.translate_stream((line for _, line in lines), beam=beam, max_extra=5)
-    assert [*find_problems(lines, [translation.text for translation in translations], expected)] == []
+    texts = [translation.text for translation in translations]
+    assert [*find_problems(lines, texts, expected)] == []
+    alone = [("alone", sentence) for sentence in SENTENCES]
+    texts += [translation.text for translation in model.translate(SENTENCES, beam=beam, max_extra=5)]
+    assert [*find_lost_sentences([*lines, *alone], texts)] == []
 
 
 def test_differences_in_a_translation_are_found():
@@ -37,6 +50,9 @@ def test_differences_in_a_translation_are_found():
     assert find_differences("<b>a</b>", "<b>x") == ["tags differ"]
     lines = [("control", CONTROL), ("tags", "a")]
     assert [*find_problems(lines, ["La bola."], "La bola.")] == ["2 lines in, 1 out"]
+    joined = [("joined sentences", "Go. Stay."), ("alone", "Go."), ("alone", "Stay.")]
+    assert [*find_lost_sentences(joined, ["Ve. Quédate.", "Ve.", "Quédate."])] == []
+    assert len([*find_lost_sentences(joined, ["Ve.", "Ve.", "Quédate."])]) == 1
     assert "line 1: the known" in next(find_problems(lines, ["x", "La bola."], "La bola."))
 
 
