@@ -53,7 +53,9 @@ def run_translate(model_directory: Path, *options: str) -> tuple[list[str], bool
         capture_output=True,
         check=True,
     )
-    return process.stdout.decode().splitlines(), {"True": True, "False": False}[process.stderr.decode().strip()]
+    # Before it stands what the command says of its translations.
+    imported = process.stderr.decode().splitlines()[-1]
+    return process.stdout.decode().splitlines(), {"True": True, "False": False}[imported]
 
 
 def test_ctranslate2_translates_without_torch(model_directory: Path):

@@ -259,7 +259,7 @@ class Translator:
         if translation.stop == "failed":  # it is still the line itself
             return replace(translation, grade="redo")
 
-        by_alarms = grade_alarms(translation.alarms)
+        by_alarms = grade_alarms(translation.alarms) if translation.alarms else None
         if self.calibration is None or not translation.pieces or not isfinite(translation.log_prob):
             return replace(translation, grade=by_alarms) if by_alarms else translation
 

@@ -79,7 +79,7 @@ def plant_small_letters(pair: TextPair, random: Random) -> TextPair:
 def plant_end_marks(pair: TextPair, random: Random) -> TextPair:
     """Leave the end mark out on both sides, or write it two or three times.
 
-    >>> pairs = [plant_end_marks(TextPair("Go!", "Los!"), Random(seed)) for seed in range(5)]
+    >>> pairs = [plant_end_marks(TextPair("Go!", "Los!"), Random(seed)) for seed in range(20)]
     >>> sorted({(pair.source, pair.target) for pair in pairs})
     [('Go', 'Los'), ('Go!!', 'Los!!'), ('Go!!!', 'Los!!!')]
     """

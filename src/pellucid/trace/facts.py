@@ -14,6 +14,7 @@ from pydantic import FailFast
 from pellucid.data.context import count_context
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.request import SearchConfig
+from pellucid.decode.usability import Grade
 from pellucid.model import Transformer
 from pellucid.store.atomic import installed_version
 from pellucid.store.directory import WEIGHTS, Bundle, trained_context
@@ -157,7 +158,8 @@ class TraceFacts:
     a natural logarithm, and `score` is it over the length penalty. `tree` is None where no search could be observed.
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
     of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any. `part`
-    says which part of its line `sentence` is, where the line is translated in several. `alarms` say what went wrong.
+    says which part of its line `sentence` is, where the line is translated in several. `alarms` say what went wrong,
+    and `grade` whether a person can use the translation of a search.
     """
 
     id: str
@@ -181,6 +183,7 @@ class TraceFacts:
     context: str = ""
     part: LinePart | None = None
     alarms: list[str] = field(default_factory=list)
+    grade: Grade | None = None
 
 
 _DRAWING_SETTINGS = ("temperature", "top_k", "top_p", "seed")

@@ -23,7 +23,7 @@ from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shap
 FORMAT, VERSION = "pellucid-trace", 1
 
 # Facts that have their own place in the manifest, or none.
-_FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translation_notes", "alarms"}
+_FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translation_notes", "alarms", "grade"}
 
 
 def build_manifest(trace: TraceData) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pellucid.decode.request import SearchConfig, length_divisor, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
 from pellucid.decode.translate import Translator, inference_only
+from pellucid.decode.usability import Grade
 from pellucid.model import Memory
 from pellucid.model.watch import Watch
 from pellucid.text.line_splitting import SplitLine
@@ -44,6 +45,7 @@ class _TracedTranslation:
     remarks: Sequence[str] = ()
     tree: SearchTree | None = None
     alarms: tuple[str, ...] = ()
+    grade: Grade | None = None
 
 
 def search_translation(
@@ -100,6 +102,7 @@ def search_translation(
         remarks,
         build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
         translation.alarms,
+        translation.grade,
     )
 
 

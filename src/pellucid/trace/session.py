@@ -352,6 +352,7 @@ def trace_sentence(
         piece_log_probs=translation.log_probs,
         translation_notes=list(translation.notes),
         alarms=list(alarms),
+        grade=translation.grade,
     )
     return Trace(facts, model.config, tensors, origin)
 

@@ -115,6 +115,7 @@ class TraceData(Mapping[str, "Named"]):
             f.source.pieces,
             notes=tuple(f.translation_notes),
             alarms=tuple(f.alarms),
+            grade=f.grade,
         )
 
 
