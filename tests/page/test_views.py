@@ -38,12 +38,20 @@ def fresh_tab(tab: Any, trace: Trace) -> None:
         tab.get_by_role("button", name="Translate").click()
         wait_until(tab, lambda: f"id={trace.id}&" in tab.url)
     tab.get_by_role("button", name="Learn", exact=True).click()
-    tab.locator(".scrubber button").first.click()
+    tab.get_by_role("button", name="First step").click()
     tab.evaluate("document.activeElement.blur()")
 
 
 def go_to(tab: Any, view: str) -> None:
     tab.locator(".tabs").get_by_role("button", name=view, exact=True).click()
+
+
+def show_tables(tab: Any) -> None:
+    """Show tables instead of pictures, whatever a test before this one has left."""
+    tab.wait_for_selector(".bars")
+    if not tab.locator(".bars-exact").count():
+        tab.keyboard.press("t")
+    tab.wait_for_selector(".bars-exact")
 
 
 def wait_until(tab: Any, condition: Callable[[], bool]) -> None:
@@ -98,7 +106,7 @@ def test_values_are_hidden_by_the_space_bar_when_presenting(tab: Any):
 
 def test_the_account_shown_is_that_of_the_trace(tab: Any, trace: Trace):
     go_to(tab, "Output")
-    tab.keyboard.press("t")
+    show_tables(tab)
     tab.wait_for_selector(".bars-exact.bars-signed")
     account = trace.account(0)
     rows = tab.locator("section[aria-label='What adds to the logit'] table").first.locator("tr").all()
@@ -112,8 +120,7 @@ def test_the_account_shown_is_that_of_the_trace(tab: Any, trace: Trace):
 
 def test_the_probabilities_of_the_candidates_and_the_others_add_up_to_one(tab: Any, trace: Trace):
     go_to(tab, "Output")
-    tab.keyboard.press("t")
-    tab.wait_for_selector(".bars-exact")
+    show_tables(tab)
     rows = tab.locator("section[aria-label='What could come next'] tr td:last-child").all_inner_texts()
     numbers = [parse_number(text) for text in rows]
     logits = trace["logits"].values[0].astype(np.float64)
