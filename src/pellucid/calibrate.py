@@ -1,16 +1,16 @@
 """Calibration of confidence: a curve fitted on one half of a dev set, and what it is worth on the other half."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.check.evidence import fit_logistic
-from pellucid.decode.confidence import Calibration, ConfidenceCurve, confidence_features, word_log_probs
+from pellucid.decode.confidence import Calibration, ConfidenceCurve, word_log_probs
 from pellucid.decode.lines import Translation
 from pellucid.decode.translate import Translator
-from pellucid.decode.usability import QualityEstimate, quality_features
+from pellucid.decode.usability import QualityEstimate
 from pellucid.evaluate.compare import score_sums, sentence_counts
 from pellucid.text.word_pieces import strip_word
 
@@ -85,9 +85,11 @@ def judge_words(
     return judged
 
 
-def features_of(translations: Sequence[Translation]) -> Floats:
-    """Return the features of translations, a row for each."""
-    return np.array([confidence_features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
+def list_features(
+    translations: Sequence[Translation], features: Callable[[float, int, int], tuple[float, ...]]
+) -> Floats:
+    """Return a row for each translation: `confidence_features` or `quality_features`."""
+    return np.array([features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
 
 
 def score_sentences(texts: Sequence[str], references: Sequence[str], lowercase: bool) -> Floats:
@@ -150,11 +152,6 @@ def count_worst_found(scores: Floats, quality: Floats) -> int:
     size = len(scores) // 5
     lowest, worst = (set(np.argsort(values, kind="stable")[:size].tolist()) for values in (scores, quality))
     return len(lowest & worst)
-
-
-def quality_rows(translations: Sequence[Translation]) -> Floats:
-    """Return the features that the quality of translations is expected by, a row for each."""
-    return np.array([quality_features(t.log_prob, len(t.pieces), len(t.source_pieces)) for t in translations])
 
 
 def fit_calibration(

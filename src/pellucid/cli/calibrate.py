@@ -36,16 +36,16 @@ def run_calibrate(
     from pellucid.api import load
     from pellucid.calibrate import (
         calibration_lines,
-        features_of,
         find_unchanged,
         fit_calibration,
         fit_quality,
         grade_lines,
         judge_words,
-        quality_rows,
+        list_features,
         score_sentences,
     )
-    from pellucid.decode.confidence import CALIBRATION
+    from pellucid.decode.confidence import CALIBRATION, confidence_features
+    from pellucid.decode.usability import quality_features
     from pellucid.store.directory import add_files
 
     if (source is None) != (reference is None):
@@ -76,9 +76,11 @@ def run_calibrate(
         if reads_before
         else judge_words(loaded.translator, [sources[i] for i in searched], texts, references, loaded.lowercase)
     )
-    calibration = fit_calibration(features_of(translations), unchanged, words, {"good_chrf": good_chrf})
+    calibration = fit_calibration(
+        list_features(translations, confidence_features), unchanged, words, {"good_chrf": good_chrf}
+    )
     chrf = score_sentences(texts, references, loaded.lowercase)
-    quality, worth = fit_quality(quality_rows(translations), chrf)
+    quality, worth = fit_quality(list_features(translations, quality_features), chrf)
     calibration = replace(calibration, quality=quality, about={**calibration.about, "quality": worth})
     add_files(model, {CALIBRATION: calibration.to_json()})
     write_lines([*calibration_lines(dict(calibration.about)), *grade_lines(quality, worth)])

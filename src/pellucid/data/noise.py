@@ -1,6 +1,6 @@
 """Noise while training: some pairs of each batch are shown as careless people would have typed them.
 
-Which pairs, and how, follows from the seed of the batch and the number of the pair alone, so that a resumed run shows
+Which pairs, and how, follows from the seed of the epoch and the number of the pair alone, so that a resumed run shows
 the same, and so does any number of workers.
 """
 
@@ -98,13 +98,13 @@ class PairNoise:
         `backwards`, the targets are what will be translated: they get the errors that only a source has.
         """
         rows = [[side[i].tolist() for i in indices] for side in (encoded.sources, encoded.targets)]
-        kinds = self._draw_kinds(indices, seed)
-        chosen = [row for row, kind in enumerate(kinds) if kind is not None]
+        names = [*self.config.shares]
         noisy = {}
-        for row in chosen:
-            pair = self._plant_one(encoded, int(indices[row]), kinds[row], seed, backwards)
-            if pair is not None:
-                noisy[row] = pair
+        for row, number in enumerate(self._draw_numbers(indices, seed).tolist()):
+            if number < len(names):
+                pair = self._plant_one(encoded, int(indices[row]), names[number], seed, backwards)
+                if pair is not None:
+                    noisy[row] = pair
         sources = self.tokenizer.encode_source_text([pair.source for pair in noisy.values()])
         targets = self.tokenizer.encode_target([pair.target for pair in noisy.values()])
         for row, source, target in zip(noisy, sources, targets, strict=True):
@@ -118,19 +118,22 @@ class PairNoise:
         ]
         return EncodedPairs(sides[0], sides[1])
 
-    def expect_lengths(self, encoded: EncodedPairs, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return about how many tokens `plant` gives the sides of each pair, so that batches can be made of them."""
+    def expect_lengths(
+        self, encoded: EncodedPairs, ratios: NDArray[np.float64], seed: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return about how many tokens `plant` gives the sides of each pair, so that batches can be made of them.
+
+        `ratios` are those of `measure_ratios`.
+        """
         expected = np.stack([encoded.sources.lengths, encoded.targets.lengths])
-        ratios, names = self._measure_ratios(encoded), list(self.config.shares)
-        starts = np.concatenate([[0], np.cumsum([share.pairs for share in encoded.corpora] or [len(encoded)])])
-        last_of_corpus = np.zeros(len(encoded), dtype=bool)
-        last_of_corpus[starts[1:] - 1] = True
+        names = [*self.config.shares]
         for first in range(0, len(encoded), _LINES_AT_ONCE):
             block = np.arange(first, min(first + _LINES_AT_ONCE, len(encoded)))
             numbers = self._draw_numbers(block, seed)
             noisy = expected[:, block] * ratios[:, numbers]
             joined = block[numbers == names.index("sentences")]
-            neighbours = np.where(last_of_corpus[joined], joined - 1, joined + 1)
+            neighbours = _find_neighbours(encoded, joined)
+            joined, neighbours = joined[neighbours >= 0], neighbours[neighbours >= 0]
             # Two sentences, and one end.
             lengths = np.stack(
                 [side.lengths[joined] + side.lengths[neighbours] - 1 for side in (encoded.sources, encoded.targets)]
@@ -140,7 +143,7 @@ class PairNoise:
             expected[:, block[is_short]] = np.rint(noisy[:, is_short])
         return expected[0], expected[1]
 
-    def _measure_ratios(self, encoded: EncodedPairs) -> NDArray[np.float64]:
+    def measure_ratios(self, encoded: EncodedPairs) -> NDArray[np.float64]:
         """Return how many times longer each kind of noise makes the two sides, from some pairs; 1 without noise."""
         names = [*self.config.shares]
         sample = np.linspace(0, len(encoded) - 1, min(len(encoded), _SAMPLED_PAIRS)).astype(np.int64)
@@ -153,29 +156,21 @@ class PairNoise:
                 ratios[:, number] = [now / then for now, then in zip(after, before, strict=True)]
         return ratios
 
-    def _draw_kinds(self, indices: NDArray[np.integer], seed: int) -> list[str | None]:
-        """Draw the kind of noise of each pair, None for most."""
-        names = [*self.config.shares, None]
-        return [names[number] for number in self._draw_numbers(indices, seed).tolist()]
-
     def _draw_numbers(self, indices: NDArray[np.integer], seed: int) -> NDArray[np.intp]:
         """Draw the number of the kind of noise of each pair, in the order of the shares; behind the last for none."""
         return np.searchsorted(np.cumsum([*self.config.shares.values()]), _draw_uniform(indices, seed), side="right")
 
-    def _plant_one(
-        self, encoded: EncodedPairs, index: int, kind: str | None, seed: int, backwards: bool
-    ) -> TextPair | None:
+    def _plant_one(self, encoded: EncodedPairs, index: int, kind: str, seed: int, backwards: bool) -> TextPair | None:
         """Return one pair with noise, or None where it stays as it is."""
-        assert kind is not None
         pair = self._read_pair(encoded, index)
         if pair is None:
             return None
         random = Random((seed << 64) + index)
         if kind == "sentences":
             noisy = drop_sentences(pair, random)
-            neighbour = _find_neighbour(encoded, index) if noisy == pair else None
-            following = None if neighbour is None else self._read_pair(encoded, neighbour)
-            noisy = noisy if following is None else join_pairs(pair, following)
+            [neighbour] = _find_neighbours(encoded, np.array([index])).tolist()
+            if noisy == pair and neighbour >= 0 and (following := self._read_pair(encoded, neighbour)) is not None:
+                noisy = join_pairs(pair, following)
         else:
             noisy = NOISE_KINDS[kind](pair.exchange() if backwards else pair, random)
             noisy = noisy.exchange() if backwards else noisy
@@ -217,17 +212,13 @@ def vary_case(
         first += len(block)
 
 
-def _find_neighbour(encoded: EncodedPairs, index: int) -> int | None:
-    """Return the pair that stands behind a pair in its corpus, or before the last; None for a corpus of one pair."""
-    corpora = [share.pairs for share in encoded.corpora] or [len(encoded)]
-    first = 0
-    for pairs in corpora:
-        if index < first + pairs:
-            if pairs == 1:
-                return None
-            return index + 1 if index + 1 < first + pairs else index - 1
-        first += pairs
-    raise IndexError(f"pair {index} of {len(encoded)}")
+def _find_neighbours(encoded: EncodedPairs, indices: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the pair that stands behind each pair in its corpus, or before the last; -1 for a corpus of one pair."""
+    sizes = np.array([share.pairs for share in encoded.corpora] or [len(encoded)])
+    ends = np.cumsum(sizes)
+    corpora = np.searchsorted(ends, indices, side="right")
+    neighbours = np.where(indices + 1 < ends[corpora], indices + 1, indices - 1)
+    return np.where(sizes[corpora] > 1, neighbours, -1)
 
 
 def _draw_uniform(indices: NDArray[np.integer], seed: int) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,10 +245,15 @@ class Stream(Iterator[Batch]):
     def _epoch_seed(self) -> int:
         return _hash_to_seed(self.seed, self.epoch)
 
+    @cached_property
+    def _noise_ratios(self) -> NDArray[np.float64]:
+        assert self.noise is not None
+        return self.noise.measure_ratios(self.encoded)
+
     def _start_epoch(self) -> list[NDArray[np.integer]]:
         lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
         if self.noise is not None and self.stage.noisy:
-            lengths = self.noise.expect_lengths(self.encoded, self._epoch_seed)
+            lengths = self.noise.expect_lengths(self.encoded, self._noise_ratios, self._epoch_seed)
         pairs = epoch_pairs(self.corpora, self.seed, self.epoch, self.began.shown)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 

@@ -41,7 +41,6 @@ class StressRow:
 class NoisyTestSet:
     """Sources with one kind of noise, and their references, which have what a translation should show of it."""
 
-    kind: str
     sources: list[str]
     references: list[list[str]]
 
@@ -55,7 +54,7 @@ def plant_test_noise(
     """
     columns = [_plant_column(kind, sources, column, languages) for column in references]
     noisy_sources = [pair.source for pair in columns[0]]
-    return NoisyTestSet(kind, noisy_sources, [[pair.target for pair in column] for column in columns])
+    return NoisyTestSet(noisy_sources, [[pair.target for pair in column] for column in columns])
 
 
 def _plant_column(
