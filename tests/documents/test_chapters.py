@@ -3,7 +3,7 @@
 import pytest
 
 from pellucid.documents.chapters import divide_chapters
-from pellucid.documents.document import read_document
+from pellucid.documents.readers import read_document
 from tests.documents.samples import make_docx, make_odt
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
-from pellucid.documents.document import DocumentLimits, DocumentTooLarge, read_document
+from pellucid.documents.readers import read_document
+from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from tests.documents.samples import (
     DOCX,
     ODT,
@@ -221,7 +222,7 @@ def with_flag(content: bytes, flag: int) -> bytes:
         ("a.docx", entity_docx('<!ENTITY a "b">'), "has declarations of its own"),
         ("a.docx", entity_docx('<!ENTITY a SYSTEM "file:///etc/passwd">'), "has declarations of its own"),
         ("a.docx", make_docx("<w:p>"), "not well-formed XML: mismatched tag"),
-        ("a.odt", make_odt("<a>" * 300 + "</a>" * 300), "more than 200 in one another"),
+        ("a.odt", make_odt("<a>" * 300 + "</a>" * 300), "more than 200 elements in one another"),
         ("a.xliff", b"<tmx/>", "begins with <tmx>, expected <xliff>"),
         ("a.tmx", b"<tmx>&a;</tmx>", "not well-formed XML: undefined entity"),
         ("a.xliff", b'<?xml version="1.0" encoding="rot13"?><xliff/>', "encoding rot13, which is not known"),

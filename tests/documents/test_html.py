@@ -3,16 +3,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.documents.html import split_html
+from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import fill_slots, list_slots
 
 
 def split_texts(html: str) -> list[str]:
-    return [slot.text for slot in list_slots(split_html(html))]
+    return [slot.text for slot in list_slots(split_html(html, DocumentReading()))]
 
 
 def translate_to_itself(html: str) -> str:
     """Split HTML and put it together again, each text translated into itself."""
-    parts = split_html(html)
+    parts = split_html(html, DocumentReading())
     return fill_slots(parts, iter([slot.text for slot in list_slots(parts)]))
 
 
@@ -28,7 +29,7 @@ def test_block_tags_separate_texts_and_inline_tags_stay_inside():
 
 def test_entities_are_read_and_written():
     assert split_texts("Tom &amp; Jerry&nbsp;&eacute; &lt;b&gt;") == ["Tom & Jerry\xa0é <b>"]
-    [text] = list_slots(split_html("Tom &amp; Jerry"))
+    [text] = list_slots(split_html("Tom &amp; Jerry", DocumentReading()))
     assert text.write("Tomás & <b>", {}) == "Tomás &amp; &lt;b&gt;"
 
 
@@ -68,7 +69,7 @@ def test_line_ends_in_a_text_are_spaces():
 
 
 def test_a_text_cannot_write_tags():
-    parts = split_html("a <b>c</b>")
+    parts = split_html("a <b>c</b>", DocumentReading())
     assert fill_slots(parts, iter(['<script>alert(1)</script> <0>x</0> <7> "'])) == (
         '&lt;script&gt;alert(1)&lt;/script&gt; <b>x</b> &lt;7&gt; "'
     )
@@ -100,7 +101,7 @@ def test_html_translated_into_itself_is_unchanged_and_translated_otherwise_keeps
             self.tags.append("/" + tag)
 
     assert translate_to_itself(html) == html
-    parts = split_html(html)
+    parts = split_html(html, DocumentReading())
     before, after = TagCollector(), TagCollector()
     before.feed(html)
     after.feed(fill_slots(parts, iter([f"{slot.text} x" for slot in list_slots(parts)])))

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pellucid.documents.document import read_document
+from pellucid.documents.readers import read_document
 from pellucid.documents.slots import Review
 from tests.documents.samples import DOCX, SAMPLES, make_docx, read_zip
 

@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
-from pellucid.documents.document import read_document
+from pellucid.documents.readers import read_document
 from pellucid.serve.gate import ApiKeys
 from pellucid.serve.service import BoundedStore
 from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip

@@ -272,7 +272,7 @@ def _translate_document(
 ) -> None:
     """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
     from pellucid.decode.lines import NotTranslated
-    from pellucid.documents.document import read_document
+    from pellucid.documents.readers import read_document
 
     document = read_document(file, Path(file).read_bytes(), languages)
     failed: list[Translation] = []

@@ -1,12 +1,17 @@
 """Takes HTML apart into texts to translate and markup that stays as it is."""
 
+import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
 
-from pellucid.documents.slots import Inline, Parts, TextSlot, make_slot
+from pellucid.documents.document import Document
+from pellucid.documents.plain import decode_text
+from pellucid.documents.reading import DocumentReading
+from pellucid.documents.slots import Inline, Part, Parts, TextSlot, make_slot
+from pellucid.documents.xml_tree import decode_xml, encode_xml
 
 # Possessive quantifiers (*+) never backtrack: without them, a crafted page could take exponential time.
 _ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
@@ -33,13 +38,29 @@ _HEADING = re.compile("h([1-6])", re.IGNORECASE)
 _BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())  # they separate texts; any other is inline, and stands inside a text
 
 
-def split_html(html: str) -> list[str | TextSlot]:
+_CHARSET = re.compile(rb"<meta[^>]+?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+
+
+def read_html(name: str, content: bytes, reading: DocumentReading) -> Document:
+    """Read a page of HTML, in the encoding that it names."""
+    named = _CHARSET.search(content[:2000])
+    encoding = "utf-8" if content.startswith(codecs.BOM_UTF8) or not named else named[1].decode("ascii")
+    if encoding.lower() in ("iso-8859-1", "us-ascii", "latin1"):
+        encoding = "windows-1252"  # as browsers read it
+    if encoding.lower() == "utf-8" or content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text, encoding = decode_text(name, content)
+    else:
+        text, encoding = decode_xml(name, content, encoding)
+    return Document([split_html(text, reading)], lambda bodies: encode_xml(bodies[0], encoding), reading)
+
+
+def split_html(html: str, reading: DocumentReading) -> list[Part]:
     """Split HTML into texts to translate and markup that stays as it is, in their order.
 
-    >>> [part if isinstance(part, str) else part.text for part in split_html("<p>Tom &amp; <b>Ann</b></p>")]
+    >>> [getattr(part, "text", part) for part in split_html("<p>Tom &amp; <b>Ann</b></p>", DocumentReading())]
     ['<p>', 'Tom & <0>Ann</0>', '</p>']
     """
-    parts: list[str | TextSlot] = []
+    parts: list[Part] = []
     run: list[re.Match[str] | str] = []
     position = heading = 0
     for match in _MARKUP.finditer(html):

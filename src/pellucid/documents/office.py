@@ -3,12 +3,16 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 
-from pellucid.documents.slots import MOST_TAGS, Inline, Parts, Review, TextSlot, Wrap, join_markup, number_tags
-from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, read_xml_text
+from pellucid.documents.archive import read_archive, read_members
+from pellucid.documents.document import Document
+from pellucid.documents.reading import DocumentReading
+from pellucid.documents.slots import MOST_TAGS, Inline, Part, Parts, Review, TextSlot, Wrap, join_markup, number_tags
+from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, escape_xml_text, parse_xml, read_xml_text
 
 _ODT_PARAGRAPHS = ("p", "h")
 _ODT_AROUND_TEXT = ("span", "a", "meta", "meta-field")
@@ -17,13 +21,47 @@ _ODT_BREAKS = {"tab": "\t", "line-break": "\n"}
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
-def split_odt(name: str, text: str) -> Parts:
+_OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
+_PART_NAME = re.compile(r"""\bPartName\s*=\s*["']/?([^"']+)["']""")
+_TRANSLATED_PART = re.compile(
+    r"""\bContentType\s*=\s*["'][^"']*\.(?:document\.main|header|footer|footnotes|endnotes)\+xml["']"""
+)
+
+
+def read_docx(name: str, content: bytes, reading: DocumentReading) -> Document:
+    """Read a DOCX document: its main text, headers, footers and notes."""
+    archive = read_archive(name, content, reading)
+    types, _ = decode_xml(name, archive.get("[Content_Types].xml", b""))
+    overrides = [tag for tag in _OVERRIDE.findall(types) if _TRANSLATED_PART.search(tag)]
+    members = [match[1] for tag in overrides if (match := _PART_NAME.search(tag)) and match[1] in archive]
+    if not members:
+        raise ValueError(f"{name} is not a DOCX document: no file in it is its text")
+    levels: dict[str, int] = {}
+    if styles := archive.get(f"{members[0].rpartition('/')[0]}/styles.xml"):
+        # Headings only divide the text into chapters: a document with damaged styles is translated without them.
+        with suppress(ValueError):
+            levels = list_heading_styles(name, decode_xml(name, styles)[0], reading)
+    return read_members(name, content, archive, members, partial(split_docx, heading_styles=levels), reading)
+
+
+def read_odt(name: str, content: bytes, reading: DocumentReading) -> Document:
+    """Read an ODT document."""
+    archive = read_archive(name, content, reading)
+    if b"encryption-data" in archive.get("META-INF/manifest.xml", b""):
+        raise ValueError(f"{name} is encrypted; save it without a password")
+    members = [member for member in ("content.xml", "styles.xml") if member in archive]
+    if "content.xml" not in members:
+        raise ValueError(f"{name} is not an ODT document: it has no content.xml")
+    return read_members(name, content, archive, members, split_odt, reading)
+
+
+def split_odt(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take the content or the styles of an ODT document apart: each paragraph and heading is a slot."""
-    xml = parse_xml(name, text)
+    xml = parse_xml(name, text, reading)
     # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
     paragraphs: dict[int, Parts] = {}
 
-    def cut(element: XmlElement, out: list[str | TextSlot]) -> None:
+    def cut(element: XmlElement, out: list[Part]) -> None:
         if element.name in _ODT_PARAGRAPHS and element.end > element.inner:
             if element.start not in paragraphs:
                 paragraphs[element.start] = describe_paragraph(element)
@@ -34,7 +72,7 @@ def split_odt(name: str, text: str) -> Parts:
             xml.cut_children(element, cut, out)
 
     def describe_all(element: XmlElement) -> Parts:
-        out: list[str | TextSlot] = []
+        out: list[Part] = []
         xml.cut_children(element, cut, out)
         return join_markup(out)
 
@@ -71,7 +109,7 @@ def split_odt(name: str, text: str) -> Parts:
                 items.append(Inline("closing", child.start, [xml.closing(child)]))
             elif child.name != "soft-page-break":
                 # A note or a frame stands inside its paragraph and has paragraphs of its own.
-                inner: list[str | TextSlot] = []
+                inner: list[Part] = []
                 cut(child, inner)
                 items.append(Inline("single", None, join_markup(inner)))
         return [item for item in items if item != ""]
@@ -127,12 +165,12 @@ class _FieldMark:
 _Item = _Run | Inline | _FieldMark
 
 
-def list_heading_styles(name: str, styles: str) -> dict[str, int]:
+def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dict[str, int]:
     """Return the level of each style of headings, 1 for the largest, by the name that paragraphs use.
 
     A style tells its level itself, or has that of the style that it is based on.
     """
-    xml = parse_xml(name, styles)
+    xml = parse_xml(name, styles, reading)
     levels: dict[str, int] = {}
     based_on: dict[str, str] = {}
     for style in xml.root.children:
@@ -170,14 +208,16 @@ def _read_outline_level(xml: XmlText, properties: XmlElement | None) -> int | No
     return int(value) + 1 if int(value) < _BODY_TEXT else 0
 
 
-def split_docx(name: str, text: str, heading_styles: Mapping[str, int] | None = None) -> Parts:
+def split_docx(
+    name: str, text: str, reading: DocumentReading, heading_styles: Mapping[str, int] | None = None
+) -> Parts:
     """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
 
     Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures. Texts
     that were deleted with their change recorded, and formulas, stay as they are. `heading_styles` are those of
     `list_heading_styles`.
     """
-    xml = parse_xml(name, text)
+    xml = parse_xml(name, text, reading)
     return join_markup(
         [text[: xml.root.start], *_DocxReader(xml, heading_styles or {}).describe_all(xml.root), text[xml.root.end :]]
     )
@@ -192,7 +232,7 @@ class _DocxReader:
         # Each paragraph once: a text box in a text box in a text box would otherwise take twice the time with each.
         self.paragraphs: dict[int, Parts] = {}
 
-    def cut(self, element: XmlElement, out: list[str | TextSlot]) -> None:
+    def cut(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of an element to `out`, with slots in place of the paragraphs in it."""
         # Shapes have paragraphs of another kind, whose prefix is always this one.
         if element.name == "p" and self.xml.prefix(element) != "a:" and element.end > element.inner:
@@ -205,13 +245,13 @@ class _DocxReader:
             self.xml.cut_children(element, self.cut, out)
 
     def describe(self, element: XmlElement) -> Parts:
-        out: list[str | TextSlot] = []
+        out: list[Part] = []
         self.cut(element, out)
         return join_markup(out)
 
     def describe_all(self, element: XmlElement) -> Parts:
         """Return the parts of an element whose children are cut, whatever it is itself."""
-        out: list[str | TextSlot] = []
+        out: list[Part] = []
         self.xml.cut_children(element, self.cut, out)
         return join_markup(out)
 
@@ -412,7 +452,7 @@ def _tag_formatting(items: Sequence[_Item], base: str) -> list[str | Inline]:
 
 def _list_parts(items: Sequence[_Item]) -> Parts:
     """Return what items stand for, as it is written where they are not translated."""
-    out: list[str | TextSlot] = []
+    out: list[Part] = []
     for item in items:
         out += [item.wrap[0], item.escape(item.text), item.wrap[1]] if isinstance(item, _Run) else item.parts
     return join_markup(out)

@@ -8,7 +8,8 @@ from itertools import count
 from typing import Literal, TypeAlias
 
 # A stretch of a document: markup that stays as it is, and slots for translations.
-Parts: TypeAlias = Sequence["str | TextSlot"]
+Part: TypeAlias = "str | TextSlot | LanguagePlace"
+Parts: TypeAlias = Sequence[Part]
 MOST_TAGS = 2000  # inline tags of one text; placing more would take long, and no sentence has them
 
 NUMBERED_TAG = re.compile(r"</?(\d{1,6})/?>")
@@ -18,6 +19,14 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 def _keep(text: str) -> str:
     return text
+
+
+@dataclass(frozen=True)
+class LanguagePlace:
+    """A place where a document names the language of its text."""
+
+    original: str
+    name: Callable[[str], str] = _keep  # makes what stands here, given the code of the language
 
 
 @dataclass(frozen=True)
@@ -193,10 +202,15 @@ def list_slots(parts: Parts) -> Iterator[TextSlot]:
                 yield from list_slots(inner)
 
 
-def fill_slots(parts: Parts, translations: Iterator[str], reviews: Mapping[int, Review] | None = None) -> str:
+def fill_slots(
+    parts: Parts,
+    translations: Iterator[str],
+    reviews: Mapping[int, Review] | None = None,
+    language: str | None = None,
+) -> str:
     """Join the parts of a document, with a translation in each of its slots.
 
-    `reviews` has those that are to be marked, each by the `id` of its slot.
+    `reviews` has those that are to be marked, each by the `id` of its slot. `language` is that of the translations.
     """
     reviews = reviews or {}
     out = []
@@ -204,21 +218,24 @@ def fill_slots(parts: Parts, translations: Iterator[str], reviews: Mapping[int, 
         if isinstance(part, str):
             out.append(part)
             continue
+        if isinstance(part, LanguagePlace):
+            out.append(part.original if language is None else part.name(language))
+            continue
         translation = next(translations)
         review = None if part.mark is None else reviews.get(id(part))
         if translation == part.text and part.original is not None and review is None:
             # Its slots are those of the markup around and inside the text, in the same order.
-            out.append(fill_slots(part.original, translations, reviews))
+            out.append(fill_slots(part.original, translations, reviews, language))
         else:
-            out.append(fill_slots(part.before, translations, reviews))
-            tags = {tag: fill_slots(inner, translations, reviews) for tag, inner in part.tags.items()}
-            out += [part.write(translation, tags, review), fill_slots(part.after, translations, reviews)]
+            out.append(fill_slots(part.before, translations, reviews, language))
+            tags = {tag: fill_slots(inner, translations, reviews, language) for tag, inner in part.tags.items()}
+            out += [part.write(translation, tags, review), fill_slots(part.after, translations, reviews, language)]
     return "".join(out)
 
 
-def join_markup(parts: Iterable[str | TextSlot]) -> Parts:
+def join_markup(parts: Iterable[Part]) -> Parts:
     """Return parts with neighbouring markup joined."""
-    joined: list[str | TextSlot] = []
+    joined: list[Part] = []
     run: list[str] = []
     for part in parts:
         if isinstance(part, str):

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from html import escape, unescape
 from xml.parsers import expat
 
-from pellucid.documents.slots import TextSlot
-
-MOST_ELEMENTS = 1_000_000  # elements of one XML file; beyond, the file would fill the memory
+from pellucid.documents.reading import DocumentReading
+from pellucid.documents.slots import Part
 
 _DEEPEST = 200
+_ELEMENTS_TOGETHER = 1000  # elements that are counted together
 _CHUNK = 2**16
 
 # The text is well-formed when this is used, so the pattern need not refuse anything.
@@ -84,8 +84,8 @@ class XmlText:
     def cut_children(
         self,
         element: XmlElement,
-        cut: "Callable[[XmlElement, list[str | TextSlot]], object]",
-        out: "list[str | TextSlot]",
+        cut: "Callable[[XmlElement, list[Part]], object]",
+        out: "list[Part]",
     ) -> None:
         """Append the parts of an element to `out`; `cut` appends those of each of its children."""
         position = element.start
@@ -95,9 +95,9 @@ class XmlText:
             position = child.end
         out.append(self.text[position : element.end])
 
-    def cut_root(self, cut: "Callable[[XmlElement, list[str | TextSlot]], object]") -> "list[str | TextSlot]":
+    def cut_root(self, cut: "Callable[[XmlElement, list[Part]], object]") -> "list[Part]":
         """Return the parts of the whole text, those of the root appended by `cut`."""
-        parts: list[str | TextSlot] = [self.text[: self.root.start]]
+        parts: list[Part] = [self.text[: self.root.start]]
         cut(self.root, parts)
         return [*parts, self.text[self.root.end :]]
 
@@ -168,12 +168,12 @@ def encode_xml(text: str, encoding: str) -> bytes:
     return text.encode(encoding, errors="xmlcharrefreplace")
 
 
-def parse_xml(name: str, text: str) -> XmlText:
+def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     """Return the tree of an XML text, in which nothing is expanded or fetched.
 
     Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
     """
-    _refuse_unsound(name, text)
+    _refuse_unsound(name, text, reading)
     root: XmlElement | None = None
     open_elements: list[XmlElement] = []
     number = 0
@@ -185,19 +185,23 @@ def parse_xml(name: str, text: str) -> XmlText:
             element.inner_end, element.end = match.start(), match.end()
             continue
         number += 1
-        if number > MOST_ELEMENTS or len(open_elements) >= _DEEPEST:
-            raise ValueError(f"{name} has more than {MOST_ELEMENTS:,} elements, or more than {_DEEPEST} in one another")
+        if number == _ELEMENTS_TOGETHER:
+            reading.count_elements(name, number)
+            number = 0
+        if len(open_elements) >= _DEEPEST:
+            raise ValueError(f"{name} has more than {_DEEPEST} elements in one another")
         element = XmlElement(match[2].rpartition(":")[2], match.start(), match.end(), match.end(), match.end())
         if open_elements:
             open_elements[-1].children.append(element)
         root = root or element
         if not match[3].endswith("/"):
             open_elements.append(element)
+    reading.count_elements(name, number)
     assert root is not None
     return XmlText(text, root)
 
 
-def _refuse_unsound(name: str, text: str) -> None:
+def _refuse_unsound(name: str, text: str, reading: DocumentReading) -> None:
     """Raise ValueError for a text that is not well-formed XML, or declares entities or types of its own."""
     parser = expat.ParserCreate("utf-8")
 
@@ -212,6 +216,7 @@ def _refuse_unsound(name: str, text: str) -> None:
     try:
         # In pieces, between which other threads get their turn.
         for start in range(0, len(text), _CHUNK):
+            reading.go_on()
             parser.Parse(text[start : start + _CHUNK].encode(errors="surrogatepass"), False)
         parser.Parse(b"", True)
     except expat.ExpatError as error:

@@ -18,7 +18,8 @@ from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
-from pellucid.documents.document import DocumentLimits, DocumentTooLarge, read_document
+from pellucid.documents.readers import read_document
+from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import describe_languages, validate_limited

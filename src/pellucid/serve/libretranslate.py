@@ -14,6 +14,7 @@ from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.documents import DOCUMENT_FORMATS
 from pellucid.documents.html import split_html
+from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
     ENCODED,
@@ -266,7 +267,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
         raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")
     texts, ranks = _as_list(form.q), 1 + form.alternatives
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, texts)
-    pages = [split_html(text) if form.format == "html" else [TextSlot(text)] for text in texts]
+    pages = [split_html(text, DocumentReading()) if form.format == "html" else [TextSlot(text)] for text in texts]
     segments = tuple(slot.text for page in pages for slot in list_slots(page))
     # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
     search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)

@@ -1,0 +1,51 @@
+"""Reads documents of all formats, which are known by the endings of their names."""
+
+from collections.abc import Callable
+
+from pellucid.documents import DOCUMENT_FORMATS, document_suffix
+from pellucid.documents.catalogue import read_catalogue
+from pellucid.documents.document import Document
+from pellucid.documents.html import read_html
+from pellucid.documents.memory import read_memory
+from pellucid.documents.office import read_docx, read_odt
+from pellucid.documents.plain import read_plain_text
+from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
+from pellucid.documents.subtitles import read_subtitles
+from pellucid.documents.xliff import read_xliff_document
+
+Reader = Callable[[str, bytes, DocumentReading], Document]
+
+_READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
+    ".txt": read_plain_text,
+    **dict.fromkeys((".html", ".htm"), read_html),
+    ".srt": read_subtitles,
+    **dict.fromkeys((".po", ".pot"), read_catalogue),
+    **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
+    ".tmx": read_memory,
+    ".docx": read_docx,
+    ".odt": read_odt,
+}
+
+
+def read_document(
+    name: str,
+    content: bytes,
+    languages: LanguagePair | None = None,
+    limits: DocumentLimits | None = None,
+    go_on: Callable[[], None] | None = None,
+) -> Document:
+    """Take a document apart, by the ending of its name; `languages` are those of the translation, if they are known.
+
+    `go_on` is called now and then, and may raise an error to stop the reading.
+
+    Raises DocumentTooLarge beyond a limit, and ValueError for a format that is not known and for a damaged document.
+    """
+    reading = DocumentReading(languages, limits or DocumentLimits())
+    if go_on is not None:
+        reading.go_on = go_on
+    suffix = document_suffix(name)
+    if suffix is None:
+        raise ValueError(f"{name:.120} is of no known format; those are {', '.join(DOCUMENT_FORMATS)}")
+    if len(content) > reading.limits.bytes:
+        raise DocumentTooLarge(f"{name} has {len(content):,} bytes; {reading.limits.bytes:,} are taken")
+    return _READERS[suffix](name, content, reading)

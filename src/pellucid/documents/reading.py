@@ -1,0 +1,59 @@
+"""One reading of a document: its languages, its limits, and the count of what is not translated."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+LanguagePair = tuple[str, str]
+
+# What a document may hold that is not translated, by kind.
+KEPT_KINDS = {
+    "translated": "have a translation already",
+    "protected": "are marked as not to be translated",
+    "code": "are code, formulas or scripts",
+    "comments": "are comments",
+    "deleted": "were deleted with the change recorded",
+    "without letters": "have no letter",
+    "other": "are of a kind that is not translated",
+}
+
+
+@dataclass(frozen=True)
+class DocumentLimits:
+    """Bounds on a document, so that a small file cannot fill the memory."""
+
+    bytes: int = 2**26
+    unpacked: int = 2**28  # bytes of all files in an archive together, and of any one
+    members: int = 10_000
+    # How many times larger than its compressed form a file in an archive of more than a megabyte may be.
+    ratio: int = 200
+    texts: int = 200_000
+    characters: int = 20_000_000  # characters of all texts to translate together
+    elements: int = 1_000_000  # elements of all its XML together
+
+
+class DocumentTooLarge(ValueError):
+    """Raised for a document beyond a limit."""
+
+
+def _go_on() -> None:
+    pass
+
+
+@dataclass
+class DocumentReading:
+    """One reading of a document."""
+
+    languages: LanguagePair | None = None  # those of the translation, if they are known
+    limits: DocumentLimits = field(default_factory=DocumentLimits)
+    kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
+    elements: int = 0  # elements of XML read so far
+    go_on: Callable[[], None] = _go_on
+    """Called now and then while a document is taken apart; it raises an error where nobody waits any more."""
+
+    def count_elements(self, name: str, number: int) -> None:
+        """Count elements of XML in a file. Raises DocumentTooLarge where they are more than the limit."""
+        self.elements += number
+        if self.elements > self.limits.elements:
+            raise DocumentTooLarge(f"{name} has more than {self.limits.elements:,} elements of XML")
+        self.go_on()
