@@ -7,10 +7,11 @@ from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
 from pellucid.documents.html import read_html
 from pellucid.documents.memory import read_memory
-from pellucid.documents.office import read_docx, read_odt
+from pellucid.documents.opendocument import read_odt
 from pellucid.documents.plain import read_plain_text
 from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
 from pellucid.documents.subtitles import read_subtitles
+from pellucid.documents.word import read_docx
 from pellucid.documents.xliff import read_xliff_document
 
 Reader = Callable[[str, bytes, DocumentReading], Document]

@@ -1,4 +1,4 @@
-"""Takes the XML of word processors apart: paragraphs of DOCX and ODT, with their formatting as inline tags."""
+"""Takes DOCX apart: paragraphs of the main text, headers, footers and notes, with their formatting as inline tags."""
 
 import re
 from collections import Counter
@@ -6,20 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 
 from pellucid.documents.archive import read_archive, read_members
 from pellucid.documents.document import Document
+from pellucid.documents.paragraphs import SPACES, escape_with_breaks, find_middle
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import MOST_TAGS, Inline, Part, Parts, Review, TextSlot, Wrap, join_markup, number_tags
-from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, escape_xml_text, parse_xml, read_xml_text
-
-_ODT_PARAGRAPHS = ("p", "h")
-_ODT_AROUND_TEXT = ("span", "a", "meta", "meta-field")
-_ODT_SKIPPED = ("tracked-changes", "annotation", "scripts", "font-face-decls", "automatic-styles", "forms")
-_ODT_BREAKS = {"tab": "\t", "line-break": "\n"}
-_SPACES = re.compile(r"[ \t\r\n]+")
-
+from pellucid.documents.slots import Inline, Part, Parts, Review, TextSlot, Wrap, join_markup, number_tags
+from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, parse_xml
 
 _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
 _PART_NAME = re.compile(r"""\bPartName\s*=\s*["']/?([^"']+)["']""")
@@ -42,79 +36,6 @@ def read_docx(name: str, content: bytes, reading: DocumentReading) -> Document:
         with suppress(ValueError):
             levels = list_heading_styles(name, decode_xml(name, styles)[0], reading)
     return read_members(name, content, archive, members, partial(split_docx, heading_styles=levels), reading)
-
-
-def read_odt(name: str, content: bytes, reading: DocumentReading) -> Document:
-    """Read an ODT document."""
-    archive = read_archive(name, content, reading)
-    if b"encryption-data" in archive.get("META-INF/manifest.xml", b""):
-        raise ValueError(f"{name} is encrypted; save it without a password")
-    members = [member for member in ("content.xml", "styles.xml") if member in archive]
-    if "content.xml" not in members:
-        raise ValueError(f"{name} is not an ODT document: it has no content.xml")
-    return read_members(name, content, archive, members, split_odt, reading)
-
-
-def split_odt(name: str, text: str, reading: DocumentReading) -> Parts:
-    """Take the content or the styles of an ODT document apart: each paragraph and heading is a slot."""
-    xml = parse_xml(name, text, reading)
-    # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
-    paragraphs: dict[int, Parts] = {}
-
-    def cut(element: XmlElement, out: list[Part]) -> None:
-        if element.name in _ODT_PARAGRAPHS and element.end > element.inner:
-            if element.start not in paragraphs:
-                paragraphs[element.start] = describe_paragraph(element)
-            out += paragraphs[element.start]
-        elif element.name in _ODT_SKIPPED:
-            out.append(xml.raw(element))
-        else:
-            xml.cut_children(element, cut, out)
-
-    def describe_all(element: XmlElement) -> Parts:
-        out: list[Part] = []
-        xml.cut_children(element, cut, out)
-        return join_markup(out)
-
-    def describe_paragraph(paragraph: XmlElement) -> Parts:
-        items = list_items(paragraph)
-        prefix = xml.prefix(paragraph)
-        escape = partial(_escape_with_breaks, breaks={sign: f"<{prefix}{tag}/>" for tag, sign in _ODT_BREAKS.items()})
-        if not any(isinstance(item, str) and item.strip() for item in items):
-            return describe_all(paragraph)
-        start, end = _find_middle(items)
-        written = [[escape(item)] if isinstance(item, str) else item.parts for item in items]
-        before = [xml.opening(paragraph), *chain.from_iterable(written[:start])]
-        after = [*chain.from_iterable(written[end:]), xml.closing(paragraph)]
-        slot_text, tags, _ = number_tags(items[start:end])
-        level = read_level(xml.attribute(paragraph, f"{prefix}outline-level")) if paragraph.name == "h" else 0
-        original = describe_all(paragraph)
-        return [TextSlot(slot_text, tags, original, escape, before=before, after=after, heading=level)]
-
-    def read_level(written: str | None) -> int:
-        return int(written) if written is not None and written.isdecimal() else 1
-
-    def list_items(element: XmlElement) -> list[str | Inline]:
-        items: list[str | Inline] = []
-        position = element.inner
-        for child in [*element.children, None]:
-            items.append(_SPACES.sub(" ", read_xml_text(text[position : child.start if child else element.inner_end])))
-            if child is None:
-                break
-            position = child.end
-            if child.name in _ODT_BREAKS:
-                items.append(_ODT_BREAKS[child.name])
-            elif child.name in _ODT_AROUND_TEXT and child.end > child.inner:
-                items += [Inline("opening", child.start, [xml.opening(child)]), *list_items(child)]
-                items.append(Inline("closing", child.start, [xml.closing(child)]))
-            elif child.name != "soft-page-break":
-                # A note or a frame stands inside its paragraph and has paragraphs of its own.
-                inner: list[Part] = []
-                cut(child, inner)
-                items.append(Inline("single", None, join_markup(inner)))
-        return [item for item in items if item != ""]
-
-    return join_markup([text[: xml.root.start], *describe_all(xml.root), text[xml.root.end :]])
 
 
 # Elements of a paragraph that surround runs.
@@ -151,7 +72,7 @@ class _Run:
         name = f"{self.prefix}t"
         signs = {"\t": "tab", "\n": "br"}
         breaks = {sign: f'</{name}><{self.prefix}{tag}/><{name} xml:space="preserve">' for sign, tag in signs.items()}
-        return _escape_with_breaks(text, breaks)
+        return escape_with_breaks(text, breaks)
 
 
 @dataclass(frozen=True)
@@ -266,7 +187,7 @@ class _DocxReader:
             return self.describe_all(paragraph)
         base_key = sizes.most_common(1)[0][0]
         base = next(item for item in items if isinstance(item, _Run) and item.key == base_key)
-        start, end = _find_middle(items)
+        start, end = find_middle(items)
         text, tags, wraps = number_tags(_tag_formatting(items[start:end], base_key))
         return [
             TextSlot(
@@ -326,7 +247,7 @@ class _DocxReader:
         for child in run.children:
             if child.name == "t":
                 raw = xml.content(child)
-                text = _SPACES.sub(" ", raw if xml.attribute(child, "xml:space") == "preserve" else raw.strip())
+                text = SPACES.sub(" ", raw if xml.attribute(child, "xml:space") == "preserve" else raw.strip())
             elif child.name == "tab" or (child.name in ("br", "cr") and "=" not in xml.opening(child)):
                 text = "\t" if child.name == "tab" else "\n"
             elif child.name == "noBreakHyphen":
@@ -407,29 +328,6 @@ def _is_mark(item: _Item, kind: str) -> bool:
     return isinstance(item, _FieldMark) and item.kind == kind
 
 
-def _find_middle(items: "Sequence[_Item] | Sequence[str | Inline]") -> tuple[int, int]:
-    """Return where the items begin and end that a translation may move: from the first text with words to the last.
-
-    A pair of tags of which one is among them is among them as a whole.
-    """
-    texts = [
-        i for i, item in enumerate(items) if (item if isinstance(item, str) else getattr(item, "text", "")).strip()
-    ]
-    start, end = texts[0], texts[-1] + 1
-    places = {(item.key, item.kind): i for i, item in enumerate(items) if isinstance(item, Inline)}
-    ends = {key: i for (key, kind), i in places.items() if kind == "closing"}
-    pairs = [(i, ends[key]) for (key, kind), i in places.items() if kind == "opening" and key in ends]
-    if len(pairs) > MOST_TAGS:
-        raise ValueError(f"a paragraph has more than {MOST_TAGS:,} pairs of inline tags")
-    changed = True
-    while changed:
-        changed = False
-        for pair in pairs:
-            if any(start <= i < end for i in pair) and not all(start <= i < end for i in pair):
-                start, end, changed = min(start, *pair), max(end, pair[1] + 1), True
-    return start, end
-
-
 def _tag_formatting(items: Sequence[_Item], base: str) -> list[str | Inline]:
     """Return texts and tags, with a pair of tags around each stretch of another formatting than `base`."""
     out: list[str | Inline] = []
@@ -456,11 +354,3 @@ def _list_parts(items: Sequence[_Item]) -> Parts:
     for item in items:
         out += [item.wrap[0], item.escape(item.text), item.wrap[1]] if isinstance(item, _Run) else item.parts
     return join_markup(out)
-
-
-def _escape_with_breaks(text: str, breaks: Mapping[str, str]) -> str:
-    """Escape a text for XML, with markup in place of tabs and line ends."""
-    text = escape_xml_text(text)
-    for sign, markup in breaks.items():
-        text = text.replace(sign, markup)
-    return text
