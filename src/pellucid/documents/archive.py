@@ -4,7 +4,8 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading, DocumentTooLarge
@@ -12,17 +13,16 @@ from pellucid.documents.slots import Parts
 from pellucid.documents.xml_tree import decode_xml, encode_xml
 
 
+Split: TypeAlias = Callable[[str, str, DocumentReading], Parts]
+"""Takes the text of a file in an archive apart, given its name."""
+
+
 def read_members(
-    name: str,
-    content: bytes,
-    archive: dict[str, bytes],
-    members: Sequence[str],
-    split: Callable[[str, str, DocumentReading], Parts],
-    reading: DocumentReading,
+    name: str, content: bytes, archive: dict[str, bytes], members: Mapping[str, Split], reading: DocumentReading
 ) -> Document:
-    """Return the document of an archive in which the texts of these members are translated."""
+    """Return the document of an archive in which these members are taken apart, each by a function of its own."""
     texts = {member: decode_xml(f"{name}/{member}", archive[member]) for member in members}
-    bodies = [split(f"{name}/{member}", text, reading) for member, (text, _) in texts.items()]
+    bodies = [split(f"{name}/{member}", texts[member][0], reading) for member, split in members.items()]
 
     def write(filled: list[str]) -> bytes:
         written = zip(texts.items(), filled, strict=True)
@@ -36,7 +36,7 @@ def read_archive(name: str, content: bytes, reading: DocumentReading) -> dict[st
     """Return the files of a ZIP archive, within the limits; raise ValueError for one that is damaged or encrypted."""
     limits = reading.limits
     if content.startswith(b"\xd0\xcf\x11\xe0"):
-        raise ValueError(f"{name} is encrypted or of the old format .doc; save it without a password as .docx or .odt")
+        raise ValueError(f"{name} is encrypted or of an old format such as .doc; save it without a password in a new one")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = archive.infolist()

@@ -66,6 +66,7 @@ class TextSlot:
     before: Parts = ()  # what stands before the translation, and is a part of `original` too
     after: Parts = ()
     mark: Callable[[Wrap, Review], Wrap] | None = None  # changes a wrap so that readers see that a person is needed
+    name_language: Callable[[Wrap, str], Wrap] | None = None  # names another language where a wrap names one
     unit: int | None = None  # number of the unit in a bilingual document that this text is in
     heading: int = 0  # level of the heading that this text is, 1 for the largest; 0 for any other text
 
@@ -74,8 +75,10 @@ class TextSlot:
         """Whether the text has a letter outside its tags; numbers and signs alone stay as they are."""
         return _LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
 
-    def write(self, translation: str, tags: Mapping[str, str], review: Review | None = None) -> str:
-        """Write a translation with its markup, given what each numbered tag stands for."""
+    def write(
+        self, translation: str, tags: Mapping[str, str], review: Review | None = None, language: str | None = None
+    ) -> str:
+        """Write a translation with its markup, given what each numbered tag stands for and the language it is in."""
         pieces = [*_split_numbered_tags(translation, tags)]
         own = [*_split_numbered_tags(self.text, tags)]
         there, here = ([piece for piece in found if piece in tags] for found in (own, pieces))
@@ -96,6 +99,8 @@ class TextSlot:
                     wraps.append(self.wraps.get(piece, wraps[-1]))
             elif piece:
                 wrap = wraps[-1]
+                if language is not None and self.name_language is not None:
+                    wrap = self.name_language(wrap, language)
                 before, after = self.mark(wrap, review) if review is not None and self.mark is not None else wrap
                 out.append(f"{before}{self.escape(piece)}{after}")
         return self.finish("".join(out))
@@ -229,7 +234,7 @@ def fill_slots(
         else:
             out.append(fill_slots(part.before, translations, reviews, language))
             tags = {tag: fill_slots(inner, translations, reviews, language) for tag, inner in part.tags.items()}
-            out += [part.write(translation, tags, review), fill_slots(part.after, translations, reviews, language)]
+            out += [part.write(translation, tags, review, language), fill_slots(part.after, translations, reviews, language)]
     return "".join(out)
 
 

@@ -2,8 +2,8 @@
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape, unescape
 from xml.parsers import expat
 
@@ -33,7 +33,7 @@ class XmlElement:
     inner: int
     inner_end: int
     end: int
-    children: list["XmlElement"] = field(default_factory=list)
+    children: "Sequence[XmlElement]" = ()
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,16 @@ class XmlText:
         element: XmlElement,
         cut: "Callable[[XmlElement, list[Part]], object]",
         out: "list[Part]",
+        opening: "Sequence[Part] | None" = None,
     ) -> None:
-        """Append the parts of an element to `out`; `cut` appends those of each of its children."""
+        """Append the parts of an element to `out`; `cut` appends those of each of its children.
+
+        `opening` are the parts of its opening tag, where those are not the tag as it stands in the text.
+        """
         position = element.start
+        if opening is not None:
+            out += opening
+            position = element.inner
         for child in element.children:
             out.append(self.text[position : child.start])
             cut(child, out)
@@ -113,6 +120,17 @@ def with_attribute(opening: str, name: str, value: str) -> str:
         return opening[: found.start(2)] + quoted + opening[found.end(2) :]
     end = len(opening) - (2 if opening.endswith("/>") else 1)
     return f"{opening[:end].rstrip()} {name}={quoted}{opening[end:]}"
+
+
+def find_attributes(opening: str, names: Collection[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the values of attributes with these names, whatever their prefix is, and where each begins and ends.
+
+    >>> [*find_attributes('<a b="1 &lt; 2" w:c=\'3\'>', ("b", "c"))]
+    [('1 < 2', 6, 14), ('3', 21, 22)]
+    """
+    for match in _ATTRIBUTE.finditer(opening):
+        if match[1].rpartition(":")[2] in names:
+            yield unescape(match[2][1:-1]), match.start(2) + 1, match.end(2) - 1
 
 
 def _find_attribute(opening: str, name: str) -> re.Match[str] | None:
@@ -175,14 +193,18 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     """
     _refuse_unsound(name, text, reading)
     root: XmlElement | None = None
-    open_elements: list[XmlElement] = []
+    open_elements: list[tuple[XmlElement, list[XmlElement]]] = []  # with their children so far
+    local_names: dict[str, str] = {}
     number = 0
     for match in _MARKUP.finditer(text):
         if match[2] is None:
             continue
         if match[1]:
-            element = open_elements.pop()
+            element, children = open_elements.pop()
             element.inner_end, element.end = match.start(), match.end()
+            # Most elements have no children; a list for each would take a third of the memory.
+            if children:
+                element.children = children
             continue
         number += 1
         if number == _ELEMENTS_TOGETHER:
@@ -190,12 +212,16 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
             number = 0
         if len(open_elements) >= _DEEPEST:
             raise ValueError(f"{name} has more than {_DEEPEST} elements in one another")
-        element = XmlElement(match[2].rpartition(":")[2], match.start(), match.end(), match.end(), match.end())
+        end = match.end()  # one number for three places, of which there are many
+        local_name = local_names.get(match[2])
+        if local_name is None:
+            local_name = local_names.setdefault(match[2], match[2].rpartition(":")[2])
+        element = XmlElement(local_name, match.start(), end, end, end)
         if open_elements:
-            open_elements[-1].children.append(element)
+            open_elements[-1][1].append(element)
         root = root or element
         if not match[3].endswith("/"):
-            open_elements.append(element)
+            open_elements.append((element, []))
     reading.count_elements(name, number)
     assert root is not None
     return XmlText(text, root)
