@@ -117,14 +117,14 @@ DOCX_TEXTS = [
 
 ODT = make_odt(
     '<text:h text:outline-level="1">The ball.</text:h>'
-    '<text:p>The <text:span text:style-name="T1">red\n  ball</text:span> is<text:s/><text:a>here</text:a>.'
+    '<text:p>The <text:span text:style-name="T1">red\n  ball</text:span> is <text:s/><text:a>here</text:a>.'
     "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note.</text:p></text:note-body>"
     "</text:note></text:p><table:table><table:table-row><table:table-cell><text:p>A cell &amp; more<text:tab/>after"
     "</text:p></table:table-cell></table:table-row></table:table><text:p/><text:p>12.5</text:p>"
 )
 ODT_TEXTS = [
     "The ball.",
-    "The <0>red ball</0> is<1/><2>here</2>.",
+    "The <0>red ball</0> is <1/><2>here</2>.",
     "A note.",
     "A cell & more\tafter",
     "A header.",

@@ -215,7 +215,7 @@ def with_flag(content: bytes, flag: int) -> bytes:
         ("a.docx", b"no zip", "not a document of this format, or damaged"),
         ("a.docx", DOCX[:-30], "damaged"),
         ("a.docx", ODT, "not a DOCX document"),
-        ("a.odt", DOCX, "not an ODT document"),
+        ("a.odt", DOCX, "not an OpenDocument file"),
         ("a.docx", b"\xd0\xcf\x11\xe0" + bytes(600), "encrypted or of an old format such as .doc"),
         ("a.odt", with_flag(ODT, 1), "is encrypted; save it without a password"),
         ("a.odt", make_odt("", **{"META-INF/manifest.xml": "<encryption-data/>"}), "is encrypted"),

@@ -23,4 +23,4 @@ def test_libreoffice_opens_what_was_translated_and_shows_the_translations(tmp_pa
     word, writer = ((tmp_path / f"{stem}.txt").read_text("utf-8-sig") for stem in "ab")
     assert word.startswith("La bola. ¡Sí!\nThe red ball is here1. ¡Sí!\n")
     assert "A cell & more\tafter a tab ¡Sí!" in word
-    assert writer.startswith("La bola. ¡Sí!\nThe red ball is here.")
+    assert writer.startswith("La bola. ¡Sí!\nThe red ball is  here.")

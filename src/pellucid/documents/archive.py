@@ -12,7 +12,6 @@ from pellucid.documents.reading import DocumentReading, DocumentTooLarge
 from pellucid.documents.slots import Parts
 from pellucid.documents.xml_tree import decode_xml, encode_xml
 
-
 Split: TypeAlias = Callable[[str, str, DocumentReading], Parts]
 """Takes the text of a file in an archive apart, given its name."""
 
@@ -36,7 +35,9 @@ def read_archive(name: str, content: bytes, reading: DocumentReading) -> dict[st
     """Return the files of a ZIP archive, within the limits; raise ValueError for one that is damaged or encrypted."""
     limits = reading.limits
     if content.startswith(b"\xd0\xcf\x11\xe0"):
-        raise ValueError(f"{name} is encrypted or of an old format such as .doc; save it without a password in a new one")
+        raise ValueError(
+            f"{name} is encrypted or of an old format such as .doc; save it without a password in a new one"
+        )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             infos = archive.infolist()

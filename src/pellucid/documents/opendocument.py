@@ -1,89 +1,265 @@
-"""Takes OpenDocument apart: paragraphs of ODT, with their formatting as inline tags."""
+"""Takes OpenDocument apart: texts, slides and sheets, with the formatting of their paragraphs as inline tags."""
 
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 
-from pellucid.documents.archive import read_archive, read_members
+from pellucid.documents.archive import Split, read_archive, read_members
 from pellucid.documents.document import Document
-from pellucid.documents.paragraphs import SPACES, escape_with_breaks, find_middle
+from pellucid.documents.packages import split_properties
+from pellucid.documents.paragraphs import (
+    SPACES,
+    Item,
+    Run,
+    classify_script,
+    count_kept,
+    cut_opening,
+    is_sign,
+    make_content_slot,
+    make_paragraph,
+    split_at_breaks,
+)
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup, number_tags
-from pellucid.documents.xml_tree import XmlElement, parse_xml, read_xml_text
+from pellucid.documents.slots import Inline, LanguagePlace, Part, Parts, join_markup
+from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, read_xml_text, with_attribute
 
-_ODT_PARAGRAPHS = ("p", "h")
-_ODT_AROUND_TEXT = ("span", "a", "meta", "meta-field")
-_ODT_SKIPPED = ("tracked-changes", "annotation", "scripts", "font-face-decls", "automatic-styles", "forms")
-_ODT_BREAKS = {"tab": "\t", "line-break": "\n"}
+_PARAGRAPHS = ("p", "h")
+# Elements that surround text; those of references hold the words that they refer to.
+_AROUND_TEXT = ("span", "a", "meta", "meta-field", "ruby-base", "placeholder", "bookmark-ref", "reference-ref")
+# What is computed when the document is opened.
+_FIELDS = """
+date time page-number page-count title subject description keywords author-name author-initials creator initial-creator
+editing-cycles editing-duration file-name sheet-name chapter template-name variable-set variable-get variable-input
+user-field-get user-field-input sequence sequence-ref note-ref expression text-input hidden-text conditional-text
+hidden-paragraph database-display user-defined sender-firstname sender-lastname sender-company creation-date
+modification-date print-date measure table-formula page-variable-get header footer date-time
+"""
+_KEPT = {
+    "tracked-changes": "deleted",
+    "annotation": "comments",
+    "ruby-text": "other",
+    "math": "code",
+    "script": "code",
+    **dict.fromkeys(_FIELDS.split(), "code"),
+}
+_SKIPPED = ("tracked-changes", "scripts", "font-face-decls", "forms", "ruby-text", "math", "annotation")
+_BREAKS = {"tab": "\t", "line-break": "\n"}
+_DESCRIPTIONS = ("<svg:title", "<svg:desc")
+_LANGUAGES = (
+    ("fo:language", "fo:country"),
+    ("style:language-asian", "style:country-asian"),
+    ("style:language-complex", "style:country-complex"),
+)
+_MORE_SPACES = re.compile(r"(?<= ) +|\A {2,}")
+_MOST_SPACES = 10_000  # spaces that one element may stand for
+# The kinds of values of cells that are shown as their own text.
+_TEXT_VALUES = (None, "string", "void")
+_EMBEDDED = re.compile(r"(?:.*/)?(?:content|styles)\.xml")
 
 
-def read_odt(name: str, content: bytes, reading: DocumentReading) -> Document:
-    """Read an ODT document."""
+def read_opendocument(name: str, content: bytes, reading: DocumentReading) -> Document:
+    """Read an ODT, ODP or ODS document with the charts that are embedded in it."""
     archive = read_archive(name, content, reading)
     if b"encryption-data" in archive.get("META-INF/manifest.xml", b""):
         raise ValueError(f"{name} is encrypted; save it without a password")
-    members = [member for member in ("content.xml", "styles.xml") if member in archive]
-    if "content.xml" not in members:
-        raise ValueError(f"{name} is not an ODT document: it has no content.xml")
-    return read_members(name, content, archive, members, split_odt, reading)
+    if "content.xml" not in archive:
+        raise ValueError(f"{name} is not an OpenDocument file: it has no content.xml")
+    own = ["content.xml", *(["styles.xml"] if "styles.xml" in archive else [])]
+    embedded = [member for member in archive if _EMBEDDED.fullmatch(member) and member not in own]
+    members: dict[str, Split] = dict.fromkeys([*own, *embedded], split_opendocument)
+    if "meta.xml" in archive:
+        members["meta.xml"] = split_properties
+    return read_members(name, content, archive, members, reading)
 
 
-def split_odt(name: str, text: str, reading: DocumentReading) -> Parts:
-    """Take the content or the styles of an ODT document apart: each paragraph and heading is a slot."""
+def split_opendocument(name: str, text: str, reading: DocumentReading) -> Parts:
+    """Take the content or the styles of an OpenDocument file apart: each paragraph and heading is a slot."""
     xml = parse_xml(name, text, reading)
-    # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
-    paragraphs: dict[int, Parts] = {}
+    kinds = {name: kind for name, kind in _KEPT.items() if kind != "comments" or not reading.with_comments}
+    count_kept(xml, kinds, reading)
+    reader = _OpenDocumentReader(xml, reading)
+    return join_markup([text[: xml.root.start], *reader.describe_all(xml.root), text[xml.root.end :]])
 
-    def cut(element: XmlElement, out: list[Part]) -> None:
-        if element.name in _ODT_PARAGRAPHS and element.end > element.inner:
-            if element.start not in paragraphs:
-                paragraphs[element.start] = describe_paragraph(element)
-            out += paragraphs[element.start]
-        elif element.name in _ODT_SKIPPED:
+
+class _OpenDocumentReader:
+    """Reads the paragraphs of one XML file of an OpenDocument file."""
+
+    def __init__(self, xml: XmlText, reading: DocumentReading):
+        self.xml = xml
+        self.reading = reading
+        self.skipped = _SKIPPED[:-1] if reading.with_comments else _SKIPPED
+        self.raised = {style for style in self.list_raised_styles() if style}
+        # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
+        self.paragraphs: dict[int, Parts] = {}
+
+    def list_raised_styles(self) -> Iterator[str | None]:
+        """Yield the names of the styles whose text stands above or below the line."""
+        for parent in self.xml.root.children:
+            for style in parent.children if parent.name.endswith("styles") else ():
+                properties = self.xml.child(style, "text-properties") if style.name == "style" else None
+                position = self.xml.attribute(properties, "style:text-position") if properties else None
+                if position is not None and not position.startswith("0"):
+                    yield self.xml.attribute(style, "style:name")
+
+    def cut(self, element: XmlElement, out: list[Part]) -> None:
+        """Append the parts of an element to `out`, with slots in place of the texts in it."""
+        xml = self.xml
+        if element.name in _PARAGRAPHS and element.end > element.inner:
+            if element.start not in self.paragraphs:
+                self.paragraphs[element.start] = self.describe_paragraph(element)
+            out += self.paragraphs[element.start]
+        elif element.name in self.skipped:
             out.append(xml.raw(element))
+        elif element.name in ("title", "desc") and xml.opening(element).startswith(_DESCRIPTIONS):
+            out += make_content_slot(xml, element)
+        elif element.name == "text-properties":
+            xml.cut_children(element, self.cut, out, self.describe_languages(element))
+        elif element.name == "table-cell":
+            self.cut_cell(element, out)
         else:
-            xml.cut_children(element, cut, out)
+            xml.cut_children(element, self.cut, out)
 
-    def describe_all(element: XmlElement) -> Parts:
+    def cut_cell(self, cell: XmlElement, out: list[Part]) -> None:
+        """Append the parts of a cell: what is computed, and a number or a date, is shown as its value says."""
+        xml = self.xml
+        value, formula = xml.attribute(cell, "office:value-type"), xml.attribute(cell, "table:formula")
+        if formula is not None:
+            self.reading.kept["code"] += 1
+        if formula is not None or value not in _TEXT_VALUES:
+            # Only its comment may be translated.
+            xml.cut_children(cell, self.cut_value, out)
+        else:
+            xml.cut_children(cell, self.cut, out, cut_opening(xml, cell, ("string-value",)))
+
+    def cut_value(self, element: XmlElement, out: list[Part]) -> None:
+        """Append the parts of an element in a cell whose paragraphs show a value."""
+        if element.name in _PARAGRAPHS:
+            out.append(self.xml.raw(element))
+        else:
+            self.cut(element, out)
+
+    def describe_languages(self, properties: XmlElement) -> Parts:
+        """Return the opening tag of the properties of text; where it names a language, it will name another one."""
+        opening = self.xml.opening(properties)
+        named = [self.xml.attribute(properties, attribute) for attribute, _ in _LANGUAGES]
+        if all(language in (None, "none", "zxx") for language in named):
+            return [opening]
+        return [LanguagePlace(opening, partial(_write_language, opening))]
+
+    def describe_all(self, element: XmlElement) -> Parts:
+        """Return the parts of an element whose children are cut, whatever it is itself."""
         out: list[Part] = []
-        xml.cut_children(element, cut, out)
+        self.xml.cut_children(element, self.cut, out)
         return join_markup(out)
 
-    def describe_paragraph(paragraph: XmlElement) -> Parts:
-        items = list_items(paragraph)
+    def describe_paragraph(self, paragraph: XmlElement) -> Parts:
+        """Return a paragraph as a slot with its formatting; one without words as it is."""
+        xml = self.xml
+        level = 0
+        if paragraph.name == "h":
+            written = xml.attribute(paragraph, f"{xml.prefix(paragraph)}outline-level")
+            level = int(written) if written is not None and written.isdecimal() else 1
         prefix = xml.prefix(paragraph)
-        escape = partial(escape_with_breaks, breaks={sign: f"<{prefix}{tag}/>" for tag, sign in _ODT_BREAKS.items()})
-        if not any(isinstance(item, str) and item.strip() for item in items):
-            return describe_all(paragraph)
-        start, end = find_middle(items)
-        written = [[escape(item)] if isinstance(item, str) else item.parts for item in items]
-        before = [xml.opening(paragraph), *chain.from_iterable(written[:start])]
-        after = [*chain.from_iterable(written[end:]), xml.closing(paragraph)]
-        slot_text, tags, _ = number_tags(items[start:end])
-        level = read_level(xml.attribute(paragraph, f"{prefix}outline-level")) if paragraph.name == "h" else 0
-        original = describe_all(paragraph)
-        return [TextSlot(slot_text, tags, original, escape, before=before, after=after, heading=level)]
+        return make_paragraph(
+            _read_spaces(self.list_items(paragraph, partial(_escape_stretch, prefix)), prefix),
+            [xml.opening(paragraph)],
+            [xml.closing(paragraph)],
+            self.describe_all(paragraph),
+            escape=partial(_escape_text, prefix),
+            heading=level,
+        )
 
-    def read_level(written: str | None) -> int:
-        return int(written) if written is not None and written.isdecimal() else 1
-
-    def list_items(element: XmlElement) -> list[str | Inline]:
-        items: list[str | Inline] = []
+    def list_items(self, element: XmlElement, escape: Callable[[str], str]) -> Iterator[Item]:
+        """Yield the texts of a paragraph, or of a container in it, with everything between them."""
+        xml = self.xml
         position = element.inner
-        for child in [*element.children, None]:
-            items.append(SPACES.sub(" ", read_xml_text(text[position : child.start if child else element.inner_end])))
-            if child is None:
-                break
+        for child in element.children:
+            yield from self.list_texts(position, child.start, escape)
             position = child.end
-            if child.name in _ODT_BREAKS:
-                items.append(_ODT_BREAKS[child.name])
-            elif child.name in _ODT_AROUND_TEXT and child.end > child.inner:
-                items += [Inline("opening", child.start, [xml.opening(child)]), *list_items(child)]
-                items.append(Inline("closing", child.start, [xml.closing(child)]))
+            if child.name in _BREAKS:
+                yield _make_run(_BREAKS[child.name], escape)
+            elif child.name == "s":
+                written = xml.attribute(child, f"{xml.prefix(child)}c") or "1"
+                number = min(int(written) if written.isdecimal() else 1, _MOST_SPACES)
+                yield replace(_make_run(" " * number, escape), key=_SPACES)
+            elif child.name == "ruby":
+                # How its characters are read says nothing about a translation.
+                base = xml.child(child, "ruby-base")
+                yield from self.list_items(base, escape) if base else ()
+            elif child.name in _AROUND_TEXT and child.end > child.inner:
+                yield from self.list_container_items(child, escape)
             elif child.name != "soft-page-break":
                 # A note or a frame stands inside its paragraph and has paragraphs of its own.
                 inner: list[Part] = []
-                cut(child, inner)
-                items.append(Inline("single", None, join_markup(inner)))
-        return [item for item in items if item != ""]
+                self.cut(child, inner)
+                yield Inline("single", None, join_markup(inner))
+        yield from self.list_texts(position, element.inner_end, escape)
 
-    return join_markup([text[: xml.root.start], *describe_all(xml.root), text[xml.root.end :]])
+    def list_container_items(self, container: XmlElement, escape: Callable[[str], str]) -> Iterator[Item]:
+        """Yield what is in a span or another container, between tags that stand for its beginning and its end."""
+        xml = self.xml
+        style = xml.attribute(container, f"{xml.prefix(container)}style-name")
+        if not container.children and is_sign(xml.content(container), style in self.raised):
+            yield Inline("single", None, [xml.raw(container)])
+            return
+        yield Inline("opening", container.start, [xml.opening(container)])
+        yield from self.list_items(container, escape)
+        yield Inline("closing", container.start, [xml.closing(container)])
+
+    def list_texts(self, start: int, end: int, escape: Callable[[str], str]) -> Iterator[Item]:
+        """Yield the text between two places, in which white space is one space."""
+        text = SPACES.sub(" ", read_xml_text(self.xml.text[start:end]))
+        if text:
+            yield _make_run(text, escape)
+
+
+def _make_run(text: str, escape: Callable[[str], str]) -> Run:
+    return Run(text, "", ("", ""), escape)
+
+
+_SPACES = "spaces"  # the key of spaces that are elements
+
+
+def _read_spaces(items: Iterable[Item], prefix: str) -> Iterator[Item]:
+    """Yield items in which spaces that are elements are text, but for those at the beginning, which stay as they are.
+
+    White space at the beginning of a paragraph is not shown if it is no element.
+    """
+    is_ahead = True
+    for item in items:
+        if isinstance(item, Run) and item.text.strip():
+            is_ahead = False
+        if not isinstance(item, Run) or not is_ahead:
+            yield replace(item, key="") if isinstance(item, Run) else item
+        else:
+            markup = _write_spaces(prefix, item.text) if item.key == _SPACES else item.escape(item.text)
+            yield Inline("single", None, [markup])
+
+
+def _write_spaces(prefix: str, spaces: str) -> str:
+    return f'<{prefix}s {prefix}c="{len(spaces)}"/>' if len(spaces) > 1 else f"<{prefix}s/>"
+
+
+def _escape_stretch(prefix: str, text: str) -> str:
+    """Write a stretch of a paragraph that may stand behind a space: spaces alone are elements, all of them."""
+    return _write_spaces(prefix, text) if text and not text.strip(" ") else _escape_text(prefix, text)
+
+
+def _escape_text(prefix: str, text: str) -> str:
+    """Write a text in a paragraph: tabs, line ends and all spaces but one are elements."""
+    breaks = {sign: f"<{prefix}{tag}/>" for tag, sign in _BREAKS.items()}
+    out = []
+    for stretch, markup in split_at_breaks(text, breaks):
+        escaped = escape_xml_text(stretch)
+        out += [_MORE_SPACES.sub(lambda match: _write_spaces(prefix, match[0]), escaped), markup]
+    return "".join(out)
+
+
+def _write_language(opening: str, language: str) -> str:
+    """Return an opening tag that names a language, with its country if it has one, in the attributes for its script."""
+    code, country = _LANGUAGES[classify_script(language)]
+    pieces = re.split("[-_]", language)
+    regions = [piece for piece in pieces[1:] if len(piece) == 2 and piece.isalpha()]
+    opening = with_attribute(opening, code, pieces[0].lower())
+    return with_attribute(opening, country, regions[0].upper() if regions else "none")

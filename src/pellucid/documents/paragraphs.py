@@ -2,10 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from html import escape
 from itertools import groupby
 from pathlib import PurePath
 
@@ -17,14 +15,16 @@ SPACES = re.compile(r"[ \t\r\n]+")
 LETTER = re.compile(r"[^\W\d_]")
 # Two spaces behind the end of a sentence are a habit; others are there to move what follows them.
 _WIDE_SPACE = re.compile(r"(?<![.!?…]) {2,}")
-_WIDE_EDGES = re.compile(r"\A(?: {2,})?(.*?)(?: {2,})?\Z", re.DOTALL)
 _MARKS_OF_SENTENCES = frozenset(".,;:!?…'\"()[]«»„“”‘’‚¡¿-‐‑–—/&% \t\n\xa0")
 _TAG = re.compile(r"<[^>]*>")
 _MOST_SPACES = 200  # wide spaces of one paragraph that are kept: a table that is drawn with them has more
 
 # Languages whose words a word processor takes for East Asian text, and for text of complex scripts. Others are neither.
-_EAST_ASIAN = frozenset("zh ja ko yue wuu".split())
-_COMPLEX_SCRIPT = frozenset("ar fa he ur yi ps ckb sd ug dv syr hi bn mr ne sa ta te kn ml gu pa or si th lo km my bo".split())
+_EAST_ASIAN = frozenset(("zh", "ja", "ko", "yue", "wuu"))
+_COMPLEX_SCRIPTS = """
+ar fa he ur yi ps ckb sd ug dv syr hi bn mr ne sa ta te kn ml gu pa or si th lo km my bo
+"""
+_COMPLEX_SCRIPT = frozenset(_COMPLEX_SCRIPTS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,14 @@ def make_paragraph(
     *,
     mark: Callable[[Wrap, Review], Wrap] | None = None,
     name_language: Callable[[Wrap, str], Wrap] | None = None,
+    line_break: str | None = None,
+    escape: Callable[[str], str] | None = None,
     heading: int = 0,
 ) -> Parts:
-    """Return a paragraph as a slot, with formatting other than that of most of its text as tags; without words, as it is.
+    """Return a paragraph as a slot; one without words as it is.
 
-    `opening` and `closing` are what stands around the items, and `original` is the paragraph as it is.
+    Formatting other than that of most of its text is a pair of tags. `opening` and `closing` are what stands around the
+    items, `original` is the paragraph as it is, and `escape` writes a translation, where it is not as the items are.
     """
     runs = _merge_runs(items)
     sizes = Counter[str]()
@@ -87,13 +90,14 @@ def make_paragraph(
         text,
         tags,
         None,
-        base.escape,
+        escape or base.escape,
         wraps=wraps,
         base_wrap=base.wrap,
         before=join_markup([*opening, *list_parts(runs[:start]), *before]),
         after=join_markup([*after, *list_parts(runs[end:]), *closing]),
         mark=mark,
         name_language=name_language,
+        line_break=line_break,
         heading=heading,
     )
     # The texts inside the paragraph, such as footnotes, must be the same in both, in the same order; where a damaged
@@ -139,15 +143,7 @@ def find_middle(items: Sequence[Item], signs: Collection[int] = ()) -> tuple[int
     """
     texts = [i for i, item in enumerate(items) if isinstance(item, Run) and item.text.strip()]
     words = [i for i in texts if i not in signs] or texts
-    partners: dict[int, int] = {}
-    open_tags: dict[object, int] = {}
-    for i, item in enumerate(items):
-        if isinstance(item, Inline) and item.kind == "opening":
-            open_tags[item.key] = i
-        elif isinstance(item, Inline) and item.kind == "closing" and item.key in open_tags:
-            opening = open_tags[item.key]
-            partners[opening], partners[i] = i, opening
-
+    partners = pair_tags(items)
     start, end = words[0], words[-1] + 1
     # Each item is looked at once, also those that come in with the partner of another one.
     low = high = start
@@ -161,6 +157,22 @@ def find_middle(items: Sequence[Item], signs: Collection[int] = ()) -> tuple[int
         partner = partners.get(place, place)
         start, end = min(start, partner), max(end, partner + 1)
     return start, end
+
+
+def pair_tags(items: Sequence[Item]) -> dict[int, int]:
+    """Return the place of the other half of each tag that is one of a pair, whichever of both comes first."""
+    partners: dict[int, int] = {}
+    waiting: dict[tuple[Hashable, str], list[int]] = {}
+    for i, item in enumerate(items):
+        if not isinstance(item, Inline) or item.kind == "single":
+            continue
+        other = "closing" if item.kind == "opening" else "opening"
+        if found := waiting.get((item.key, other)):
+            partner = found.pop()
+            partners[partner], partners[i] = i, partner
+        else:
+            waiting.setdefault((item.key, item.kind), []).append(i)
+    return partners
 
 
 def _cut_edges(items: Sequence[Item]) -> tuple[Parts, list[Item], Parts]:
@@ -198,10 +210,10 @@ def _tag_formatting(items: Sequence[Item], base: str) -> list[str | Inline]:
             out += [before, Inline("single", None, _write_run(item, sign)), after]
             continue
         pieces: list[str | Inline] = [item.text]
-        if item.text.strip() and spaces < _MOST_SPACES:
+        if spaces < _MOST_SPACES:
             pieces = _cut_wide_spaces(item)
             spaces += len(pieces) // 2
-        if item.key == base or not item.text.strip():
+        if item.key == base or not (item.text.strip() or "\t" in item.text):  # a line to fill in is an underlined tab
             out += pieces
         else:
             tag = ("formatting", len(out))
@@ -258,14 +270,16 @@ def cut_opening(xml: XmlText, element: XmlElement, names: Collection[str]) -> Pa
         is_file_name = " " not in value and PurePath(value).suffix[1:].isalnum()
         if LETTER.search(value) and not is_file_name:
             original = opening[start:end]
-            out += [opening[position:start], TextSlot(value, {}, [original], partial(_escape_attribute))]
+            out += [opening[position:start], TextSlot(value, {}, [original], _escape_attribute)]
             position = end
     return [*out, opening[position:]]
 
 
 def _escape_attribute(text: str) -> str:
-    text = escape(escape_xml_text(text).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
-    return text.replace("\n", "&#10;").replace("\t", "&#9;")
+    escaped = escape_xml_text(text)
+    for sign, reference in {'"': "&quot;", "'": "&#39;", "\n": "&#10;", "\t": "&#9;"}.items():
+        escaped = escaped.replace(sign, reference)
+    return escaped
 
 
 def make_content_slot(xml: XmlText, element: XmlElement, heading: int = 0) -> Parts:
@@ -282,7 +296,7 @@ def make_content_slot(xml: XmlText, element: XmlElement, heading: int = 0) -> Pa
 
 
 def count_kept(xml: XmlText, kinds: Mapping[str, str], reading: DocumentReading) -> None:
-    """Count the elements with words whose names are in `kinds`, each as of the kind there; those inside are not counted."""
+    """Count the elements with words whose names are in `kinds`, each as of the kind there, and none inside another."""
     waiting = [xml.root]
     while waiting:
         element = waiting.pop()

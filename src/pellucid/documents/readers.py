@@ -7,7 +7,7 @@ from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
 from pellucid.documents.html import read_html
 from pellucid.documents.memory import read_memory
-from pellucid.documents.opendocument import read_odt
+from pellucid.documents.opendocument import read_opendocument
 from pellucid.documents.plain import read_plain_text
 from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
 from pellucid.documents.subtitles import read_subtitles
@@ -24,7 +24,7 @@ _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
     ".tmx": read_memory,
     ".docx": read_docx,
-    ".odt": read_odt,
+    ".odt": read_opendocument,
 }
 
 
@@ -34,14 +34,17 @@ def read_document(
     languages: LanguagePair | None = None,
     limits: DocumentLimits | None = None,
     go_on: Callable[[], None] | None = None,
+    *,
+    with_comments: bool = False,
 ) -> Document:
     """Take a document apart, by the ending of its name; `languages` are those of the translation, if they are known.
 
+    `with_comments` has the comments of people in an office document translated, too.
     `go_on` is called now and then, and may raise an error to stop the reading.
 
     Raises DocumentTooLarge beyond a limit, and ValueError for a format that is not known and for a damaged document.
     """
-    reading = DocumentReading(languages, limits or DocumentLimits())
+    reading = DocumentReading(languages, limits or DocumentLimits(), with_comments=with_comments)
     if go_on is not None:
         reading.go_on = go_on
     suffix = document_suffix(name)

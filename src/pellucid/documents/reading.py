@@ -47,6 +47,7 @@ class DocumentReading:
     languages: LanguagePair | None = None  # those of the translation, if they are known
     limits: DocumentLimits = field(default_factory=DocumentLimits)
     kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
+    with_comments: bool = False  # whether comments of an office document are translated
     elements: int = 0  # elements of XML read so far
     go_on: Callable[[], None] = _go_on
     """Called now and then while a document is taken apart; it raises an error where nobody waits any more."""

@@ -67,6 +67,7 @@ class TextSlot:
     after: Parts = ()
     mark: Callable[[Wrap, Review], Wrap] | None = None  # changes a wrap so that readers see that a person is needed
     name_language: Callable[[Wrap, str], Wrap] | None = None  # names another language where a wrap names one
+    line_break: str | None = None  # what a line end is, where it stands between texts and not in one
     unit: int | None = None  # number of the unit in a bilingual document that this text is in
     heading: int = 0  # level of the heading that this text is, 1 for the largest; 0 for any other text
 
@@ -102,7 +103,9 @@ class TextSlot:
                 if language is not None and self.name_language is not None:
                     wrap = self.name_language(wrap, language)
                 before, after = self.mark(wrap, review) if review is not None and self.mark is not None else wrap
-                out.append(f"{before}{self.escape(piece)}{after}")
+                lines = [piece] if self.line_break is None else piece.split("\n")
+                written = [f"{before}{self.escape(line)}{after}" if line else "" for line in lines]
+                out.append((self.line_break or "").join(written))
         return self.finish("".join(out))
 
 
@@ -234,7 +237,10 @@ def fill_slots(
         else:
             out.append(fill_slots(part.before, translations, reviews, language))
             tags = {tag: fill_slots(inner, translations, reviews, language) for tag, inner in part.tags.items()}
-            out += [part.write(translation, tags, review, language), fill_slots(part.after, translations, reviews, language)]
+            out += [
+                part.write(translation, tags, review, language),
+                fill_slots(part.after, translations, reviews, language),
+            ]
     return "".join(out)
 
 

@@ -1,89 +1,110 @@
 """Takes DOCX apart: paragraphs of the main text, headers, footers and notes, with their formatting as inline tags."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import accumulate
 
-from pellucid.documents.archive import read_archive, read_members
+from pellucid.documents.archive import Split, read_members
 from pellucid.documents.document import Document
-from pellucid.documents.paragraphs import SPACES, escape_with_breaks, find_middle
-from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Inline, Part, Parts, Review, TextSlot, Wrap, join_markup, number_tags
-from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, parse_xml
-
-_OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
-_PART_NAME = re.compile(r"""\bPartName\s*=\s*["']/?([^"']+)["']""")
-_TRANSLATED_PART = re.compile(
-    r"""\bContentType\s*=\s*["'][^"']*\.(?:document\.main|header|footer|footnotes|endnotes)\+xml["']"""
+from pellucid.documents.drawing import ALTERNATIVE_TEXTS, DrawingReader, list_drawings
+from pellucid.documents.packages import (
+    list_members,
+    list_properties,
+    read_package,
+    split_language_places,
+    write_language,
 )
+from pellucid.documents.paragraphs import (
+    SPACES,
+    Item,
+    Run,
+    count_kept,
+    cut_opening,
+    has_words,
+    list_parts,
+    make_paragraph,
+    pair_tags,
+    split_at_breaks,
+)
+from pellucid.documents.reading import DocumentReading
+from pellucid.documents.slots import Inline, Part, Parts, Review, Wrap, join_markup
+from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, escape_xml_text, parse_xml
+
+# The ends of the types of those parts that hold text; templates and files with macros have types of their own.
+_MAIN_TYPES = ("document.main", "document.macroEnabled.main", "template.main", "template.macroEnabledTemplate.main")
+_MORE_TYPES = tuple(f"wordprocessingml.{kind}" for kind in ("header", "footer", "footnotes", "endnotes"))
+_COMMENTS = "wordprocessingml.comments"
+_LANGUAGE_TYPES = ("wordprocessingml.styles", "wordprocessingml.settings")
+_LANGUAGE_ATTRIBUTES = ("val", "eastAsia", "bidi")
 
 
 def read_docx(name: str, content: bytes, reading: DocumentReading) -> Document:
-    """Read a DOCX document: its main text, headers, footers and notes."""
-    archive = read_archive(name, content, reading)
-    types, _ = decode_xml(name, archive.get("[Content_Types].xml", b""))
-    overrides = [tag for tag in _OVERRIDE.findall(types) if _TRANSLATED_PART.search(tag)]
-    members = [match[1] for tag in overrides if (match := _PART_NAME.search(tag)) and match[1] in archive]
-    if not members:
+    """Read a DOCX document: its main text, headers, footers and notes, and the texts of its charts and diagrams."""
+    archive, types = read_package(name, content, reading)
+    main = list_members(types, *_MAIN_TYPES)
+    if not main:
         raise ValueError(f"{name} is not a DOCX document: no file in it is its text")
+    styles = list_members(types, "wordprocessingml.styles")
     levels: dict[str, int] = {}
-    if styles := archive.get(f"{members[0].rpartition('/')[0]}/styles.xml"):
+    for member in styles:
         # Headings only divide the text into chapters: a document with damaged styles is translated without them.
         with suppress(ValueError):
-            levels = list_heading_styles(name, decode_xml(name, styles)[0], reading)
-    return read_members(name, content, archive, members, partial(split_docx, heading_styles=levels), reading)
+            levels |= list_heading_styles(name, decode_xml(name, archive[member])[0], reading)
+    texts = [*main, *(member for kind in _MORE_TYPES for member in list_members(types, kind))]
+    comments = list_members(types, _COMMENTS)
+    if reading.with_comments:
+        texts += comments
+    else:
+        count_comments(name, archive, comments, reading)
+    members: dict[str, Split] = dict.fromkeys(texts, partial(split_docx, heading_styles=levels))
+    members |= list_drawings(types)
+    members |= list_properties(types)
+    split = partial(split_language_places, elements=("lang", "themeFontLang"), attributes=_LANGUAGE_ATTRIBUTES)
+    members |= dict.fromkeys(list_members(types, *_LANGUAGE_TYPES), split)
+    return read_members(name, content, archive, members, reading)
 
 
 # Elements of a paragraph that surround runs.
-_CONTAINERS = ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "bdo", "dir", "sdt")
+_CONTAINERS = ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "bdo", "dir", "sdt", "fldSimple")
 # What Word or the author noted about the old words: spelling, the end of a page, where to hyphenate.
 _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
 
 _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
-_UNTOUCHED = ("del", "moveFrom", "oMath", "oMathPara", "fldSimple", "pPr", "sectPr")
+_KEPT = {"del": "deleted", "moveFrom": "deleted", "oMath": "code", "oMathPara": "code", "rt": "other"}
+_UNTOUCHED = (*_KEPT, "sectPr", "rPr")
 _HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _BODY_TEXT = 9  # value of an outline level that is none
 _NO_FORMATTING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*?/>")
+_LANGUAGE = re.compile(r"<(\w+:)lang\b[^>]*>")
+_RAISED = re.compile(r"""<\w+:vertAlign\b[^>]*=["'](?:superscript|subscript)["']""")
+# Fonts whose letters are signs.
+_SIGN_FONT = re.compile(r"""<\w+:rFonts\b[^>]*=["'](?:Wingdings|Webdings|Symbol|Marlett)\b""")
+
+# Attributes with texts for people, by the names of their elements.
+_TEXT_ATTRIBUTES = {
+    **ALTERNATIVE_TEXTS,
+    **dict.fromkeys(("shape", "rect", "roundrect", "oval", "line", "polyline", "group"), ("alt",)),
+    "textpath": ("string",),
+    "hyperlink": ("tooltip",),
+    **dict.fromkeys(("tblCaption", "tblDescription", "helpText", "statusText"), ("val",)),
+    "listItem": ("displayText",),
+}
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A stretch of text in a run of DOCX, with the opening tag of the run and its formatting."""
-
-    text: str
-    opening: str
-    formatting: str
-    key: str  # the formatting that readers see: the language for the spelling checker is none of it
-    prefix: str
-
-    @property
-    def wrap(self) -> tuple[str, str]:
-        """Everything before and after a text with this formatting."""
-        name = f"{self.prefix}t"
-        return f'{self.opening}{self.formatting}<{name} xml:space="preserve">', f"</{name}></{self.prefix}r>"
-
-    def escape(self, text: str) -> str:
-        """Escape a text for this run: tabs and line ends are elements beside the text."""
-        name = f"{self.prefix}t"
-        signs = {"\t": "tab", "\n": "br"}
-        breaks = {sign: f'</{name}><{self.prefix}{tag}/><{name} xml:space="preserve">' for sign, tag in signs.items()}
-        return escape_with_breaks(text, breaks)
+def count_comments(name: str, archive: Mapping[str, bytes], members: list[str], reading: DocumentReading) -> None:
+    """Count the comments of a package that are not translated."""
+    for member in members:
+        # Comments that nobody translates need not be sound.
+        with suppress(ValueError):
+            count_kept(parse_xml(name, decode_xml(name, archive[member])[0], reading), COMMENTS, reading)
 
 
-@dataclass(frozen=True)
-class _FieldMark:
-    """A part of a field that is no text: where it begins, what it computes, where its result begins and ends."""
-
-    kind: str
-    parts: Parts
-
-
-_Item = _Run | Inline | _FieldMark
+COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), "comments")
 
 
 def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dict[str, int]:
@@ -134,14 +155,21 @@ def split_docx(
 ) -> Parts:
     """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
 
-    Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures. Texts
-    that were deleted with their change recorded, and formulas, stay as they are. `heading_styles` are those of
+    Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures, whose
+    descriptions are slots of their own. Texts that were deleted with their change recorded, and formulas, stay as they
+    are. `heading_styles` are those of
     `list_heading_styles`.
     """
     xml = parse_xml(name, text, reading)
-    return join_markup(
-        [text[: xml.root.start], *_DocxReader(xml, heading_styles or {}).describe_all(xml.root), text[xml.root.end :]]
-    )
+    count_kept(xml, _KEPT, reading)
+    reading.kept["code"] += sum(_is_field_begin(xml, element) for element in xml.walk(xml.root))
+    reader = _DocxReader(xml, heading_styles or {})
+    return join_markup([text[: xml.root.start], *reader.describe_all(xml.root), text[xml.root.end :]])
+
+
+def _is_field_begin(xml: XmlText, element: XmlElement) -> bool:
+    is_complex = element.name == "fldChar" and "begin" in xml.opening(element)
+    return is_complex or element.name == "fldSimple"
 
 
 class _DocxReader:
@@ -150,22 +178,32 @@ class _DocxReader:
     def __init__(self, xml: XmlText, heading_styles: Mapping[str, int]):
         self.xml = xml
         self.heading_styles = heading_styles
+        self.drawings = DrawingReader(xml)
         # Each paragraph once: a text box in a text box in a text box would otherwise take twice the time with each.
         self.paragraphs: dict[int, Parts] = {}
 
     def cut(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of an element to `out`, with slots in place of the paragraphs in it."""
-        # Shapes have paragraphs of another kind, whose prefix is always this one.
-        if element.name == "p" and self.xml.prefix(element) != "a:" and element.end > element.inner:
+        if element.name == "p" and element.end > element.inner:
+            # Shapes have paragraphs of another kind, whose prefix is always this one.
+            if self.xml.prefix(element) == "a:":
+                self.drawings.cut(element, out)
+                return
             if element.start not in self.paragraphs:
                 self.paragraphs[element.start] = self.describe_paragraph(element)
             out += self.paragraphs[element.start]
         elif element.name in _UNTOUCHED:
             out.append(self.xml.raw(element))
         else:
-            self.xml.cut_children(element, self.cut, out)
+            self.xml.cut_children(element, self.cut, out, self.describe_opening(element))
+
+    def describe_opening(self, element: XmlElement) -> Parts:
+        """Return the parts of an opening tag: what it says to people is a slot."""
+        names = _TEXT_ATTRIBUTES.get(element.name)
+        return [self.xml.opening(element)] if names is None else cut_opening(self.xml, element, names)
 
     def describe(self, element: XmlElement) -> Parts:
+        """Return the parts of an element."""
         out: list[Part] = []
         self.cut(element, out)
         return join_markup(out)
@@ -178,31 +216,15 @@ class _DocxReader:
 
     def describe_paragraph(self, paragraph: XmlElement) -> Parts:
         """Return a paragraph as a slot with its formatting; one without words as it is."""
-        items = _join_fields(self.list_items(paragraph))
-        sizes = Counter[str]()
-        for item in items:
-            if isinstance(item, _Run) and item.text.strip():
-                sizes[item.key] += len(item.text)
-        if not sizes:
-            return self.describe_all(paragraph)
-        base_key = sizes.most_common(1)[0][0]
-        base = next(item for item in items if isinstance(item, _Run) and item.key == base_key)
-        start, end = find_middle(items)
-        text, tags, wraps = number_tags(_tag_formatting(items[start:end], base_key))
-        return [
-            TextSlot(
-                text,
-                tags,
-                self.describe_all(paragraph),
-                base.escape,
-                wraps=wraps,
-                base_wrap=base.wrap,
-                before=[self.xml.opening(paragraph), *_list_parts(items[:start])],
-                after=[*_list_parts(items[end:]), self.xml.closing(paragraph)],
-                mark=_highlight if self.xml.prefix(paragraph) else None,  # a value needs the prefix, too
-                heading=self.find_heading_level(paragraph),
-            )
-        ]
+        return make_paragraph(
+            _join_fields([*self.list_items(paragraph)]),
+            [self.xml.opening(paragraph)],
+            [self.xml.closing(paragraph)],
+            self.describe_all(paragraph),
+            mark=_highlight if self.xml.prefix(paragraph) else None,  # a value needs the prefix, too
+            name_language=_name_language,
+            heading=self.find_heading_level(paragraph),
+        )
 
     def find_heading_level(self, paragraph: XmlElement) -> int:
         """Return the level of a heading, which its style tells, or the paragraph itself; 0 for any other."""
@@ -212,7 +234,7 @@ class _DocxReader:
             return level or 0
         return self.heading_styles.get(_read_value(self.xml, self.xml.child(properties, "pStyle")) or "", 0)
 
-    def list_items(self, element: XmlElement) -> Iterator[_Item]:
+    def list_items(self, element: XmlElement) -> Iterator[Item]:
         """Yield the texts of a paragraph, or of a container in it, with everything between them."""
         xml = self.xml
         ends = {_range_key(xml, child) for child in element.children if child.name in _RANGE_ENDS}
@@ -221,54 +243,110 @@ class _DocxReader:
             if child.name == "r":
                 yield from self.list_run_items(child)
             elif child.name in _CONTAINERS and child.end > child.inner:
-                content = xml.child(child, "sdtContent") if child.name == "sdt" else child
-                if content is None:
-                    yield Inline("single", None, self.describe(child))
-                    continue
-                properties = [inner.end for inner in content.children if inner.name.endswith("Pr")]
-                inner = max(properties, default=content.inner)
-                yield Inline("opening", child.start, [xml.text[child.start : inner]])
-                yield from self.list_items(content)
-                yield Inline("closing", child.start, [xml.text[content.inner_end : child.end]])
+                yield from self.list_container_items(child)
             elif child.name in _RANGES and _range_key(xml, child) in ends:
                 yield Inline("opening", _range_key(xml, child), [xml.raw(child)])
             elif child.name in _RANGE_ENDS and _range_key(xml, child) in starts:
                 yield Inline("closing", _range_key(xml, child), [xml.raw(child)])
-            elif child.name not in _FORGOTTEN and not (child.name.endswith("Pr") and child.name != "pPr"):
+            elif child.name not in _FORGOTTEN and not _is_properties(child):
                 yield Inline("single", None, self.describe(child))
 
-    def list_run_items(self, run: XmlElement) -> Iterator[_Item]:
+    def list_container_items(self, container: XmlElement) -> Iterator[Item]:
+        """Yield what is in a container, between tags that stand for its beginning and its end."""
+        content = self.xml.child(container, "sdtContent") if container.name == "sdt" else container
+        items = [] if content is None else [*self.list_items(content)]
+        # The result of a field that has no words is a number or a date.
+        if content is None or (container.name == "fldSimple" and not has_words(items)):
+            yield Inline("single", None, self.describe(container))
+            return
+
+        ahead = [child for child in container.children if child.end <= content.start]
+        ahead += [child for child in content.children if _is_properties(child)]
+        opening: list[Part] = [*self.describe_opening(container)]
+        position = container.inner
+        for child in ahead:
+            opening.append(self.xml.text[position : child.start])
+            self.cut(child, opening)
+            position = child.end
+        opening.append(self.xml.text[position : max(position, content.inner)])
+        yield Inline("opening", container.start, join_markup(opening))
+        yield from items
+        yield Inline("closing", container.start, [self.xml.text[content.inner_end : container.end]])
+
+    def list_run_items(self, run: XmlElement) -> Iterator[Item]:
         """Yield the texts of a run and the other things in it."""
         xml = self.xml
         prefix, properties = xml.prefix(run), xml.child(run, "rPr")
         formatting = xml.raw(properties) if properties else ""
         key = _NO_FORMATTING.sub("", xml.text[properties.inner : properties.inner_end]) if properties else ""
         opening = xml.opening(run)
+        wrap, escape = (opening + formatting, f"</{prefix}r>"), _escape_in_runs(prefix)
+        is_raised, is_sign = _RAISED.search(formatting) is not None, _SIGN_FONT.search(formatting) is not None
         for child in run.children:
+            if child.name == "t" and is_sign:
+                yield Inline("single", None, [*wrap[:1], xml.raw(child), wrap[1]])
+                continue
             if child.name == "t":
                 raw = xml.content(child)
-                text = SPACES.sub(" ", raw if xml.attribute(child, "xml:space") == "preserve" else raw.strip())
+                is_kept = xml.attribute(child, "xml:space") == "preserve"
+                text = SPACES.sub(_keep_spaces, raw) if is_kept else SPACES.sub(" ", raw.strip())
             elif child.name == "tab" or (child.name in ("br", "cr") and "=" not in xml.opening(child)):
                 text = "\t" if child.name == "tab" else "\n"
             elif child.name == "noBreakHyphen":
                 text = "\u2011"
+            elif child.name == "ruby":
+                # How its characters are read says nothing about a translation.
+                base = xml.child(child, "rubyBase")
+                yield from self.list_items(base) if base else ()
+                continue
             elif child.name == "rPr" or child.name in _FORGOTTEN:
                 continue
             else:
                 parts = [opening + formatting, *self.describe(child), xml.closing(run)]
-                if child.name in ("fldChar", "instrText"):
-                    kind = xml.attribute(child, f"{xml.prefix(child)}fldCharType")
-                    yield _FieldMark(kind or "instruction", parts)
-                else:
-                    yield Inline("single", None, parts)
+                is_field_mark = child.name in ("fldChar", "instrText")
+                kind = xml.attribute(child, f"{xml.prefix(child)}fldCharType") if is_field_mark else None
+                yield Inline("single", _FieldMark(kind) if is_field_mark else None, parts)
                 continue
-            yield _Run(text, opening, formatting, key, prefix)
+            yield Run(text, key, wrap, escape, is_raised)
+
+
+def _keep_spaces(match: re.Match[str]) -> str:
+    """Return white space as Word shows it: as many spaces as there are, a line end in the file among them."""
+    return " " * len(match[0])
+
+
+def _is_properties(element: XmlElement) -> bool:
+    return element.name == "fldData" or (element.name.endswith("Pr") and element.name != "pPr")
+
+
+def _escape_in_runs(prefix: str) -> Callable[[str], str]:
+    """Return a function that writes a text in a run: tabs and line ends are elements beside the text."""
+    name = f"{prefix}t"
+    breaks = {"\t": f"<{prefix}tab/>", "\n": f"<{prefix}br/>"}
+
+    def escape(text: str) -> str:
+        out = []
+        for stretch, markup in split_at_breaks(text, breaks):
+            out.append(f'<{name} xml:space="preserve">{escape_xml_text(stretch)}</{name}>' if stretch else "")
+            out.append(markup)
+        return "".join(out)
+
+    return escape
+
+
+def _name_language(wrap: Wrap, language: str) -> Wrap:
+    """Return what stands before and after a text of a run with another language in its formatting, if it names one."""
+    before, after = wrap
+
+    def write(match: re.Match[str]) -> str:
+        return write_language(match[0], [match[1] + name for name in _LANGUAGE_ATTRIBUTES], language)
+
+    return _LANGUAGE.sub(write, before), after
 
 
 _HIGHLIGHTS = {"look": "yellow", "redo": "red"}
 # What may stand behind a highlight in the formatting of a run, whose order is fixed.
 _BEHIND_HIGHLIGHT = "u|effect|bdr|shd|fitText|vertAlign|rtl|cs|em|lang|eastAsianLayout|specVanish|oMath|rPrChange"
-_TEXT_OF_A_RUN = re.compile(r"<([\w.-]+:)t\b[^<]*$")
 
 
 def _highlight(wrap: Wrap, review: Review) -> Wrap:
@@ -277,15 +355,13 @@ def _highlight(wrap: Wrap, review: Review) -> Wrap:
     A highlight that the document had there gives way to it.
     """
     before, after = wrap
-    found = _TEXT_OF_A_RUN.search(before)
-    assert found
-    text, prefix = found.start(), found[1]
+    prefix = after.removeprefix("</").rpartition(":")[0] + ":"
     mark = f'<{prefix}highlight {prefix}val="{_HIGHLIGHTS[review.grade]}"/>'
     start = before.find(f"<{prefix}rPr")
     behind = re.search(rf"<{prefix}(?:{_BEHIND_HIGHLIGHT})\b|</{prefix}rPr>", before[start:]) if start >= 0 else None
     if behind is None:  # no formatting, or an empty element
-        opening = before[:start] if start >= 0 else before[:text]
-        return f"{opening}<{prefix}rPr>{mark}</{prefix}rPr>{before[text:]}", after
+        opening = before[:start] if start >= 0 else before
+        return f"{opening}<{prefix}rPr>{mark}</{prefix}rPr>", after
     place = start + behind.start()
     formatting = re.sub(rf"<{prefix}highlight\b[^>]*>", "", before[start:place])
     return f"{before[:start]}{formatting}{mark}{before[place:]}", after
@@ -296,61 +372,80 @@ def _range_key(xml: XmlText, mark: XmlElement) -> tuple[str, str | None]:
     return _RANGE_ENDS.get(mark.name, mark.name), xml.attribute(mark, f"{xml.prefix(mark)}id")
 
 
-def _join_fields(items: Iterable[_Item]) -> list[_Item]:
-    """Return items in which each whole field is a pair of tags around its result, or a single tag if that has no words.
+@dataclass(frozen=True)
+class _FieldMark:
+    """The key of a tag that begins or ends a field or its result."""
+
+    kind: str | None
+
+
+def _find_fields(items: list[Item]) -> dict[int, tuple[int, int]]:
+    """Return where the result of each whole field begins and where it ends, by the place where the field begins.
+
+    A field is whole if it ends in the paragraph and has both halves of each pair of tags in it.
+    """
+    partners = pair_tags(items)
+    fields: dict[int, tuple[int, int]] = {}
+    begun: list[_OpenField] = []
+    for i, item in enumerate(items):
+        kind = _read_field_mark(item)
+        if kind == "begin":
+            begun.append(_OpenField(i))
+        elif not begun:
+            continue
+        elif kind == "separate" and begun[-1].middle is None:
+            begun[-1].middle = i
+        elif kind == "end":
+            field = begun.pop()
+            if field.first >= field.start and field.last <= i:
+                fields[field.start] = (i if field.middle is None else field.middle + 1, i)
+            if begun:
+                begun[-1].add(field.first, field.last)
+        else:
+            partner = partners.get(i, i)
+            begun[-1].add(partner, partner)
+    return fields
+
+
+@dataclass
+class _OpenField:
+    """A field whose end is not found yet, with the places of the first and the last tag that belong to tags in it."""
+
+    start: int
+    middle: int | None = None
+    first: int = sys.maxsize
+    last: int = -1
+
+    def add(self, first: int, last: int) -> None:
+        self.first, self.last = min(self.first, first), max(self.last, last)
+
+
+def _read_field_mark(item: Item) -> str | None:
+    """Return which part of a field begins or ends here: its result, or all of it."""
+    return item.key.kind if isinstance(item, Inline) and isinstance(item.key, _FieldMark) else None
+
+
+def _join_fields(items: list[Item]) -> Iterator[Item]:
+    """Yield items in which each whole field is a pair of tags around its result, or a single tag if that has no words.
 
     Fields that span several paragraphs, or half a link, stay in their parts.
     """
-    out: list[_Item] = []
-    begun: list[int] = []
-    for item in items:
-        out.append(item)
-        if _is_mark(item, "begin"):
-            begun.append(len(out) - 1)
-        elif _is_mark(item, "end") and begun:
-            start = begun.pop()
-            field = out[start:]
-            middle = next((i for i, inner in enumerate(field) if _is_mark(inner, "separate")), len(field) - 1)
-            result = field[middle + 1 : -1]
-            # A pair of tags may have only one of its halves in the field.
-            kinds = Counter((inner.key, inner.kind) for inner in field if isinstance(inner, Inline))
-            if any(kinds[key, "closing"] != kinds[key, "opening"] for key, kind in kinds if kind != "single"):
-                continue
-            if any(isinstance(inner, _Run) and re.search(r"[^\W\d_]", inner.text) for inner in result):
-                opening = Inline("opening", ("field", id(item)), _list_parts(field[: middle + 1]))
-                out[start:] = [opening, *result, Inline("closing", ("field", id(item)), _list_parts([item]))]
-            else:
-                out[start:] = [Inline("single", None, _list_parts(field))]
-    return out
-
-
-def _is_mark(item: _Item, kind: str) -> bool:
-    return isinstance(item, _FieldMark) and item.kind == kind
-
-
-def _tag_formatting(items: Sequence[_Item], base: str) -> list[str | Inline]:
-    """Return texts and tags, with a pair of tags around each stretch of another formatting than `base`."""
-    out: list[str | Inline] = []
-    for key, group in groupby(items, key=lambda item: item.key if isinstance(item, _Run) else None):
-        stretch = [*group]
-        first = stretch[0]
-        if not isinstance(first, _Run):
-            out += [
-                item if isinstance(item, Inline) else Inline("single", None, _list_parts([item])) for item in stretch
-            ]
-            continue
-        text = "".join(item.text for item in stretch if isinstance(item, _Run))
-        if key == base or not text.strip():
-            out.append(text)
+    fields = _find_fields(items)
+    words = [0, *accumulate(has_words([item]) for item in items)]  # how many of the items before each place have words
+    ends: set[int] = set()
+    place = 0
+    while place < len(items):
+        if place in ends:
+            yield Inline("closing", ("result", place), list_parts(items[place : place + 1]))
+        elif place not in fields:
+            yield items[place]
         else:
-            tag = ("formatting", len(out))
-            out += [Inline("opening", tag, [], first.wrap), text, Inline("closing", tag, [])]
-    return out
-
-
-def _list_parts(items: Sequence[_Item]) -> Parts:
-    """Return what items stand for, as it is written where they are not translated."""
-    out: list[Part] = []
-    for item in items:
-        out += [item.wrap[0], item.escape(item.text), item.wrap[1]] if isinstance(item, _Run) else item.parts
-    return join_markup(out)
+            start, end = fields[place]
+            if words[start] == words[end]:
+                yield Inline("single", None, list_parts(items[place : end + 1]))
+                place = end
+            else:
+                yield Inline("opening", ("result", end), list_parts(items[place:start]))
+                ends.add(end)
+                place = start - 1
+        place += 1
