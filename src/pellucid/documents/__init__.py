@@ -11,6 +11,9 @@ class _DocumentFormat(NamedTuple):
     is_text: bool = True
 
 
+_OPEN_XML = "application/vnd.openxmlformats-officedocument"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
+
 # Formats of documents by the endings of their names; here, where they can be looked up without importing the readers.
 DOCUMENT_FORMATS = {
     ".txt": _DocumentFormat("text/plain"),
@@ -19,11 +22,33 @@ DOCUMENT_FORMATS = {
     **dict.fromkeys((".po", ".pot"), _DocumentFormat("text/x-gettext-translation")),
     **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat("application/xliff+xml")),
     ".tmx": _DocumentFormat("application/x-tmx+xml"),
-    ".docx": _DocumentFormat("application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False),
-    ".odt": _DocumentFormat("application/vnd.oasis.opendocument.text", is_text=False),
+    ".docx": _DocumentFormat(f"{_OPEN_XML}.wordprocessingml.document", is_text=False),
+    ".docm": _DocumentFormat("application/vnd.ms-word.document.macroEnabled.12", is_text=False),
+    ".dotx": _DocumentFormat(f"{_OPEN_XML}.wordprocessingml.template", is_text=False),
+    ".pptx": _DocumentFormat(f"{_OPEN_XML}.presentationml.presentation", is_text=False),
+    ".pptm": _DocumentFormat("application/vnd.ms-powerpoint.presentation.macroEnabled.12", is_text=False),
+    ".ppsx": _DocumentFormat(f"{_OPEN_XML}.presentationml.slideshow", is_text=False),
+    ".potx": _DocumentFormat(f"{_OPEN_XML}.presentationml.template", is_text=False),
+    ".xlsx": _DocumentFormat(f"{_OPEN_XML}.spreadsheetml.sheet", is_text=False),
+    ".xlsm": _DocumentFormat("application/vnd.ms-excel.sheet.macroEnabled.12", is_text=False),
+    ".xltx": _DocumentFormat(f"{_OPEN_XML}.spreadsheetml.template", is_text=False),
+    ".odt": _DocumentFormat(f"{_OPEN_DOCUMENT}.text", is_text=False),
+    ".ott": _DocumentFormat(f"{_OPEN_DOCUMENT}.text-template", is_text=False),
+    ".odp": _DocumentFormat(f"{_OPEN_DOCUMENT}.presentation", is_text=False),
+    ".otp": _DocumentFormat(f"{_OPEN_DOCUMENT}.presentation-template", is_text=False),
+    ".ods": _DocumentFormat(f"{_OPEN_DOCUMENT}.spreadsheet", is_text=False),
+    ".ots": _DocumentFormat(f"{_OPEN_DOCUMENT}.spreadsheet-template", is_text=False),
+    ".odg": _DocumentFormat(f"{_OPEN_DOCUMENT}.graphics", is_text=False),
+    ".epub": _DocumentFormat("application/epub+zip", is_text=False),
 }
 
-MARKED_FORMATS = (".docx", ".xliff", ".xlf")  # those in which a translation can be marked for a person
+MARKED_FORMATS = (
+    ".docx",
+    ".docm",
+    ".dotx",
+    ".xliff",
+    ".xlf",
+)  # those in which a translation can be marked for a person
 
 
 def document_suffix(name: str) -> str | None:

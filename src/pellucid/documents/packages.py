@@ -7,16 +7,17 @@ from functools import partial
 from urllib.parse import unquote
 
 from pellucid.documents.archive import Split, read_archive
-from pellucid.documents.paragraphs import classify_script, make_content_slot
+from pellucid.documents.paragraphs import classify_script, count_kept, make_content_slot
 from pellucid.documents.reading import DocumentReading, DocumentTooLarge
 from pellucid.documents.slots import LanguagePlace, Part, Parts, join_markup
-from pellucid.documents.xml_tree import XmlElement, decode_xml, find_attributes, parse_xml, with_attribute
+from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, find_attributes, parse_xml, with_attribute
 
 _TYPES = "[Content_Types].xml"
-_OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
-_RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
-# Titles of a document in its properties; what else stands there is for programs and archives.
+_OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^<>]*>")
+_RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\b[^<>]*>")
+# Titles of a document in its properties, and what else stands there, which is for archives and stays.
 _PROPERTIES = ("title", "subject")
+_KEPT_PROPERTIES = {"description": "other", "keywords": "other"}
 
 
 def read_package(name: str, content: bytes, reading: DocumentReading) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -71,6 +72,7 @@ def list_properties(types: Mapping[str, str]) -> dict[str, Split]:
 def split_properties(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take the properties of a document apart: its title and its subject are slots, and its language is named."""
     xml = parse_xml(name, text, reading)
+    count_kept(xml, _KEPT_PROPERTIES, reading)
 
     def cut(element: XmlElement, out: list[Part]) -> None:
         if element.name in _PROPERTIES:
@@ -79,9 +81,17 @@ def split_properties(name: str, text: str, reading: DocumentReading) -> Parts:
             out += [xml.opening(element), LanguagePlace(xml.text[element.inner : element.inner_end])]
             out.append(xml.closing(element))
         else:
-            xml.cut_children(element, cut, out)
+            xml.cut_children(element, cut, out, [place_language(xml, element)])
 
-    return xml.cut_root(cut)
+    return join_markup(xml.cut_root(cut))
+
+
+def place_language(xml: XmlText, element: XmlElement) -> Part:
+    """Return the opening tag of an element, which names another language if it has `xml:lang`."""
+    opening = xml.opening(element)
+    if xml.attribute(element, "xml:lang") is None:
+        return opening
+    return LanguagePlace(opening, partial(with_attribute, opening, "xml:lang"))
 
 
 def split_language_places(

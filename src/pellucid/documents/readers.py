@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
+from pellucid.documents.epub import read_epub
 from pellucid.documents.html import read_html
 from pellucid.documents.memory import read_memory
 from pellucid.documents.opendocument import read_opendocument
 from pellucid.documents.plain import read_plain_text
+from pellucid.documents.presentation import read_pptx
 from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
+from pellucid.documents.spreadsheet import read_xlsx
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.word import read_docx
 from pellucid.documents.xliff import read_xliff_document
@@ -23,8 +26,11 @@ _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     **dict.fromkeys((".po", ".pot"), read_catalogue),
     **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
     ".tmx": read_memory,
-    ".docx": read_docx,
-    ".odt": read_opendocument,
+    **dict.fromkeys((".docx", ".docm", ".dotx"), read_docx),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".potx"), read_pptx),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx"), read_xlsx),
+    **dict.fromkeys((".odt", ".ott", ".odp", ".otp", ".ods", ".ots", ".odg"), read_opendocument),
+    ".epub": read_epub,
 }
 
 

@@ -191,7 +191,7 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
 
     Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
     """
-    _refuse_unsound(name, text, reading)
+    check_xml(name, text, reading)
     root: XmlElement | None = None
     open_elements: list[tuple[XmlElement, list[XmlElement]]] = []  # with their children so far
     local_names: dict[str, str] = {}
@@ -227,7 +227,7 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     return XmlText(text, root)
 
 
-def _refuse_unsound(name: str, text: str, reading: DocumentReading) -> None:
+def check_xml(name: str, text: str, reading: DocumentReading) -> None:
     """Raise ValueError for a text that is not well-formed XML, or declares entities or types of its own."""
     parser = expat.ParserCreate("utf-8")
 

@@ -1,0 +1,82 @@
+"""Takes EPUB apart: chapters, titles and the table of contents of an electronic book."""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from pellucid.documents.archive import Split, read_archive, read_members
+from pellucid.documents.document import Document
+from pellucid.documents.html import split_html
+from pellucid.documents.packages import place_language, split_properties
+from pellucid.documents.paragraphs import make_content_slot
+from pellucid.documents.reading import DocumentReading
+from pellucid.documents.slots import Part, Parts, join_markup
+from pellucid.documents.xml_tree import XmlElement, decode_xml, parse_xml
+
+_CONTAINER = "META-INF/container.xml"
+_XHTML = "application/xhtml+xml"
+_CONTENTS = "application/x-dtbncx+xml"
+_ENCRYPTED = re.compile(r"""<(?:\w+:)?CipherReference\b[^<>]*?\bURI=["']([^"']*)["']""")
+
+
+def read_epub(name: str, content: bytes, reading: DocumentReading) -> Document:
+    """Read an EPUB book: its pages in the order in which they are read, its titles and its table of contents."""
+    archive = read_archive(name, content, reading)
+    if _CONTAINER not in archive:
+        raise ValueError(f"{name} is not an EPUB book: it has no {_CONTAINER}")
+    container = parse_xml(name, decode_xml(name, archive[_CONTAINER])[0], reading)
+    roots = [container.attribute(element, "full-path") for element in container.walk(container.root)]
+    packages = [root for root in roots if root in archive]
+    if not packages:
+        raise ValueError(f"{name} is not an EPUB book: {_CONTAINER} names no file that is in it")
+    encrypted = _ENCRYPTED.findall(archive.get("META-INF/encryption.xml", b"").decode(errors="replace"))
+    members: dict[str, Split] = {}
+    for package in packages:
+        if package is not None:
+            members[package] = split_properties
+            members |= _list_pages(name, package, archive, reading)
+    if any(unquote(uri).lstrip("/") in members for uri in encrypted):
+        raise ValueError(f"{name} is encrypted, as books with copy protection are; it cannot be translated")
+    return read_members(name, content, archive, members, reading)
+
+
+def _list_pages(name: str, package: str, archive: Mapping[str, bytes], reading: DocumentReading) -> dict[str, Split]:
+    """Return how the pages of a book are read, in the order of reading, and then its tables of contents."""
+    xml = parse_xml(f"{name}/{package}", decode_xml(name, archive[package])[0], reading)
+    folder = posixpath.dirname(package)
+    kinds: dict[str, str] = {}
+    pages: dict[str, str] = {}
+    order: list[str] = []
+    for element in xml.walk(xml.root):
+        if element.name == "itemref":
+            order.append(xml.attribute(element, "idref") or "")
+        elif element.name == "item":
+            target = posixpath.normpath(posixpath.join(folder, unquote(xml.attribute(element, "href") or "")))
+            key = xml.attribute(element, "id") or ""
+            if target in archive:
+                pages[key], kinds[key] = target, xml.attribute(element, "media-type") or ""
+    members: dict[str, Split] = {}
+    for key in [*order, *pages]:
+        if kinds.get(key) == _XHTML:
+            members[pages[key]] = _split_page
+    return members | {pages[key]: split_contents for key in pages if kinds[key] == _CONTENTS}
+
+
+def _split_page(name: str, text: str, reading: DocumentReading) -> Parts:
+    return split_html(text, reading)
+
+
+def split_contents(name: str, text: str, reading: DocumentReading) -> Parts:
+    """Take a table of contents of the older kind apart: each of its titles is a slot."""
+    xml = parse_xml(name, text, reading)
+
+    def cut(element: XmlElement, out: list[Part]) -> None:
+        if element.name == "text":
+            out += make_content_slot(xml, element)
+        elif element.name == "docAuthor":
+            out.append(xml.raw(element))
+        else:
+            xml.cut_children(element, cut, out, [place_language(xml, element)])
+
+    return join_markup(xml.cut_root(cut))

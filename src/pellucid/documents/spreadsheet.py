@@ -1,0 +1,214 @@
+"""Takes XLSX apart: the texts of cells, with the formatting inside them as inline tags; values and formulas stay."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from html import unescape
+
+from pellucid.documents.archive import Split, read_members
+from pellucid.documents.document import Document
+from pellucid.documents.drawing import list_drawings
+from pellucid.documents.packages import list_members, list_properties, read_package
+from pellucid.documents.paragraphs import LETTER, Item, Run, cut_opening, make_content_slot, make_paragraph
+from pellucid.documents.reading import DocumentReading
+from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup
+from pellucid.documents.word import count_comments
+from pellucid.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    check_xml,
+    decode_xml,
+    escape_xml_text,
+    find_attributes,
+    parse_xml,
+    read_xml_text,
+)
+
+_MAIN_TYPES = ("spreadsheetml.sheet.main", "spreadsheetml.template.main", "macroEnabled.main")
+_SHEET_TYPES = ("spreadsheetml.worksheet", "spreadsheetml.chartsheet", "spreadsheetml.dialogsheet")
+_COMMENT_TYPES = ("spreadsheetml.comments", "ms-excel.threadedcomments")
+_RAISED = re.compile(r"""<(?:\w+:)?vertAlign\b[^>]*=["'](?:superscript|subscript)["']""")
+
+# What is read of a sheet, which may have a million cells, so that no tree is made of it: texts that stand in cells,
+# formulas, headers and footers, and what is shown beside a cell.
+_FORMULA = r"<((?:\w+:)?(?:f|formula|formula1|formula2))(?:\s[^<>]*)?(?<!/)>([^<]*)</\1>"
+_IN_SHEETS = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>"
+    rf"|{_FORMULA}"
+    r"|<((?:\w+:)?is)>.*?</\3>"
+    r"|<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))(?:\s[^<>]*)?(?<!/)>([^<]*)</\4>"
+    r"""|<(?:\w+:)?(?:dataValidation|hyperlink)\s(?:[^"'<>]|"[^"<]*"|'[^'<]*')*>""",
+    re.DOTALL,
+)
+_FORMULAS = re.compile(_FORMULA)
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+_TEXT_ATTRIBUTES = ("prompt", "promptTitle", "error", "errorTitle", "tooltip")
+_COLUMN = re.compile(r"<(?:\w+:)?(?:tableColumn|cacheField)\s[^<>]*>")
+_SHEET = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
+# The codes in headers and footers: places, fonts, sizes, and what is computed.
+_CODE_OF_HEADER = re.compile(r'&(?:"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d{1,3}|.)', re.DOTALL)
+_PLACE_OF_HEADER = re.compile(r"(&[LCR])")
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
+
+def read_xlsx(name: str, content: bytes, reading: DocumentReading) -> Document:
+    """Read an XLSX workbook: the texts of its cells, its headers, its charts and its shapes.
+
+    A text that a formula compares with, or by which a table knows its column, stays as it is.
+    """
+    archive, types = read_package(name, content, reading)
+    main = list_members(types, *_MAIN_TYPES)
+    if not main:
+        raise ValueError(f"{name} is not an XLSX workbook: no file in it lists its sheets")
+
+    def read_text(member: str) -> str:
+        return decode_xml(f"{name}/{member}", archive[member])[0]
+
+    sheets = list_members(types, *_SHEET_TYPES)
+    named = {text for member in [*main, *sheets] for text in _list_texts_in_formulas(read_text(member))}
+    for member in list_members(types, "spreadsheetml.table", "spreadsheetml.pivotCacheDefinition"):
+        names = ("name", "totalsRowLabel")
+        named.update(
+            _normalize(_read_escapes(value))
+            for tag in _COLUMN.findall(read_text(member))
+            for value, _, _ in find_attributes(tag, names)
+        )
+    for tag in _SHEET.findall(read_text(main[0])):
+        reading.kept["other"] += any(LETTER.search(value) for value, _, _ in find_attributes(tag, ("name",)))
+
+    strings = list_members(types, "spreadsheetml.sharedStrings")
+    members: dict[str, Split] = dict.fromkeys(strings, partial(split_strings, named=named))
+    members |= dict.fromkeys(sheets, partial(split_sheet, named=named))
+    members |= list_drawings(types)
+    comments = list_members(types, *_COMMENT_TYPES)
+    if reading.with_comments:
+        members |= dict.fromkeys(comments, partial(split_strings, named=()))
+    else:
+        count_comments(name, archive, comments, reading)
+    members |= list_properties(types)
+    return read_members(name, content, archive, members, reading)
+
+
+def _normalize(text: str) -> str:
+    """Return a text as it is compared with others: without white space around it, in small letters."""
+    return text.strip().casefold()
+
+
+def _read_escapes(text: str) -> str:
+    """Return a text with the characters that XLSX spells in its own way, such as `_x000D_`."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
+
+
+def _list_texts_in_formulas(text: str) -> Iterator[str]:
+    """Yield the texts that formulas and lists to choose from name, as they are compared with those of cells."""
+    for match in _FORMULAS.finditer(text):
+        formula = unescape(match[2])
+        for quoted in _QUOTED.findall(formula):
+            yield _normalize(quoted.replace('""', '"'))
+            # A list to choose from is one text with commas.
+            if formula.startswith('"') and formula.endswith('"'):
+                yield from (_normalize(entry) for entry in quoted.split(","))
+
+
+def split_strings(name: str, text: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
+    """Take the shared strings of a workbook or its comments apart: each is a slot, but for those that are named."""
+    xml = parse_xml(name, text, reading)
+
+    def cut(element: XmlElement, out: list[Part]) -> None:
+        if element.name == "text" and not element.children:
+            out += make_content_slot(xml, element)
+        elif element.name in ("si", "text"):
+            out += _describe_string(xml, element, reading, named)
+        else:
+            xml.cut_children(element, cut, out)
+
+    return join_markup(xml.cut_root(cut))
+
+
+def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str]) -> Parts:
+    """Take a sheet apart: texts that stand in its cells, headers and footers, and what is shown beside cells."""
+    check_xml(name, text, reading)
+    out: list[Part] = []
+    position = 0
+    for match in _IN_SHEETS.finditer(text):
+        parts: Parts | None = None
+        if match[1]:
+            reading.kept["code"] += 1
+        elif match[3]:
+            inline = parse_xml(name, match[0], reading)
+            parts = _describe_string(inline, inline.root, reading, named)
+        elif match[4]:
+            parts = _describe_header(match[0], match.start(5) - match.start(), match[5])
+        elif match[0][1] != "!":
+            element = XmlElement("", 0, len(match[0]), len(match[0]), len(match[0]))
+            parts = cut_opening(XmlText(match[0], element), element, _TEXT_ATTRIBUTES)
+        if parts is not None:
+            out += [text[position : match.start()], *parts]
+            position = match.end()
+    return join_markup([*out, text[position:]])
+
+
+def _describe_string(
+    xml: XmlText, element: XmlElement, reading: DocumentReading, named: "set[str] | tuple[()]"
+) -> Parts:
+    """Return a string as a slot with its formatting, without how it is pronounced, which its translation is not."""
+    items = [*_list_items(xml, element)]
+    text = "".join(item.text for item in items if isinstance(item, Run))
+    if _normalize(text) in named and LETTER.search(text):
+        reading.kept["protected"] += 1
+        return [xml.raw(element)]
+    reading.kept["other"] += any(child.name == "rPh" for child in element.children)
+    return make_paragraph(items, [xml.opening(element)], [xml.closing(element)], [xml.raw(element)])
+
+
+def _list_items(xml: XmlText, element: XmlElement) -> Iterator[Item]:
+    """Yield the texts of a string, each with its formatting."""
+    prefix = xml.prefix(element)
+    for child in element.children:
+        text = xml.child(child, "t") if child.name == "r" else child
+        if child.name in ("rPh", "phoneticPr") or text is None:
+            continue
+        if text.name != "t":
+            yield Inline("single", None, [xml.raw(child)])
+            continue
+        wrap, key = ("", ""), ""
+        if child.name == "r":
+            properties = xml.child(child, "rPr")
+            formatting = xml.raw(properties) if properties else ""
+            key = xml.text[properties.inner : properties.inner_end] if properties else ""
+            wrap = (xml.opening(child) + formatting, xml.closing(child))
+        yield Run(_read_escapes(xml.content(text)), key, wrap, partial(_write_text, prefix), bool(_RAISED.search(key)))
+
+
+def _write_text(prefix: str, text: str) -> str:
+    # What looks like a spelled character is one only if its own first character is spelled.
+    escaped = _ESCAPED.sub(lambda match: f"_x005F{match[0]}", escape_xml_text(text))
+    return f'<{prefix}t xml:space="preserve">{escaped}</{prefix}t>' if text else ""
+
+
+def _describe_header(element: str, start: int, raw: str) -> Parts:
+    """Return a header or a footer with a slot for each of its places, in which codes are tags."""
+    end = start + len(raw)
+    out: list[Part] = [element[:start]]
+    for piece in _PLACE_OF_HEADER.split(read_xml_text(raw)):
+        if _PLACE_OF_HEADER.fullmatch(piece):
+            out.append(escape_xml_text(piece))
+        else:
+            out += make_paragraph(_list_header_items(piece), [], [], [escape_xml_text(piece)])
+    # As it was, where nothing is translated: an ampersand may be written in more than one way.
+    return [*out, element[end:]] if any(isinstance(part, TextSlot) for part in out) else [element]
+
+
+def _list_header_items(text: str) -> Iterator[Item]:
+    position = 0
+    for match in _CODE_OF_HEADER.finditer(text):
+        if match.start() > position:
+            yield _make_header_run(text[position : match.start()])
+        position = match.end()
+        yield Inline("single", None, [escape_xml_text(match[0])]) if match[0] != "&&" else _make_header_run("&")
+    if position < len(text):
+        yield _make_header_run(text[position:])
+
+
+def _make_header_run(text: str) -> Run:
+    return Run(text, "", ("", ""), lambda text: escape_xml_text(text.replace("&", "&&")))
