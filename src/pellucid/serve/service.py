@@ -5,10 +5,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import Gauge
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from pellucid.api import Model, study_heads
@@ -32,6 +33,7 @@ TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
+Finished = TypeVar("Finished")
 
 
 class Service:
@@ -221,6 +223,41 @@ class Service:
         workers = (self.translation_worker, self.trace_worker)
         closing = [worker.close for worker in workers] + ([self.head_study.close] if self.head_study else [])
         await asyncio.gather(*(asyncio.to_thread(close, DRAIN_SECONDS) for close in closing))
+
+
+class Unwanted(Exception):
+    """Raised inside work that nobody waits for any more, or that takes too long."""
+
+
+async def run_while_wanted(
+    request: Request, seconds: float, work: Callable[[Callable[[], None]], Finished]
+) -> Finished:
+    """Run work in a thread as long as its client waits, and for so many seconds at most.
+
+    `work` is given a function, which it calls now and then and which raises `Unwanted`. Raises `Refusal` where it did.
+    """
+    stop = Event()
+    deadline = time.monotonic() + seconds
+
+    def go_on() -> None:
+        if stop.is_set() or time.monotonic() > deadline:
+            raise Unwanted
+
+    task = asyncio.ensure_future(run_in_threadpool(work, go_on))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            stop.set()
+        # Only once the thread has ended: a client that leaves must not make room for more threads than there may be.
+        return await task
+    except Unwanted:
+        if stop.is_set():
+            raise Refusal(499, "the client went away") from None
+        raise Refusal(504, f"not done within {seconds:g} s; ask for less at a time") from None
+    finally:
+        stop.set()
+        gone.cancel()
 
 
 async def _wait_for_disconnect(request: Request) -> None:
