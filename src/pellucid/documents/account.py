@@ -44,8 +44,8 @@ def make_account(texts: Iterable[str], results: Iterable[tuple[str, bool]], kept
 def describe_account(account: DocumentAccount) -> str:
     """Return an account in a sentence.
 
-    >>> describe_account(DocumentAccount(120, 1, 0, {"without letters": 14, "protected": 1}))
-    '120 texts translated, 1 came out as it was; not given to the model: 14 have no letter, 1 is marked as not to be translated'
+    >>> describe_account(DocumentAccount(12, 1, 0, {"without letters": 2, "comments": 1}))
+    '12 texts translated, 1 came out as it was; not given to the model: 2 have no letter, 1 is a comment'
     """
     number = account.translated
     parts = [f"{number:,} text{'' if number == 1 else 's'} translated"]
