@@ -38,8 +38,10 @@ serve: page ## see every number of a model in your browser: MODEL=runs/demo/best
 screenshots: page .venv/.installed-dev ## make the pictures of README.md from the demo (needs Chromium and `make demo`)
 	@$(BIN)/python tools/screenshots.py
 
-docs: .venv/.installed-dev page ## build the book, as pages and as one file, with every cell executed (trains the demo first if there is none)
-	@test -d runs/demo/average || $(BIN)/pellucid demo
+runs/demo/average: | .venv/.installed-demo
+	@$(BIN)/pellucid demo
+
+docs: .venv/.installed-dev page | runs/demo/average ## build the book, as pages and as one file, with every cell executed (trains the demo first if there is none)
 	@$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html $(ARGS)
 	@$(BIN)/python tools/book_page.py docs/_build/html docs/_build/book.html
 	@echo "The book: docs/_build/html/index.html; the same as one file: docs/_build/book.html"

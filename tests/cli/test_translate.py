@@ -406,7 +406,7 @@ def test_document_reads_each_line_with_the_one_before_it_and_needs_a_model_that_
     pair, short = ("--source", "in.txt", "--target", "in.txt"), ("--lines", 0)
     for words in (("score", learned, *pair), ("inspect", "align", learned, *pair)):
         assert call(*words, "--document").stdout != call(*words).stdout
-    heads = ("inspect", "heads", learned, *pair, *short)
+    heads = ("inspect", "heads", learned, *pair, *short, "--curve", "bleu")
     assert call(*heads, "--document").stdout != call(*heads).stdout
     # The model that was trained without reads single lines all the same.
     compared = ("compare", learned, model, *scores[:-2], "1", "--json")

@@ -13,7 +13,8 @@ from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.readers import read_document
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys
-from pellucid.serve.service import BoundedStore, Unwanted, run_while_wanted
+from pellucid.serve.service import BoundedStore, run_while_wanted
+from pellucid.serve.workers import NobodyWaits
 from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip
 from tests.serve.servers import HeldTranslator, client, request_body, running, small_model
 
@@ -36,15 +37,16 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     answer = upload(server, name, content)
     assert answer.status_code == 200, answer.text
     url = answer.json()["translatedFileUrl"]
-    account = answer.json()
-    assert (account["texts"], account["failed"]) == (len(texts), 0)
-    assert account["kept"] == {kind: n for kind, n in read_document(name, content, ("en", "es")).kept.items() if n}
     stem, _, suffix = name.rpartition(".")
     assert url.startswith("http://127.0.0.1/download_file/")
     assert url.endswith(f".{stem}_es.{suffix}")
     fetched = server.get(url)
     expected = [translation.text for translation in small_model().translate(texts, scores=False)]
-    assert fetched.content == read_document(name, content, ("en", "es")).write(expected)
+    document = read_document(name, content, ("en", "es"))
+    assert fetched.content == document.write(expected)
+    unchanged = sum(text == translation for text, translation in zip(texts, expected, strict=True))
+    account = {"texts": len(texts), "unchanged": unchanged, "failed": 0, "kept": dict(+document.kept)}
+    assert answer.json() == {"translatedFileUrl": url, **account}
     assert fetched.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_es.{suffix}"
     assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
 
@@ -80,12 +82,12 @@ def test_taking_a_document_apart_stops_where_its_client_leaves_and_where_it_take
         client = SilentClient()
         loop = asyncio.get_running_loop()
 
-        def work(go_on) -> None:
+        def work(check_wanted) -> None:
             if leaves:
                 loop.call_soon_threadsafe(client.leaves.set)
             try:
                 while True:
-                    go_on()
+                    check_wanted()
                     sleep(0.001)
             finally:
                 ended.append("the thread")
@@ -99,15 +101,15 @@ def test_taking_a_document_apart_stops_where_its_client_leaves_and_where_it_take
 
 
 def test_what_is_done_in_time_is_returned():
-    assert asyncio.run(run_while_wanted(cast("Request", SilentClient()), 60.0, lambda go_on: "done")) == "done"
+    assert asyncio.run(run_while_wanted(cast("Request", SilentClient()), 60.0, lambda check_wanted: "done")) == "done"
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if document_suffix(name) != ".txt"])
 def test_every_reader_asks_whether_anybody_still_waits(name):
     def leave() -> None:
-        raise Unwanted
+        raise NobodyWaits
 
-    with pytest.raises(Unwanted):
+    with pytest.raises(NobodyWaits):
         read_document(name, SAMPLES[name][0], ("en", "es"), go_on=leave)
 
 

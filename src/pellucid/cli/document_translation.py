@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,19 +52,20 @@ def translate_document(
         translations = list(shown)
 
     reviews = [make_review(translation) for translation in translations] if mark else []
-    content = document.write([translation.text for translation in translations], reviews)
+    written = [translation.text for translation in translations]
+    content = document.write(written, reviews)
     if out is None:
         sys.stdout.buffer.write(content)
     else:
         with atomic_file(out) as write:
             write(content)
 
-    results = [(translation.text, translation.stop != "failed") for translation in translations]
-    account = make_account(document.texts, results, document.kept)
+    failed = [translation for translation in translations if translation.stop == "failed"]
+    account = make_account(document.texts, written, len(failed), document.kept)
     if json:
         typer.echo(json_line(_document_object(document, translations, account)))
         return
-    _say_failures(file, [translation for translation in translations if translation.stop == "failed"])
+    _say_failures(file, failed)
     typer.echo(f"pellucid: {file}: {describe_account(account)}", err=True)
 
 
@@ -89,7 +91,7 @@ def _document_object(
         {"source": text, **describe_translation(translation)}
         for text, translation in zip(document.texts, translations, strict=True)
     ]
-    return {"account": account.as_table(), "chapters": chapters, "texts": texts}
+    return {"account": asdict(account), "chapters": chapters, "texts": texts}
 
 
 def make_review(translation: "Translation") -> "Review | None":

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from pellucid.cli.document_translation import translate_document
 from pellucid.cli.files import (
     name_file_in_errors,
     open_output,
@@ -123,7 +124,7 @@ def run_translate(
     A document is recognised by its ending: .docx, .odt, .html, .srt (subtitles), .po, .xliff, .xlf or .tmx. Its
     paragraphs are translated, bold words and links stay around their words, and all else is kept byte for byte. Units
     of .po, .xliff and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines.
-    At the end standard error says how many texts were translated, and how many stay as they were, and of which kind.
+    At the end standard error says how many texts were translated, came out as they were, failed, or have no letter.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.
@@ -204,8 +205,6 @@ def run_translate(
         search["scores"] = True
     search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
-        from pellucid.cli.document_translation import translate_document
-
         translate_document(loaded, file, out, languages, search, mark, json)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:

@@ -1,15 +1,15 @@
 """The account of a translated document: how many of its texts were translated, and how many stay, by kind."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pellucid.documents.reading import KEPT_KINDS
 
 
 @dataclass(frozen=True)
 class DocumentAccount:
-    """Counts of the texts of a document. All of them together are its texts: none is skipped without being counted."""
+    """Counts of the texts that the reader of a document found, by what became of them."""
 
     translated: int
     unchanged: int
@@ -19,26 +19,15 @@ class DocumentAccount:
     kept: Mapping[str, int]
     """Texts that were not given to the model, by kind."""
 
-    def as_table(self) -> dict[str, Any]:
-        """Return the account as JSON has it."""
-        return asdict(self)
 
+def make_account(texts: Sequence[str], translations: Sequence[str], failed: int, kept: Counter[str]) -> DocumentAccount:
+    """Count texts by what became of them; `failed` of them could not be translated, and are their own translations.
 
-def make_account(texts: Iterable[str], results: Iterable[tuple[str, bool]], kept: Mapping[str, int]) -> DocumentAccount:
-    """Count texts by what became of them: `results` has the translation of each, and whether it could be made.
-
-    >>> make_account(["Yes.", "Anna", "A."], [("Sí.", True), ("Anna", True), ("A.", False)], {"code": 2, "other": 0})
+    >>> make_account(["Yes.", "Anna", "A."], ["Sí.", "Anna", "A."], 1, Counter({"code": 2, "other": 0}))
     DocumentAccount(translated=1, unchanged=1, failed=1, kept={'code': 2})
     """
-    translated = unchanged = failed = 0
-    for text, (translation, is_made) in zip(texts, results, strict=True):
-        if not is_made:
-            failed += 1
-        elif translation == text:
-            unchanged += 1
-        else:
-            translated += 1
-    return DocumentAccount(translated, unchanged, failed, {kind: number for kind, number in kept.items() if number})
+    same = sum(text == translation for text, translation in zip(texts, translations, strict=True))
+    return DocumentAccount(len(texts) - same, same - failed, failed, dict(+kept))
 
 
 def describe_account(account: DocumentAccount) -> str:

@@ -9,7 +9,7 @@ from pellucid.documents.html import read_html
 from pellucid.documents.memory import read_memory
 from pellucid.documents.office import read_docx, read_odt
 from pellucid.documents.plain import read_plain_text
-from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
+from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair, never_stop
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.xliff import read_xliff_document
 
@@ -32,7 +32,7 @@ def read_document(
     content: bytes,
     languages: LanguagePair | None = None,
     limits: DocumentLimits | None = None,
-    go_on: Callable[[], None] | None = None,
+    go_on: Callable[[], None] = never_stop,
 ) -> Document:
     """Take a document apart, by the ending of its name; `languages` are those of the translation, if they are known.
 
@@ -40,9 +40,7 @@ def read_document(
 
     Raises DocumentTooLarge beyond a limit, and ValueError for a format that is not known and for a damaged document.
     """
-    reading = DocumentReading(languages, limits or DocumentLimits())
-    if go_on is not None:
-        reading.go_on = go_on
+    reading = DocumentReading(languages, limits or DocumentLimits(), go_on=go_on)
     suffix = document_suffix(name)
     if suffix is None:
         raise ValueError(f"{name:.120} is of no known format; those are {', '.join(DOCUMENT_FORMATS)}")

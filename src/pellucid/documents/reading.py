@@ -36,8 +36,8 @@ class DocumentTooLarge(ValueError):
     """Raised for a document beyond a limit."""
 
 
-def _go_on() -> None:
-    pass
+def never_stop() -> None:
+    """Let a reading go on to its end."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class DocumentReading:
     limits: DocumentLimits = field(default_factory=DocumentLimits)
     kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
     elements: int = 0  # elements of XML read so far
-    go_on: Callable[[], None] = _go_on
+    go_on: Callable[[], None] = never_stop
     """Called now and then while a document is taken apart; it raises an error where nobody waits any more."""
 
     def count_elements(self, name: str, number: int) -> None:

@@ -21,7 +21,7 @@ from pellucid.decode.terms.glossary import Terms
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.account import make_account
 from pellucid.documents.readers import read_document
-from pellucid.documents.reading import KEPT_KINDS, DocumentLimits, DocumentTooLarge
+from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import describe_languages, validate_limited
@@ -51,7 +51,7 @@ class TranslatedFile(BaseModel):
     unchanged: int = Field(description="texts among them whose translation is the text itself")
     failed: int = Field(description="texts among them that could not be translated as asked and stay as they are")
     kept: dict[str, int] = Field(
-        description=f"texts that were not given to the model, by kind: {', '.join(KEPT_KINDS)}"
+        description="texts that were not given to the model, by kind, as far as the reader of the format counts them"
     )
 
 
@@ -147,12 +147,13 @@ async def _translate_upload(
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
     terms = await run_in_threadpool(service.terms_with, form.terms)
     translations = await _translate_texts(request, service, document.texts, direction, terms)
+    written = [translation.text for translation in translations]
     try:
-        content = await run_in_threadpool(document.write, [translation.text for translation in translations])
+        content = await run_in_threadpool(document.write, written)
     except ValueError as error:
         raise Refusal(400, str(error)) from None
-    results = [(translation.text, translation.stop != "failed") for translation in translations]
-    account = make_account(document.texts, results, document.kept)
+    failed = sum(translation.stop == "failed" for translation in translations)
+    account = make_account(document.texts, written, failed, document.kept)
     suffix = document_suffix(upload.file_name) or ""
     stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
     # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
@@ -162,7 +163,7 @@ async def _translate_upload(
         translatedFileUrl=str(request.url_for("download_file", name=name)),
         texts=len(translations),
         unchanged=account.unchanged,
-        failed=account.failed,
+        failed=failed,
         kept=dict(account.kept),
     )
 
