@@ -198,6 +198,11 @@ def entity_docx(declaration: str) -> bytes:
     return make_zip({**read_zip(DOCX), "word/document.xml": main})
 
 
+def test_the_elements_of_a_document_are_bounded():
+    with pytest.raises(DocumentTooLarge, match="has more than 5 elements of XML"):
+        read_document("a.docx", DOCX, limits=DocumentLimits(elements=5))
+
+
 def with_flag(content: bytes, flag: int) -> bytes:
     """Return an archive whose files say that they are encrypted."""
     changed = bytearray(content)

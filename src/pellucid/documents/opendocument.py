@@ -79,7 +79,7 @@ def split_opendocument(name: str, text: str, reading: DocumentReading) -> Parts:
     kinds = {name: kind for name, kind in _KEPT.items() if kind != "comments" or not reading.with_comments}
     count_kept(xml, kinds, reading)
     reader = _OpenDocumentReader(xml, reading)
-    return join_markup([text[: xml.root.start], *reader.describe_all(xml.root), text[xml.root.end :]])
+    return join_markup([xml.text[: xml.root.start], *reader.describe_all(xml.root), xml.text[xml.root.end :]])
 
 
 class _OpenDocumentReader:

@@ -11,7 +11,7 @@ from pellucid.documents.memory import read_memory
 from pellucid.documents.opendocument import read_opendocument
 from pellucid.documents.plain import read_plain_text
 from pellucid.documents.presentation import read_pptx
-from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
+from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair, never_stop
 from pellucid.documents.spreadsheet import read_xlsx
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.word import read_docx
@@ -39,7 +39,7 @@ def read_document(
     content: bytes,
     languages: LanguagePair | None = None,
     limits: DocumentLimits | None = None,
-    go_on: Callable[[], None] | None = None,
+    go_on: Callable[[], None] = never_stop,
     *,
     with_comments: bool = False,
 ) -> Document:
@@ -50,9 +50,7 @@ def read_document(
 
     Raises DocumentTooLarge beyond a limit, and ValueError for a format that is not known and for a damaged document.
     """
-    reading = DocumentReading(languages, limits or DocumentLimits(), with_comments=with_comments)
-    if go_on is not None:
-        reading.go_on = go_on
+    reading = DocumentReading(languages, limits or DocumentLimits(), with_comments=with_comments, go_on=go_on)
     suffix = document_suffix(name)
     if suffix is None:
         raise ValueError(f"{name:.120} is of no known format; those are {', '.join(DOCUMENT_FORMATS)}")

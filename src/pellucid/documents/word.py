@@ -164,7 +164,7 @@ def split_docx(
     count_kept(xml, _KEPT, reading)
     reading.kept["code"] += sum(_is_field_begin(xml, element) for element in xml.walk(xml.root))
     reader = _DocxReader(xml, heading_styles or {})
-    return join_markup([text[: xml.root.start], *reader.describe_all(xml.root), text[xml.root.end :]])
+    return join_markup([xml.text[: xml.root.start], *reader.describe_all(xml.root), xml.text[xml.root.end :]])
 
 
 def _is_field_begin(xml: XmlText, element: XmlElement) -> bool:
