@@ -63,24 +63,27 @@ ODF = " ".join(
         "table": "table",
         "style": "style",
         "draw": "drawing",
+        "presentation": "presentation",
+        "svg": "svg-compatible",
+        "fo": "xsl-fo-compatible",
     }.items()
 )
 
 
-def make_odt(body: str, **more: str) -> bytes:
-    """Make an ODT document of paragraphs."""
-    kind = "application/vnd.oasis.opendocument.text"
+def make_odt(body: str, kind: str = "text", /, **more: str) -> bytes:
+    """Make an ODT document of paragraphs, or one of another kind of OpenDocument."""
+    media_type = f"application/vnd.oasis.opendocument.{kind}"
     return make_zip(
         {
-            "mimetype": kind,
+            "mimetype": media_type,
             "content.xml": f'{ODF_DECLARATION}<office:document-content {ODF} office:version="1.3">'
-            f"<office:body><office:text>{body}</office:text></office:body></office:document-content>",
+            f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>",
             "styles.xml": f'{ODF_DECLARATION}<office:document-styles {ODF} office:version="1.3">'
             '<office:master-styles><style:master-page style:name="Standard"><style:header><text:p>A header.</text:p>'
             "</style:header></style:master-page></office:master-styles></office:document-styles>",
             "META-INF/manifest.xml": '<?xml version="1.0"?><manifest:manifest '
             'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0" manifest:version="1.3">'
-            f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/>'
+            f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{media_type}"/>'
             '<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>'
             '<manifest:file-entry manifest:full-path="styles.xml" manifest:media-type="text/xml"/></manifest:manifest>',
             **more,
@@ -205,6 +208,184 @@ HTML_TEXTS = ["The ball", "The <0>red</0> ball & a house\xa0."]
 TXT = b"\xef\xbb\xbfThe ball is blue.\r\n\r\n\tThe house.\n12"
 TXT_TEXTS = ["The ball is blue.", "The house."]
 
+P = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+R = f'xmlns:r="{RELATION}"'
+S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+PROPERTIES = (
+    '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title><dc:creator>Ann</dc:creator>'
+    "<dc:description>For Tom.</dc:description><dc:language>en-GB</dc:language></cp:coreProperties>"
+)
+
+
+def make_package(parts: dict[str, tuple[str, str]]) -> bytes:
+    """Make a package of Office Open XML of parts, each with its type and its XML; those of relations have none."""
+    overrides = "".join(
+        f'<Override PartName="/{name}" ContentType="application/vnd.{kind}+xml"/>'
+        for name, (kind, _) in parts.items()
+        if kind
+    )
+    types = (
+        f'{DECLARATION}<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">{overrides}</Types>'
+    )
+    return make_zip({"[Content_Types].xml": types, **{name: DECLARATION + xml for name, (_, xml) in parts.items()}})
+
+
+PRESENTATION = "openxmlformats-officedocument.presentationml"
+SHEETS = "openxmlformats-officedocument.spreadsheetml"
+
+
+def make_pptx(*slides: str, **more: tuple[str, str]) -> bytes:
+    """Make a PPTX presentation of shapes; the last slide is shown first. Further parts have a type each."""
+    numbers = range(len(slides), 0, -1)
+    listed = "".join(f'<p:sldId id="{255 + i}" r:id="rId{i}"/>' for i in numbers)
+    relations = "".join(f'<Relationship Id="rId{i}" Type="slide" Target="slides/slide{i}.xml"/>' for i in numbers)
+    parts = {
+        "ppt/presentation.xml": (
+            f"{PRESENTATION}.presentation.main",
+            f"<p:presentation {P} {R}><p:sldIdLst>{listed}</p:sldIdLst></p:presentation>",
+        ),
+        "ppt/_rels/presentation.xml.rels": ("", f'<Relationships xmlns="{RELATIONS}">{relations}</Relationships>'),
+    }
+    for i, slide in enumerate(slides, 1):
+        tree = f"<p:sld {P} {A}><p:cSld><p:spTree>{slide}</p:spTree></p:cSld></p:sld>"
+        parts[f"ppt/slides/slide{i}.xml"] = (f"{PRESENTATION}.slide", tree)
+    parts |= {f"ppt/{name}.xml": (f"{PRESENTATION}.{kind}", xml) for name, (kind, xml) in more.items()}
+    parts["docProps/core.xml"] = ("openxmlformats-package.core-properties", PROPERTIES.format(title="A show"))
+    return make_package(parts)
+
+
+def make_shape(paragraphs: str, place: str = "") -> str:
+    """Make a shape of a slide with paragraphs in it."""
+    return (
+        f'<p:sp><p:nvSpPr><p:cNvPr id="2" name="Title 1"/><p:cNvSpPr/><p:nvPr>{place}</p:nvPr></p:nvSpPr>'
+        f"<p:txBody><a:bodyPr/>{paragraphs}</p:txBody></p:sp>"
+    )
+
+
+PPTX = make_pptx(
+    make_shape(
+        '<a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en-GB" dirty="0"/><a:t>The </a:t></a:r>'
+        '<a:r><a:rPr lang="en-GB" b="1" err="1"/><a:t>red ball</a:t></a:r>'
+        '<a:r><a:rPr lang="en-GB" dirty="0"/><a:t> is here.</a:t></a:r><a:endParaRPr lang="en-GB"/></a:p>'
+        '<a:p><a:fld id="{B}" type="slidenum"><a:rPr lang="en-GB"/><a:t>1</a:t></a:fld></a:p>'
+    )
+    + "<p:graphicFrame><a:graphic><a:graphicData><a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>A cell &amp; more"
+    "</a:t></a:r></a:p></a:txBody></a:tc></a:tr></a:tbl></a:graphicData></a:graphic></p:graphicFrame>"
+    '<p:pic><p:nvPicPr><p:cNvPr id="4" name="Picture 3" descr="A house by the sea"/></p:nvPicPr></p:pic>',
+    make_shape("<a:p><a:r><a:t>The ball.</a:t></a:r></a:p>", '<p:ph type="title"/>'),
+    notes=("notesSlide", f"<p:notes {P} {A}>{make_shape('<a:p><a:r><a:t>Say it.</a:t></a:r></a:p>')}</p:notes>"),
+    layout=(
+        "slideLayout",
+        f"<p:sldLayout {P} {A}>"
+        + make_shape("<a:p><a:r><a:t>Click to edit</a:t></a:r></a:p>", '<p:ph type="body"/>')
+        + make_shape("<a:p><a:r><a:t>Our house.</a:t></a:r></a:p>")
+        + "</p:sldLayout>",
+    ),
+    comment=("comments", f"<p:cmLst {P}><p:cm><p:text>Is it red?</p:text></p:cm></p:cmLst>"),
+)
+PPTX_TEXTS = [
+    "The ball.",
+    "The <0>red ball</0> is here.",
+    "A cell & more",
+    "A house by the sea",
+    "Say it.",
+    "Our house.",
+    "A show",
+]
+
+
+def make_xlsx(strings: str, sheet: str, **more: tuple[str, str]) -> bytes:
+    """Make an XLSX workbook of shared strings and one sheet; further parts have a type each."""
+    parts = {
+        "xl/workbook.xml": (
+            f"{SHEETS}.sheet.main",
+            f'<workbook {S} {R}><sheets><sheet name="Balls" sheetId="1" r:id="rId1"/></sheets></workbook>',
+        ),
+        "xl/worksheets/sheet1.xml": (f"{SHEETS}.worksheet", f"<worksheet {S}>{sheet}</worksheet>"),
+        "xl/sharedStrings.xml": (f"{SHEETS}.sharedStrings", f"<sst {S}>{strings}</sst>"),
+    }
+    parts |= {f"xl/{name}.xml": (f"{SHEETS}.{kind}", xml) for name, (kind, xml) in more.items()}
+    parts["docProps/core.xml"] = ("openxmlformats-package.core-properties", PROPERTIES.format(title="A list"))
+    return make_package(parts)
+
+
+XLSX = make_xlsx(
+    "<si><t>The ball.</t></si>"
+    '<si><r><t xml:space="preserve">The </t></r><r><rPr><b/></rPr><t>red ball</t></r>'
+    '<r><t xml:space="preserve"> is here.</t></r></si>'
+    "<si><t>Colour</t></si><si><t>yes</t></si><si><t>12.5</t></si>",
+    '<sheetData><row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c><c r="C1" t="s"><v>2</v></c></row>'
+    '<row r="2"><c r="A2"><f>IF(C1="yes",1,"no")</f><v>1</v></c><c r="B2" t="inlineStr">'
+    "<is><t>A cell &amp; more</t></is></c></row></sheetData>"
+    "<dataValidations><dataValidation sqref='A1' prompt='Say why.'/></dataValidations>"
+    "<headerFooter><oddHeader>&amp;C&amp;&quot;Arial,Bold&quot;A header&amp;RPage &amp;P</oddHeader></headerFooter>",
+    table=("table", f'<table {S} id="1"><tableColumns><tableColumn id="1" name="Colour"/></tableColumns></table>'),
+    comments1=("comments", f'<comments {S}><commentList><comment ref="A1"><text><t>Why?</t></text></comment>'
+               "</commentList></comments>"),
+)  # fmt: skip
+XLSX_TEXTS = [
+    "The ball.",
+    "The <0>red ball</0> is here.",
+    "A cell & more",
+    "Say why.",
+    "A header",
+    "Page ",
+    "A list",
+]
+
+META = (
+    f"{ODF_DECLARATION}<office:document-meta {ODF} "
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta><dc:title>A book</dc:title>'
+    "<dc:language>en-GB</dc:language></office:meta></office:document-meta>"
+)
+ODP = make_odt(
+    '<draw:page draw:name="page1"><draw:frame><draw:text-box><text:p>The <text:span text:style-name="T1">red ball'
+    "</text:span> is here.</text:p></draw:text-box><svg:title>A house by the sea</svg:title></draw:frame>"
+    "<presentation:notes><draw:frame><draw:text-box><text:p>Say it.</text:p></draw:text-box></draw:frame>"
+    "</presentation:notes></draw:page>",
+    "presentation",
+    **{"meta.xml": META},
+)
+ODP_TEXTS = ["The <0>red ball</0> is here.", "A house by the sea", "Say it.", "A header.", "A book"]
+ODS = make_odt(
+    '<table:table table:name="Sheet1"><table:table-row><table:table-cell office:value-type="string"><text:p>The ball.'
+    '</text:p></table:table-cell><table:table-cell office:value-type="float" office:value="2"><text:p>2</text:p>'
+    '</table:table-cell><table:table-cell table:formula="of:=A1" office:value-type="string"><text:p>The ball.</text:p>'
+    "</table:table-cell></table:table-row></table:table>",
+    "spreadsheet",
+)
+
+XHTML = '<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en" lang="en">'
+
+
+def make_epub(*pages: str) -> bytes:
+    """Make an EPUB book of pages, of which the last is read first, with a table of contents of the older kind."""
+    numbers = range(len(pages), 0, -1)
+    items = "".join(f'<item id="p{i}" href="text/p{i}.xhtml" media-type="application/xhtml+xml"/>' for i in numbers)
+    order = "".join(f'<itemref idref="p{i}"/>' for i in numbers)
+    title = '<dc:title xmlns:dc="http://purl.org/dc/elements/1.1/">A book</dc:title>'
+    language = '<dc:language xmlns:dc="http://purl.org/dc/elements/1.1/">en</dc:language>'
+    files: dict[str, str | bytes] = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
+        "OEBPS/book.opf": f'{ODF_DECLARATION}<package xmlns="http://www.idpf.org/2007/opf"><metadata>{title}{language}'
+        f'</metadata><manifest><item id="toc" href="toc.ncx" media-type="application/x-dtbncx+xml"/>{items}</manifest>'
+        f'<spine toc="toc">{order}</spine></package>',
+        "OEBPS/toc.ncx": f'{ODF_DECLARATION}<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/" xml:lang="en"><navMap>'
+        '<navPoint id="n1"><navLabel><text>One</text></navLabel><content src="text/p1.xhtml"/></navPoint></navMap>'
+        "</ncx>",
+    }
+    for i, page in enumerate(pages, 1):
+        files[f"OEBPS/text/p{i}.xhtml"] = f"{ODF_DECLARATION}{XHTML}<body>{page}</body></html>"
+    return make_zip(files, stored=("mimetype",))
+
+
+EPUB = make_epub("<h1>The ball.</h1>\n<p>The <b>red ball</b> is here.<br/></p>", "<p>A house &amp; more</p>")
+EPUB_TEXTS = ["A book", "A house & more", "The ball.", "The <0>red ball</0> is here.", "One"]
+
 SAMPLES = {
     "a.txt": (TXT, TXT_TEXTS),
     "a.html": (HTML, HTML_TEXTS),
@@ -214,6 +395,11 @@ SAMPLES = {
     "b.xlf": (XLIFF2, ["The <0>ball</0> is <1/>here.", "A house."]),
     "a.tmx": (TMX, ["The <0>ball</0>."]),
     "a.docx": (DOCX, DOCX_TEXTS),
+    "a.pptx": (PPTX, PPTX_TEXTS),
+    "a.xlsx": (XLSX, XLSX_TEXTS),
     "a.odt": (ODT, ODT_TEXTS),
+    "a.odp": (ODP, ODP_TEXTS),
+    "a.ods": (ODS, ["The ball.", "A header."]),
+    "a.epub": (EPUB, EPUB_TEXTS),
 }
 """Documents by their names, each with the texts that are translated in it."""

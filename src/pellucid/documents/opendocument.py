@@ -33,7 +33,7 @@ date time page-number page-count title subject description keywords author-name 
 editing-cycles editing-duration file-name sheet-name chapter template-name variable-set variable-get variable-input
 user-field-get user-field-input sequence sequence-ref note-ref expression text-input hidden-text conditional-text
 hidden-paragraph database-display user-defined sender-firstname sender-lastname sender-company creation-date
-modification-date print-date measure table-formula page-variable-get header footer date-time
+modification-date print-date measure table-formula page-variable-get
 """
 _KEPT = {
     "tracked-changes": "deleted",
@@ -41,11 +41,12 @@ _KEPT = {
     "ruby-text": "other",
     "math": "code",
     "script": "code",
-    **dict.fromkeys(_FIELDS.split(), "code"),
+    **dict.fromkeys((f"text:{name}" for name in _FIELDS.split()), "code"),
+    **dict.fromkeys(("presentation:header", "presentation:footer", "presentation:date-time"), "code"),
 }
 _SKIPPED = ("tracked-changes", "scripts", "font-face-decls", "forms", "ruby-text", "math", "annotation")
 _BREAKS = {"tab": "\t", "line-break": "\n"}
-_DESCRIPTIONS = ("<svg:title", "<svg:desc")
+_DESCRIPTIONS = ("<svg:title", "<svg:desc", "<table:title", "<table:desc")
 _LANGUAGES = (
     ("fo:language", "fo:country"),
     ("style:language-asian", "style:country-asian"),

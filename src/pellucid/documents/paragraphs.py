@@ -296,11 +296,18 @@ def make_content_slot(xml: XmlText, element: XmlElement, heading: int = 0) -> Pa
 
 
 def count_kept(xml: XmlText, kinds: Mapping[str, str], reading: DocumentReading) -> None:
-    """Count the elements with words whose names are in `kinds`, each as of the kind there, and none inside another."""
+    """Count the elements with words whose names are in `kinds`, each as of the kind there, and none inside another.
+
+    A name there has a prefix where elements with another prefix are something else.
+    """
+    names = {name.rpartition(":")[2] for name in kinds}
     waiting = [xml.root]
     while waiting:
         element = waiting.pop()
-        if kind := kinds.get(element.name):
-            reading.kept[kind] += LETTER.search(_TAG.sub(" ", xml.raw(element))) is not None
-        else:
+        kind = None
+        if element.name in names:
+            kind = kinds.get(element.name) or kinds.get(xml.prefix(element) + element.name)
+        if kind is None:
             waiting += element.children
+        else:
+            reading.kept[kind] += LETTER.search(_TAG.sub(" ", xml.raw(element))) is not None

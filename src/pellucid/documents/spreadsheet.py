@@ -1,7 +1,7 @@
 """Takes XLSX apart: the texts of cells, with the formatting inside them as inline tags; values and formulas stay."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from html import unescape
 
@@ -189,26 +189,31 @@ def _write_text(prefix: str, text: str) -> str:
 def _describe_header(element: str, start: int, raw: str) -> Parts:
     """Return a header or a footer with a slot for each of its places, in which codes are tags."""
     end = start + len(raw)
+    # Names of fonts stand in quotation marks, which are written as the file does.
+    escape = _escape_with_quotes if "&quot;" in raw else escape_xml_text
     out: list[Part] = [element[:start]]
     for piece in _PLACE_OF_HEADER.split(read_xml_text(raw)):
         if _PLACE_OF_HEADER.fullmatch(piece):
-            out.append(escape_xml_text(piece))
+            out.append(escape(piece))
         else:
-            out += make_paragraph(_list_header_items(piece), [], [], [escape_xml_text(piece)])
+            out += make_paragraph(_list_header_items(piece, escape), [], [], [escape(piece)])
     # As it was, where nothing is translated: an ampersand may be written in more than one way.
     return [*out, element[end:]] if any(isinstance(part, TextSlot) for part in out) else [element]
 
 
-def _list_header_items(text: str) -> Iterator[Item]:
+def _escape_with_quotes(text: str) -> str:
+    return escape_xml_text(text).replace('"', "&quot;")
+
+
+def _list_header_items(text: str, escape: Callable[[str], str]) -> Iterator[Item]:
+    def make_run(text: str) -> Run:
+        return Run(text, "", ("", ""), lambda text: escape(text.replace("&", "&&")))
+
     position = 0
     for match in _CODE_OF_HEADER.finditer(text):
         if match.start() > position:
-            yield _make_header_run(text[position : match.start()])
+            yield make_run(text[position : match.start()])
         position = match.end()
-        yield Inline("single", None, [escape_xml_text(match[0])]) if match[0] != "&&" else _make_header_run("&")
+        yield Inline("single", None, [escape(match[0])]) if match[0] != "&&" else make_run("&")
     if position < len(text):
-        yield _make_header_run(text[position:])
-
-
-def _make_header_run(text: str) -> Run:
-    return Run(text, "", ("", ""), lambda text: escape_xml_text(text.replace("&", "&&")))
+        yield make_run(text[position:])
