@@ -232,7 +232,7 @@ def _read_spaces(items: Iterable[Item], prefix: str) -> Iterator[Item]:
         if isinstance(item, Run) and item.text.strip():
             is_ahead = False
         if not isinstance(item, Run) or not is_ahead:
-            yield replace(item, key="") if isinstance(item, Run) else item
+            yield replace(item, key="") if isinstance(item, Run) and item.key else item
         else:
             markup = _write_spaces(prefix, item.text) if item.key == _SPACES else item.escape(item.text)
             yield Inline("single", None, [markup])

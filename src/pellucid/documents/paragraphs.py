@@ -84,26 +84,29 @@ def make_paragraph(
     }
     start, end = find_middle(runs, signs)
     middle = runs[start:end]
-    before, middle, after = _cut_edges(middle)
+    edge_before, middle, edge_after = _cut_edges(middle)
     text, tags, wraps = number_tags(_tag_formatting(middle, base_key))
-    slot = TextSlot(
-        text,
-        tags,
-        None,
-        escape or base.escape,
-        wraps=wraps,
-        base_wrap=base.wrap,
-        before=join_markup([*opening, *list_parts(runs[:start]), *before]),
-        after=join_markup([*after, *list_parts(runs[end:]), *closing]),
-        mark=mark,
-        name_language=name_language,
-        line_break=line_break,
-        heading=heading,
-    )
+    before = join_markup([*opening, *list_parts(runs[:start]), *edge_before])
+    after = join_markup([*edge_after, *list_parts(runs[end:]), *closing])
     # The texts inside the paragraph, such as footnotes, must be the same in both, in the same order; where a damaged
     # document has some in a place that is not read, the paragraph is written anew.
-    found = sum(_count_slots(parts) for parts in (slot.before, *tags.values(), slot.after))
-    return [replace(slot, original=original) if found == _count_slots(original) else slot]
+    found = sum(_count_slots(parts) for parts in (before, *tags.values(), after))
+    return [
+        TextSlot(
+            text,
+            tags,
+            original if found == _count_slots(original) else None,
+            escape or base.escape,
+            wraps=wraps,
+            base_wrap=base.wrap,
+            before=before,
+            after=after,
+            mark=mark,
+            name_language=name_language,
+            line_break=line_break,
+            heading=heading,
+        )
+    ]
 
 
 def _count_slots(parts: Parts) -> int:
@@ -116,7 +119,7 @@ def _merge_runs(items: Iterable[Item]) -> list[Item]:
     for key, group in groupby(items, key=lambda item: item.key if isinstance(item, Run) else None):
         stretch = [*group]
         first = stretch[0]
-        if key is None or not isinstance(first, Run):
+        if key is None or len(stretch) == 1 or not isinstance(first, Run):
             out += stretch
         else:
             out.append(replace(first, text="".join(item.text for item in stretch if isinstance(item, Run))))

@@ -112,7 +112,7 @@ class TextSlot:
 def _split_numbered_tags(text: str, known: Mapping[str, object]) -> Iterator[str]:
     """Yield the numbered tags of a text that are known, and the texts between them, in order."""
     position = 0
-    for match in NUMBERED_TAG.finditer(text):
+    for match in NUMBERED_TAG.finditer(text) if known else ():
         if match[0] in known:
             yield text[position : match.start()]
             yield match[0]

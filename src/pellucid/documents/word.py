@@ -130,10 +130,12 @@ def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dic
             levels[key] = int(named[1])
 
     for key in based_on:
-        ancestors = [key]
-        while ancestors[-1] not in levels and based_on.get(ancestors[-1], key) not in ancestors:
-            ancestors.append(based_on[ancestors[-1]])
-        levels[key] = levels.get(ancestors[-1], 0)
+        # Each style is looked at once, and all those that lead to one have its level; some lead in a circle.
+        chain: dict[str, None] = {}
+        while key not in levels and key in based_on and key not in chain:
+            chain[key] = None
+            key = based_on[key]
+        levels.update(dict.fromkeys(chain, levels.get(key, 0)))
     return {key: level for key, level in levels.items() if level}
 
 
