@@ -226,6 +226,8 @@ def _tag_formatting(items: Sequence[Item], base: str) -> list[str | Inline]:
 
 def _cut_wide_spaces(run: Run) -> list[str | Inline]:
     """Return a text in which each wide space is one space, and a tag that stands for the others."""
+    if "  " not in run.text:  # as most texts are
+        return [run.text]
     out: list[str | Inline] = []
     position = 0
     for match in _WIDE_SPACE.finditer(run.text):

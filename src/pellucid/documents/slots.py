@@ -52,7 +52,7 @@ Wrap: TypeAlias = tuple[str, str]
 """What stands before and after a text with some formatting."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TextSlot:
     """A text to translate, in which numbered tags stand for the markup inside it."""
 

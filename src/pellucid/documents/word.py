@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 
 from pellucid.documents.archive import Split, read_members
@@ -77,6 +77,8 @@ _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
 _KEPT = {"del": "deleted", "moveFrom": "deleted", "oMath": "code", "oMathPara": "code", "rt": "other"}
 _UNTOUCHED = (*_KEPT, "sectPr", "rPr")
+# What has no other text in it than its own.
+_PLAIN = ("t", "rPr", "pPr", "tab", "br", *_FORGOTTEN)
 _HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _BODY_TEXT = 9  # value of an outline level that is none
 _NO_FORMATTING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*?/>")
@@ -222,11 +224,21 @@ class _DocxReader:
             _join_fields([*self.list_items(paragraph)]),
             [self.xml.opening(paragraph)],
             [self.xml.closing(paragraph)],
-            self.describe_all(paragraph),
+            [self.xml.raw(paragraph)] if self.is_plain(paragraph) else self.describe_all(paragraph),
             mark=_highlight if self.xml.prefix(paragraph) else None,  # a value needs the prefix, too
             name_language=_name_language,
             heading=self.find_heading_level(paragraph),
         )
+
+    def is_plain(self, paragraph: XmlElement) -> bool:
+        """Return whether a paragraph has nothing but texts in it, and so no texts inside other things."""
+        for child in paragraph.children:
+            if child.name == "r":
+                if any(inner.name not in _PLAIN for inner in child.children):
+                    return False
+            elif child.name not in _PLAIN:
+                return False
+        return True
 
     def find_heading_level(self, paragraph: XmlElement) -> int:
         """Return the level of a heading, which its style tells, or the paragraph itself; 0 for any other."""
@@ -321,6 +333,7 @@ def _is_properties(element: XmlElement) -> bool:
     return element.name == "fldData" or (element.name.endswith("Pr") and element.name != "pPr")
 
 
+@lru_cache(8)  # few, as a document may have as many prefixes as it likes
 def _escape_in_runs(prefix: str) -> Callable[[str], str]:
     """Return a function that writes a text in a run: tabs and line ends are elements beside the text."""
     name = f"{prefix}t"
@@ -386,8 +399,10 @@ def _find_fields(items: list[Item]) -> dict[int, tuple[int, int]]:
 
     A field is whole if it ends in the paragraph and has both halves of each pair of tags in it.
     """
-    partners = pair_tags(items)
     fields: dict[int, tuple[int, int]] = {}
+    if not any(map(_read_field_mark, items)):
+        return fields
+    partners = pair_tags(items)
     begun: list[_OpenField] = []
     for i, item in enumerate(items):
         kind = _read_field_mark(item)
@@ -433,6 +448,9 @@ def _join_fields(items: list[Item]) -> Iterator[Item]:
     Fields that span several paragraphs, or half a link, stay in their parts.
     """
     fields = _find_fields(items)
+    if not fields:
+        yield from items
+        return
     words = [0, *accumulate(has_words([item]) for item in items)]  # how many of the items before each place have words
     ends: set[int] = set()
     place = 0

@@ -18,6 +18,7 @@ _CHUNK = 2**16
 _MARKUP = re.compile(
     r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<![^>]*>|<(/?)([^\s/>]+)((?:[^"'>]++|"[^"]*"|'[^']*')*+)>""", re.DOTALL
 )
+_PREFIX = re.compile(r"<((?:[^\s/>:]*:)*)")
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
@@ -57,8 +58,8 @@ class XmlText:
 
     def prefix(self, element: XmlElement) -> str:
         """Return the prefix of an element's name with its colon, or ""."""
-        name = re.match(r"<([^\s/>]+)", self.opening(element))
-        return name[1].rpartition(":")[0] + ":" if name and ":" in name[1] else ""
+        match = _PREFIX.match(self.text, element.start)
+        return match[1] if match else ""
 
     def attribute(self, element: XmlElement, name: str) -> str | None:
         """Return the value of an attribute; None where there is none."""
