@@ -11,6 +11,7 @@ from pellucid.decode.usability import Grade
 from pellucid.documents.chapters import Chapter
 from pellucid.documents.slots import Review
 from tests.cli.test_calibrate import calibrated, model  # noqa: F401  (fixtures)
+from tests.documents.samples import make_docx
 
 
 def test_a_file_is_summed_up_in_a_line_without_what_needed_no_translation(capsys):
@@ -85,7 +86,21 @@ def test_a_file_that_cannot_be_marked_is_refused_before_it_is_translated(call, m
     for name in ("a.html", "a.en"):
         result = call("translate", model, name, "--mark")
         assert result.exit_code == 2
-        assert result.stderr == f"pellucid: {name} cannot be marked; --mark is for .docx, .xliff, .xlf\n"
+        assert result.stderr == f"pellucid: {name} cannot be marked; --mark is for .docx, .docm, .dotx, .xliff, .xlf\n"
+
+
+def test_comments_are_translated_where_they_are_asked_for(call, model, tmp_path):  # noqa: F811
+    comments = '<w:comment w:id="1"><w:p><w:r><w:t>three four</w:t></w:r></w:p></w:comment>'
+    body = "<w:p><w:r><w:t>one two</w:t></w:r></w:p>"
+    (tmp_path / "a.docx").write_bytes(make_docx(body, comments=comments))
+    for options, account in (((), "1 is a comment"), (("--comments",), "2 texts")):
+        result = call("translate", model, "a.docx", "--out", "b.docx", *options)
+        assert result.exit_code == 0
+        assert account in result.stderr.splitlines()[-1]
+    (tmp_path / "a.html").write_text("<p>one</p>", encoding="utf-8")
+    refused = call("translate", model, "a.html", "--comments")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("pellucid: a.html has no comments to translate; --comments is for .docx, .docm, ")
 
 
 def test_a_review_says_why():

@@ -60,7 +60,7 @@ def test_texts_that_a_formula_compares_with_stay_and_are_counted(formula, kept):
     sheet = f"<sheetData><row><c><f>{written}</f><v>1</v></c></row></sheetData>"
     document, texts, write = read_workbook("<si><t>Yes</t></si><si><t>No</t></si><si><t>A ball</t></si>", sheet)
     assert texts == [text for text in ("Yes", "No", "A ball") if text not in kept]
-    assert document.kept["protected"] == len(kept)
+    assert document.kept["named"] == len(kept)
     assert document.kept["code"] == 1
     assert f"<f>{written}</f>" in write(*[f"{text}!" for text in texts])[1]
 
@@ -70,14 +70,14 @@ def test_lists_to_choose_from_stay_as_their_cells_do():
     sheet = f"<dataValidations>{rule}</dataValidations>"
     document, texts, _ = read_workbook("<si><t>Red</t></si><si><t>Green</t></si>", sheet)
     assert texts == ["Green", "Choose."]
-    assert document.kept["protected"] == 1
+    assert document.kept["named"] == 1
 
 
 def test_headings_of_the_columns_of_tables_stay_as_the_table_knows_them():
     table = f'<table {S}><tableColumns><tableColumn id="1" name="Colour"/></tableColumns></table>'
     document, texts, _ = read_workbook("<si><t>Colour</t></si><si><t>Red</t></si>", table1=("table", table))
     assert texts == ["Red"]
-    assert document.kept["protected"] == 1
+    assert document.kept["named"] == 1
 
 
 def test_texts_inside_cells_are_translated_and_values_stay():

@@ -33,6 +33,7 @@ def translate_document(
     languages: tuple[str, str] | None,
     search: dict[str, Any],
     mark: bool,
+    comments: bool,
     json: bool,
 ) -> None:
     """Translate a document, write it, and say what became of its texts."""
@@ -40,7 +41,7 @@ def translate_document(
     from pellucid.documents.account import describe_account, make_account
     from pellucid.documents.readers import read_document
 
-    document = read_document(file, Path(file).read_bytes(), languages)
+    document = read_document(file, Path(file).read_bytes(), languages, with_comments=comments)
     shown = show_progress(
         model.translate_stream(document.texts, **search), len(document.texts), "texts", to_file=out is not None
     )
@@ -53,7 +54,7 @@ def translate_document(
 
     reviews = [make_review(translation) for translation in translations] if mark else []
     written = [translation.text for translation in translations]
-    content = document.write(written, reviews)
+    content = document.write(written, reviews, languages[1] if languages else None)
     if out is None:
         sys.stdout.buffer.write(content)
     else:

@@ -107,6 +107,9 @@ def run_translate(
         bool,
         flag("--mark", "mark what a person should see in a .docx (yellow or red) or an .xliff (a note), by its grade"),
     ] = False,
+    comments: Annotated[
+        bool, flag("--comments", "translate the comments of an office document, too; they stay as they are otherwise")
+    ] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Translate a file of lines, or a formatted document.
@@ -121,9 +124,10 @@ def run_translate(
     and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
     inside a translation is written as a space.
 
-    A document is recognised by its ending: .docx, .odt, .html, .srt (subtitles), .po, .xliff, .xlf or .tmx. Its
-    paragraphs are translated, bold words and links stay around their words, and all else is kept byte for byte. Units
-    of .po, .xliff and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines.
+    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .srt (subtitles), .po,
+    .xliff, .xlf or .tmx; templates and files with macros, such as .dotx and .xlsm, are read, too. Its paragraphs are
+    translated, bold words and links stay around their words, and all else is kept byte for byte. Units of .po, .xliff
+    and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines.
     At the end standard error says how many texts were translated, came out as they were, failed, or have no letter.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
@@ -172,11 +176,13 @@ def run_translate(
     # Mistakes in the options and files are reported before the model is loaded.
     search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
     require_file(file)
-    from pellucid.documents import MARKED_FORMATS
+    from pellucid.documents import COMMENTED_FORMATS, MARKED_FORMATS
 
     is_document = _is_document(file)
     if mark and not file.lower().endswith(MARKED_FORMATS):
         raise ValueError(f"{file} cannot be marked; --mark is for {', '.join(MARKED_FORMATS)}")
+    if comments and not file.lower().endswith(COMMENTED_FORMATS):
+        raise ValueError(f"{file} has no comments to translate; --comments is for {', '.join(COMMENTED_FORMATS)}")
     if is_document:
         _refuse_options_of_lines(options, file)
     if only_above is not None and json:
@@ -205,7 +211,7 @@ def run_translate(
         search["scores"] = True
     search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
-        translate_document(loaded, file, out, languages, search, mark, json)
+        translate_document(loaded, file, out, languages, search, mark, comments, json)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         block = 1 if one_by_one else 2048

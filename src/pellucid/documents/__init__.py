@@ -42,13 +42,13 @@ DOCUMENT_FORMATS = {
     ".epub": _DocumentFormat("application/epub+zip", is_text=False),
 }
 
-MARKED_FORMATS = (
-    ".docx",
-    ".docm",
-    ".dotx",
-    ".xliff",
-    ".xlf",
-)  # those in which a translation can be marked for a person
+MARKED_FORMATS = (".docx", ".docm", ".dotx", ".xliff", ".xlf")
+"""Those in which a translation can be marked for a person."""
+
+COMMENTED_FORMATS = tuple(
+    suffix for suffix, described in DOCUMENT_FORMATS.items() if not described.is_text and suffix != ".epub"
+)
+"""Those whose comments can be translated, too."""
 
 
 def document_suffix(name: str) -> str | None:

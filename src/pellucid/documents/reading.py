@@ -11,6 +11,10 @@ KEPT_KINDS = {
     "translated": ("has a translation already", "have a translation already"),
     "protected": ("is marked as not to be translated", "are marked as not to be translated"),
     "code": ("is code, a formula or a script", "are code, formulas or scripts"),
+    "named": (
+        "is a text by which a formula or a table finds something",
+        "are texts by which a formula or a table finds something",
+    ),
     "comments": ("is a comment", "are comments"),
     "deleted": ("was deleted with the change recorded", "were deleted with the change recorded"),
     "without letters": ("has no letter", "have no letter"),

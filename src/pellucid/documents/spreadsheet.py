@@ -155,7 +155,7 @@ def _describe_string(
     items = [*_list_items(xml, element)]
     text = "".join(item.text for item in items if isinstance(item, Run))
     if _normalize(text) in named and LETTER.search(text):
-        reading.kept["protected"] += 1
+        reading.kept["named"] += 1
         return [xml.raw(element)]
     reading.kept["other"] += any(child.name == "rPh" for child in element.children)
     return make_paragraph(items, [xml.opening(element)], [xml.closing(element)], [xml.raw(element)])
