@@ -145,6 +145,28 @@ def test_cells_with_values_and_formulas_stay_and_formulas_are_counted():
     assert written.count("A ball") == 1
 
 
+def test_texts_that_a_formula_compares_with_stay_and_are_counted():
+    cells = (
+        '<table:table-cell office:value-type="string"><text:p>Red <text:span>ball</text:span></text:p>'
+        "</table:table-cell>"
+        '<table:table-cell office:value-type="string"><text:p>Blue ball</text:p></table:table-cell>'
+        '<table:table-cell table:formula="of:=IF([.A1]=&quot;red ball&quot;;1;2)" office:value-type="float"/>'
+    )
+    document, texts, write = read_body(
+        f"<table:table><table:table-row>{cells}</table:table-row></table:table>", "spreadsheet"
+    )
+    assert texts == ["Blue ball"]
+    assert dict(+document.kept) == {"named": 1, "code": 1}
+    assert "Red <text:span>ball" in write("Bola azul")
+
+
+def test_an_element_of_very_many_spaces_stays_an_element():
+    number = "9" * 5000
+    _, texts, write = read_body(f'<text:p>A<text:s text:c="{number}"/>ball <text:s text:c="101"/>here.</text:p>')
+    assert [len(text) < 30 for text in texts] == [True]
+    assert 'text:c="101"' in write(texts[0].replace("ball", "bola"))
+
+
 def test_headers_and_footers_of_pages_are_no_fields():
     document, texts, _ = read_body("<text:p>A ball.</text:p>")
     assert texts == ["A ball."]

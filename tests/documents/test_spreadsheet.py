@@ -80,6 +80,17 @@ def test_headings_of_the_columns_of_tables_stay_as_the_table_knows_them():
     assert document.kept["named"] == 1
 
 
+def test_texts_that_a_filter_asks_for_stay():
+    sheet = '<sheetData/><autoFilter><filterColumn><filters><filter val="Red"/></filters></filterColumn></autoFilter>'
+    assert read_workbook("<si><t>Red</t></si><si><t>Green</t></si>", sheet)[1] == ["Green"]
+
+
+def test_characters_of_two_halves_are_one():
+    _, texts, write = read_workbook("<si><t>Hi _xD83D__xDE00_</t></si>")
+    assert texts == ["Hi \U0001f600"]
+    assert ">Hola \U0001f600<" in write("Hola \U0001f600")[0]
+
+
 def test_texts_inside_cells_are_translated_and_values_stay():
     cells = '<c t="inlineStr"><is><t>A ball</t></is></c><c t="str"><f>A1</f><v>A ball</v></c><c><v>12</v></c>'
     _, texts, write = read_workbook("", f"<sheetData><row>{cells}</row></sheetData>")

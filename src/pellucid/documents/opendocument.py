@@ -4,12 +4,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from html import unescape
 
 from pellucid.documents.archive import Split, read_archive, read_members
 from pellucid.documents.document import Document
+from pellucid.documents.formulas import list_compared_texts, normalize_compared
 from pellucid.documents.packages import split_properties
 from pellucid.documents.paragraphs import (
+    LETTER,
     SPACES,
+    TAG,
     Item,
     Run,
     classify_script,
@@ -18,6 +22,7 @@ from pellucid.documents.paragraphs import (
     is_sign,
     make_content_slot,
     make_paragraph,
+    read_number,
     split_at_breaks,
 )
 from pellucid.documents.reading import DocumentReading
@@ -53,9 +58,10 @@ _LANGUAGES = (
     ("style:language-complex", "style:country-complex"),
 )
 _MORE_SPACES = re.compile(r"(?<= ) +|\A {2,}")
-_MOST_SPACES = 10_000  # spaces that one element may stand for
+_MOST_SPACES = 100  # spaces of one element that are text; more stay an element, so that a small file stays small
 # The kinds of values of cells that are shown as their own text.
 _TEXT_VALUES = (None, "string", "void")
+_FORMULA = re.compile(r"""\s(?:table:formula|table:condition|style:condition)\s*=\s*("[^"]*"|'[^']*')""")
 _EMBEDDED = re.compile(r"(?:.*/)?(?:content|styles)\.xml")
 
 
@@ -90,6 +96,7 @@ class _OpenDocumentReader:
         self.xml = xml
         self.reading = reading
         self.skipped = _SKIPPED[:-1] if reading.with_comments else _SKIPPED
+        self.named = {text for formula in _list_formulas(xml.text) for text in list_compared_texts(formula)}
         self.raised = {style for style in self.list_raised_styles() if style}
         # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
         self.paragraphs: dict[int, Parts] = {}
@@ -127,11 +134,20 @@ class _OpenDocumentReader:
         value, formula = xml.attribute(cell, "office:value-type"), xml.attribute(cell, "table:formula")
         if formula is not None:
             self.reading.kept["code"] += 1
-        if formula is not None or value not in _TEXT_VALUES:
+        is_named = formula is None and value in _TEXT_VALUES and self._is_named(cell)
+        if is_named:
+            self.reading.kept["named"] += 1
+        if formula is not None or value not in _TEXT_VALUES or is_named:
             # Only its comment may be translated.
             xml.cut_children(cell, self.cut_value, out)
         else:
             xml.cut_children(cell, self.cut, out, cut_opening(xml, cell, ("string-value",)))
+
+    def _is_named(self, cell: XmlElement) -> bool:
+        """Return whether the text of a cell is one that a formula compares with."""
+        paragraphs = [self.xml.raw(child) for child in cell.children if child.name == "p"] if self.named else []
+        text = "\n".join(read_xml_text(TAG.sub("", paragraph)) for paragraph in paragraphs)
+        return LETTER.search(text) is not None and normalize_compared(text) in self.named
 
     def cut_value(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of an element in a cell whose paragraphs show a value."""
@@ -160,7 +176,7 @@ class _OpenDocumentReader:
         level = 0
         if paragraph.name == "h":
             written = xml.attribute(paragraph, f"{xml.prefix(paragraph)}outline-level")
-            level = int(written) if written is not None and written.isdecimal() else 1
+            level = read_number(written or "") or 1
         prefix = xml.prefix(paragraph)
         return make_paragraph(
             _read_spaces(self.list_items(paragraph, partial(_escape_stretch, prefix)), prefix),
@@ -182,8 +198,11 @@ class _OpenDocumentReader:
                 yield _make_run(_BREAKS[child.name], escape)
             elif child.name == "s":
                 written = xml.attribute(child, f"{xml.prefix(child)}c") or "1"
-                number = min(int(written) if written.isdecimal() else 1, _MOST_SPACES)
-                yield replace(_make_run(" " * number, escape), key=_SPACES)
+                number = read_number(written) or 1
+                if number > _MOST_SPACES:
+                    yield Inline("single", None, [xml.raw(child)])
+                else:
+                    yield replace(_make_run(" " * number, escape), key=_SPACES)
             elif child.name == "ruby":
                 # How its characters are read says nothing about a translation.
                 base = xml.child(child, "ruby-base")
@@ -213,6 +232,12 @@ class _OpenDocumentReader:
         text = SPACES.sub(" ", read_xml_text(self.xml.text[start:end]))
         if text:
             yield _make_run(text, escape)
+
+
+def _list_formulas(text: str) -> Iterator[str]:
+    """Yield the formulas of cells, and the conditions of styles and of what may be entered."""
+    for match in _FORMULA.finditer(text):
+        yield unescape(match[1][1:-1])
 
 
 def _make_run(text: str, escape: Callable[[str], str]) -> Run:

@@ -16,7 +16,7 @@ LETTER = re.compile(r"[^\W\d_]")
 # Two spaces behind the end of a sentence are a habit; others are there to move what follows them.
 _WIDE_SPACE = re.compile(r"(?<![.!?…]) {2,}")
 _MARKS_OF_SENTENCES = frozenset(".,;:!?…'\"()[]«»„“”‘’‚¡¿-‐‑–—/&% \t\n\xa0")
-_TAG = re.compile(r"<[^>]*>")
+TAG = re.compile(r"<[^>]*>")
 _MOST_SPACES = 200  # wide spaces of one paragraph that are kept: a table that is drawn with them has more
 
 # Languages whose words a word processor takes for East Asian text, and for text of complex scripts. Others are neither.
@@ -49,6 +49,15 @@ def classify_script(language: str) -> int:
     """
     base = re.split("[-_]", language)[0].lower()
     return 1 if base in _EAST_ASIAN else 2 if base in _COMPLEX_SCRIPT else 0
+
+
+def read_number(text: str) -> int | None:
+    """Return the number that an attribute tells; None for anything else, and for one that no document has.
+
+    >>> read_number("3"), read_number("-3"), read_number("9" * 5000)
+    (3, None, None)
+    """
+    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 def make_paragraph(
@@ -315,4 +324,4 @@ def count_kept(xml: XmlText, kinds: Mapping[str, str], reading: DocumentReading)
         if kind is None:
             waiting += element.children
         else:
-            reading.kept[kind] += LETTER.search(_TAG.sub(" ", xml.raw(element))) is not None
+            reading.kept[kind] += LETTER.search(TAG.sub(" ", xml.raw(element))) is not None

@@ -8,6 +8,7 @@ from html import unescape
 from pellucid.documents.archive import Split, read_members
 from pellucid.documents.document import Document
 from pellucid.documents.drawing import list_drawings
+from pellucid.documents.formulas import list_compared_texts, normalize_compared
 from pellucid.documents.packages import list_members, list_properties, read_package
 from pellucid.documents.paragraphs import LETTER, Item, Run, cut_opening, make_content_slot, make_paragraph
 from pellucid.documents.reading import DocumentReading
@@ -31,19 +32,21 @@ _RAISED = re.compile(r"""<(?:\w+:)?vertAlign\b[^>]*=["'](?:superscript|subscript
 
 # What is read of a sheet, which may have a million cells, so that no tree is made of it: texts that stand in cells,
 # formulas, headers and footers, and what is shown beside a cell.
-_FORMULA = r"<((?:\w+:)?(?:f|formula|formula1|formula2))(?:\s[^<>]*)?(?<!/)>([^<]*)</\1>"
+_FORMULA = r"<((?:\w+:)?(?:f|formula|formula1|formula2))(?:\s[^<>]*)?(?<!/)>([^<]*)</\1\s*>"
 _IN_SHEETS = re.compile(
     r"<!--.*?-->|<!\[CDATA\[.*?\]\]>"
     rf"|{_FORMULA}"
-    r"|<((?:\w+:)?is)>.*?</\3>"
-    r"|<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))(?:\s[^<>]*)?(?<!/)>([^<]*)</\4>"
+    r"|<((?:\w+:)?is)(?:\s[^<>]*)?(?<!/)>.*?</\3\s*>"
+    r"|<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))(?:\s[^<>]*)?(?<!/)>([^<]*)</\4\s*>"
     r"""|<(?:\w+:)?(?:dataValidation|hyperlink)\s(?:[^"'<>]|"[^"<]*"|'[^'<]*')*>""",
     re.DOTALL,
 )
+_TOGETHER = 1000  # of these, between which anybody is asked whether to go on
 _FORMULAS = re.compile(_FORMULA)
-_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _TEXT_ATTRIBUTES = ("prompt", "promptTitle", "error", "errorTitle", "tooltip")
-_COLUMN = re.compile(r"<(?:\w+:)?(?:tableColumn|cacheField)\s[^<>]*>")
+# Columns of tables and what filters ask for, each with the text of a cell.
+_NAMING = re.compile(r"<(?:\w+:)?(?:tableColumn|cacheField|filter|customFilter)\s[^<>]*>")
+_NAMING_ATTRIBUTES = ("name", "totalsRowLabel", "val")
 _SHEET = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
 # The codes in headers and footers: places, fonts, sizes, and what is computed.
 _CODE_OF_HEADER = re.compile(r'&(?:"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d{1,3}|.)', re.DOTALL)
@@ -65,14 +68,8 @@ def read_xlsx(name: str, content: bytes, reading: DocumentReading) -> Document:
         return decode_xml(f"{name}/{member}", archive[member])[0]
 
     sheets = list_members(types, *_SHEET_TYPES)
-    named = {text for member in [*main, *sheets] for text in _list_texts_in_formulas(read_text(member))}
-    for member in list_members(types, "spreadsheetml.table", "spreadsheetml.pivotCacheDefinition"):
-        names = ("name", "totalsRowLabel")
-        named.update(
-            _normalize(_read_escapes(value))
-            for tag in _COLUMN.findall(read_text(member))
-            for value, _, _ in find_attributes(tag, names)
-        )
+    tables = list_members(types, "spreadsheetml.table", "spreadsheetml.pivotCacheDefinition")
+    named = {text for member in [*main, *sheets, *tables] for text in _list_named_texts(read_text(member))}
     for tag in _SHEET.findall(read_text(main[0])):
         reading.kept["other"] += any(LETTER.search(value) for value, _, _ in find_attributes(tag, ("name",)))
 
@@ -89,25 +86,22 @@ def read_xlsx(name: str, content: bytes, reading: DocumentReading) -> Document:
     return read_members(name, content, archive, members, reading)
 
 
-def _normalize(text: str) -> str:
-    """Return a text as it is compared with others: without white space around it, in small letters."""
-    return text.strip().casefold()
-
-
 def _read_escapes(text: str) -> str:
     """Return a text with the characters that XLSX spells in its own way, such as `_x000D_`."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
+    if "_x" not in text:
+        return text
+    read = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    # A character of two halves, as an emoji is, is spelled as both of them.
+    return read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _list_texts_in_formulas(text: str) -> Iterator[str]:
-    """Yield the texts that formulas and lists to choose from name, as they are compared with those of cells."""
+def _list_named_texts(text: str) -> Iterator[str]:
+    """Yield the texts of cells by which a formula, a list to choose from, a filter or a table finds something."""
     for match in _FORMULAS.finditer(text):
-        formula = unescape(match[2])
-        for quoted in _QUOTED.findall(formula):
-            yield _normalize(quoted.replace('""', '"'))
-            # A list to choose from is one text with commas.
-            if formula.startswith('"') and formula.endswith('"'):
-                yield from (_normalize(entry) for entry in quoted.split(","))
+        yield from list_compared_texts(unescape(match[2]))
+    for tag in _NAMING.findall(text):
+        for value, _, _ in find_attributes(tag, _NAMING_ATTRIBUTES):
+            yield normalize_compared(_read_escapes(value))
 
 
 def split_strings(name: str, text: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
@@ -130,7 +124,9 @@ def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str])
     check_xml(name, text, reading)
     out: list[Part] = []
     position = 0
-    for match in _IN_SHEETS.finditer(text):
+    for number, match in enumerate(_IN_SHEETS.finditer(text)):
+        if number % _TOGETHER == 0:
+            reading.go_on()
         parts: Parts | None = None
         if match[1]:
             reading.kept["code"] += 1
@@ -154,7 +150,7 @@ def _describe_string(
     """Return a string as a slot with its formatting, without how it is pronounced, which its translation is not."""
     items = [*_list_items(xml, element)]
     text = "".join(item.text for item in items if isinstance(item, Run))
-    if _normalize(text) in named and LETTER.search(text):
+    if normalize_compared(text) in named and LETTER.search(text):
         reading.kept["named"] += 1
         return [xml.raw(element)]
     reading.kept["other"] += any(child.name == "rPh" for child in element.children)

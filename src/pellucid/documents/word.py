@@ -28,6 +28,7 @@ from pellucid.documents.paragraphs import (
     list_parts,
     make_paragraph,
     pair_tags,
+    read_number,
     split_at_breaks,
 )
 from pellucid.documents.reading import DocumentReading
@@ -149,9 +150,10 @@ def _read_value(xml: XmlText, element: XmlElement | None) -> str | None:
 def _read_outline_level(xml: XmlText, properties: XmlElement | None) -> int | None:
     """Return the level of a heading as the properties of a paragraph or a style tell it; 0 for other text."""
     value = _read_value(xml, None if properties is None else xml.child(properties, "outlineLvl"))
-    if value is None or not value.isdecimal():
+    level = None if value is None else read_number(value)
+    if level is None:
         return None
-    return int(value) + 1 if int(value) < _BODY_TEXT else 0
+    return level + 1 if level < _BODY_TEXT else 0
 
 
 def split_docx(
