@@ -96,7 +96,7 @@ def test_formatting_of_docx_goes_with_its_words():
 
 
 def test_a_translation_with_wrong_tags_never_damages_the_document():
-    for name in ("a.docx", "a.odt", "a.xliff", "a.html"):
+    for name in ("a.docx", "a.odt", "a.pptx", "a.xlsx", "a.odp", "a.epub", "a.xliff", "a.html"):
         content, texts = SAMPLES[name]
         for wrong in (
             "Nothing.",

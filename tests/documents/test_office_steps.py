@@ -68,6 +68,12 @@ SHAPES: dict[str, Shape] = {
         "a.docx",
         lambda n: paragraph((mark("begin") + mark("separate") + run("a") + mark("end")) * n),
     ),
+    "fields of numbers in fields": (
+        "a.docx",
+        lambda n: paragraph(
+            run("a"), '<w:fldSimple w:instr="b">' * (n // 4), run("1") * 50, "</w:fldSimple>" * (n // 4)
+        ),
+    ),
     "paragraphs in boxes in boxes": ("a.docx", lambda n: make_docx(nest_boxes(40, f"<w:p>{run('a')}</w:p>" * n))),
     "bookmarks": ("a.docx", lambda n: bookmarks(n, 1)),
     "bookmarks around bookmarks": ("a.docx", lambda n: bookmarks(n, -1)),

@@ -110,6 +110,11 @@ def test_charts_and_diagrams_are_read():
     assert written == CHART.replace("Balls sold", "Pelotas").replace("Red", "Rojo")
 
 
+def test_the_workbook_behind_a_chart_stays_and_is_counted():
+    files = {**read_zip(PPTX), "ppt/embeddings/sheet1.xlsx": "A workbook"}
+    assert read_document("a.pptx", make_zip({**files})).kept["other"] == read_document("a.pptx", PPTX).kept["other"] + 1
+
+
 def test_places_for_text_on_layouts_stay_unless_their_author_wrote_them():
     def make_layout(place: str) -> tuple[str, str]:
         shape = make_shape(f"<a:p>{make_run('Write here')}</a:p>", place)

@@ -30,6 +30,8 @@ def read_package(name: str, content: bytes, reading: DocumentReading) -> tuple[d
         member = unquote(values.get("PartName", "")).lstrip("/")
         if member in archive:
             found[member] = re.split(r"[/.]", values.get("ContentType", "").removesuffix("+xml"), maxsplit=1)[-1]
+    # A document in the document, such as the workbook behind a chart, stays as it is.
+    reading.kept["other"] += sum("/embeddings/" in member for member in archive)
     return archive, found
 
 

@@ -185,19 +185,21 @@ class _DocxReader:
         self.xml = xml
         self.heading_styles = heading_styles
         self.drawings = DrawingReader(xml)
-        # Each paragraph once: a text box in a text box in a text box would otherwise take twice the time with each.
-        self.paragraphs: dict[int, Parts] = {}
+        # Each paragraph and field once: a text box in a text box in a text box would otherwise take twice the time with
+        # each.
+        self.described: dict[int, Parts] = {}
 
     def cut(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of an element to `out`, with slots in place of the paragraphs in it."""
-        if element.name == "p" and element.end > element.inner:
+        if (known := self.described.get(element.start)) is not None:
+            out += known
+        elif element.name == "p" and element.end > element.inner:
             # Shapes have paragraphs of another kind, whose prefix is always this one.
             if self.xml.prefix(element) == "a:":
                 self.drawings.cut(element, out)
                 return
-            if element.start not in self.paragraphs:
-                self.paragraphs[element.start] = self.describe_paragraph(element)
-            out += self.paragraphs[element.start]
+            parts = self.described[element.start] = self.describe_paragraph(element)
+            out += parts
         elif element.name in _UNTOUCHED:
             out.append(self.xml.raw(element))
         else:
@@ -273,7 +275,8 @@ class _DocxReader:
         items = [] if content is None else [*self.list_items(content)]
         # The result of a field that has no words is a number or a date.
         if content is None or (container.name == "fldSimple" and not has_words(items)):
-            yield Inline("single", None, self.describe(container))
+            parts = self.described[container.start] = self.describe(container)
+            yield Inline("single", None, parts)
             return
 
         ahead = [child for child in container.children if child.end <= content.start]
