@@ -38,7 +38,7 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     assert url.endswith(f".{stem}_es.{suffix}")
     fetched = server.get(url)
     expected = [translation.text for translation in small_model().translate(texts, scores=False)]
-    assert fetched.content == read_document(name, content, ("en", "es")).write(expected)
+    assert fetched.content == read_document(name, content, ("en", "es")).write(expected, language="es")
     assert fetched.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_es.{suffix}"
     assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
 

@@ -290,7 +290,7 @@ def _translate_document(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotTranslated)  # its number would be that of a line
         # A list, as what is said at the end of the translations is only said where they are read to their end.
-        content = document.write(list(translate()), reviews)
+        content = document.write(list(translate()), reviews, languages[1] if languages else None)
     if out is None:
         sys.stdout.buffer.write(content)
     else:

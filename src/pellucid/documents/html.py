@@ -8,7 +8,15 @@ from pellucid.data.encodings import decode_bytes, encode_text, find_codec
 from pellucid.documents.document import Document
 from pellucid.documents.html_attributes import RELEVANT, find_kept, find_language, names_other_language, split_tag
 from pellucid.documents.html_runs import Piece, join_pieces
-from pellucid.documents.html_tokens import RAW_ELEMENTS, Attribute, Markup, find_markup, find_raw_end, read_attributes
+from pellucid.documents.html_tokens import (
+    RAW_ELEMENTS,
+    Attribute,
+    Markup,
+    find_markup,
+    find_raw_end,
+    read_attributes,
+    split_names,
+)
 from pellucid.documents.html_tree import VOID_ELEMENTS, OpenElements
 from pellucid.documents.plain import decode_text
 from pellucid.documents.reading import DocumentReading
@@ -23,12 +31,12 @@ figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgrou
 menu nav noembed noframes noscript object ol optgroup option p plaintext pre search section select summary table tbody
 td template tfoot th thead title tr ul video xmp
 """
-_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())  # they separate texts; any other is inline, and stands inside a text
+_BLOCK_ELEMENTS = split_names(_BLOCK_NAMES)  # they separate texts; any other is inline, and stands inside a text
 _HEADING = re.compile("h([1-6])")
 # What is kept without being asked: translate="yes" asks for it, but not in the raw ones.
 _KEPT_ELEMENTS = {
-    **dict.fromkeys("pre code kbd samp var svg math script style xmp listing plaintext".split(), "code"),
-    **dict.fromkeys("textarea iframe noembed noframes".split(), "other"),
+    **dict.fromkeys(split_names("pre code kbd samp var svg math script style xmp listing plaintext"), "code"),
+    **dict.fromkeys(split_names("textarea iframe noembed noframes"), "other"),
 }
 
 
@@ -116,7 +124,7 @@ class _PageSplitter:
         elif code and self.source:
             is_foreign = names_other_language(code, self.source)
 
-        can_end_itself = self.is_xhtml or self.elements.is_in_drawing or name in ("svg", "math")
+        can_end_itself = self.is_xhtml or self.elements.can_end_itself(name)
         has_content = name not in VOID_ELEMENTS and not (can_end_itself and tag.endswith("/>"))
         is_raw = has_content and name in RAW_ELEMENTS and not self.elements.is_in_drawing
         usual = _KEPT_ELEMENTS.get(name)

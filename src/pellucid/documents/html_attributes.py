@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from pellucid.data.languages import list_spellings, split_code
-from pellucid.documents.html_tokens import Attribute
+from pellucid.documents.html_tokens import Attribute, split_names
 from pellucid.documents.slots import LanguagePlace, Part, Parts, make_slot
 
 RELEVANT = re.compile(
@@ -32,16 +32,14 @@ _READABLE: dict[str, tuple[str, ...]] = {
 }
 _NOT_READABLE = {("link", "title"), ("style", "title")}  # these choose a style sheet by its name
 _BUTTONS = ("submit", "reset", "button")
-_READABLE_META = frozenset(
-    """
+_READABLE_META = split_names("""
     description abstract og:title og:description og:image:alt og:video:alt twitter:title twitter:description
     twitter:image:alt twitter:player:alt dc.title dc.description dcterms.title dcterms.description
     dcterms.abstract headline
-    """.split()
-)
+    """)
 _LANGUAGE_META = frozenset(("content-language", "language", "dc.language", "dcterms.language", "og:locale"))
-_RIGHT_TO_LEFT = frozenset("ar arc azb ckb dv fa he ks lrc mzn nqo pnb ps sd syr ug ur yi".split())
-_RIGHT_TO_LEFT_SCRIPTS = frozenset("adlm arab hebr nkoo rohg syrc thaa".split())
+_RIGHT_TO_LEFT = split_names("ar arc azb ckb dv fa he ks lrc mzn nqo pnb ps sd syr ug ur yi")
+_RIGHT_TO_LEFT_SCRIPTS = split_names("adlm arab hebr nkoo rohg syrc thaa")
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _NO_LANGUAGE = ("und", "mul", "mis")
 # Codes of one language, or of two that are translated as one.

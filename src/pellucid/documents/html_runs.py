@@ -29,7 +29,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class _HtmlText(TextSlot):
-    """A text of a page, which knows the line ends beside its tags: they are written again where a space stands there."""
+    """A text of a page with the line ends beside its tags, which are written again where spaces stand there."""
 
     line_ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # before and after a tag
 
@@ -58,11 +58,15 @@ def join_pieces(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]
         return [], []
     items: list[str | Inline] = []
     kept: list[str] = []
+    is_text_itself = False  # whether the run is a kept text, and not only has kept elements in it
     for unit in _join_kept(pieces):
         first = unit[0]
         if first.kept and any(piece.kind == "text" and _LETTER.search(str(piece.parts[0])) for piece in unit):
             kept.append(first.kept)
+            is_text_itself = is_text_itself or first.kind == "text"
         items.append(_describe_unit(unit))
+    if is_text_itself and all(piece.kept for piece in pieces):
+        kept = kept[:1]
     parts: list[Part] = []
     for part in make_slot(items, _escape_text):
         if isinstance(part, TextSlot) and part.escape is _escape_text:
@@ -79,9 +83,6 @@ def _join_kept(pieces: Sequence[Piece]) -> list[Sequence[Piece]]:
     for number in range(count - 1, -1, -1):
         goes_on = number + 1 < count and pieces[number + 1].kept
         stretch_ends[number] = stretch_ends[number + 1] if goes_on else number + 1
-    if all(piece.kept for piece in pieces):
-        return [pieces]
-
     closings = {id(piece.element): number for number, piece in enumerate(pieces) if piece.kind == "closing"}
     units: list[Sequence[Piece]] = []
     number = 0
@@ -111,7 +112,7 @@ def _describe_unit(unit: Sequence[Piece]) -> str | Inline:
 
 
 def _find_line_ends(items: Sequence[str | Inline], tags: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the white space with a line end in it before and after each tag; all between two tags is the first one's."""
+    """Return the white space with line ends before and after each tag; all between two tags is that of the first."""
     line_ends: dict[str, tuple[str, str]] = {}
     remaining = iter(tags)
     for number, item in enumerate(items):

@@ -28,7 +28,13 @@ _MARKUP = re.compile(
 _REST_OF_TAG = re.compile(_TAG_REST)
 _IN_SCRIPT = re.compile(rf"<!--|-->|<(/?)script(?=[{_SPACE}/>])", re.IGNORECASE)
 
-RAW_ELEMENTS = frozenset("title textarea style script xmp iframe noembed noframes plaintext".split())
+
+def split_names(names: str) -> frozenset[str]:
+    """Return the names in a text, between which white space stands."""
+    return frozenset(names.split())
+
+
+RAW_ELEMENTS = split_names("title textarea style script xmp iframe noembed noframes plaintext")
 """Elements whose content is text up to their closing tag, whatever looks like a tag in it."""
 
 

@@ -3,41 +3,35 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-VOID_ELEMENTS = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+from pellucid.documents.html_tokens import split_names
+
+VOID_ELEMENTS = split_names("area base br col embed hr img input link meta param source track wbr")
 _DRAWINGS = ("svg", "math")
 # Elements of SVG and MathML whose content is HTML again, and tags of HTML that end any other.
 _HTML_IN_DRAWINGS = frozenset(
-    f"drawn:{name}" for name in "foreignobject desc title mi mo mn ms mtext annotation-xml".split()
+    f"drawn:{name}" for name in split_names("foreignobject desc title mi mo mn ms mtext annotation-xml")
 )
-_END_DRAWINGS = frozenset(
-    """
+_END_DRAWINGS = split_names("""
     b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta nobr
     ol p pre ruby s small span strong strike sub sup table tt u ul var
-    """.split()
-)
+    """)
 
-_MARKERS = frozenset("applet caption td th marquee object template".split())
-_FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u".split())
-_CLOSE_PARAGRAPH = frozenset(
-    """
+_MARKERS = split_names("applet caption td th marquee object template")
+_FORMATTING = split_names("a b big code em font i nobr s small strike strong tt u")
+_CLOSE_PARAGRAPH = split_names("""
     address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 h4
     h5 h6 header hgroup hr listing main menu nav ol p plaintext pre search section summary table ul xmp
-    """.split()
-)
+    """)
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_IN_HEAD = frozenset(
-    "base basefont bgsound link meta noframes noscript script style template title head html body".split()
-)
+_IN_HEAD = split_names("base basefont bgsound link meta noframes noscript script style template title head html body")
 _SPECIAL = (
     _CLOSE_PARAGRAPH
     | _MARKERS
-    | frozenset(
-        """
+    | split_names("""
         area base basefont bgsound body br button col colgroup dd dt embed frame frameset head html iframe img input
         keygen li link meta noembed noframes noscript param script select source style tbody textarea tfoot thead title
         tr track wbr
-        """.split()
-    )
+        """)
 )
 
 # Elements beyond which an end tag does not reach: those of the standard's scopes, and those that end a search upwards.
@@ -101,6 +95,10 @@ class OpenElements:
             is_foreign = self._with_language[-1].is_foreign
         return own or ("protected" if is_foreign else "")
 
+    def can_end_itself(self, name: str) -> bool:
+        """Whether a tag of this name that ends in a slash has no content: in HTML the slash means nothing."""
+        return name in _DRAWINGS or (self.is_in_drawing and name not in _END_DRAWINGS)
+
     @property
     def is_in_drawing(self) -> bool:
         """Whether the place is in SVG or MathML."""
@@ -141,9 +139,10 @@ class OpenElements:
         """Close the element that a closing tag ends, and all in it; return it, or None where there is none."""
         if not self._stack:
             return None
-        drawn = self._places[f"drawn:{name}"]
-        if drawn and (self.is_in_drawing or not self._places[name]):
-            return self._pop_to(drawn[-1])
+        if self.is_in_drawing or self._stack[-1].name in _HTML_IN_DRAWINGS:
+            drawn = self._places[f"drawn:{name}"] or (self._places[name] if name in _DRAWINGS else [])
+            if drawn:
+                return self._pop_to(drawn[-1])
         if name in ("html", "body"):
             return None  # what follows belongs to them all the same
         if name in _HEADINGS:

@@ -141,7 +141,9 @@ async def _translate_upload(
     terms = await run_in_threadpool(service.terms_with, form.terms)
     translations = await _translate_texts(request, service, document.texts, direction, terms)
     try:
-        content = await run_in_threadpool(document.write, [translation.text for translation in translations])
+        texts = [translation.text for translation in translations]
+        language = form.target if direction.languages.are_named else None
+        content = await run_in_threadpool(document.write, texts, language=language)
     except ValueError as error:
         raise Refusal(400, str(error)) from None
     suffix = document_suffix(upload.file_name) or ""
