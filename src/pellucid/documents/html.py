@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pellucid.data.encodings import decode_bytes, encode_text, find_codec
 from pellucid.documents.document import Document
-from pellucid.documents.html_attributes import RELEVANT, find_kept, find_language, names_other_language, split_tag
+from pellucid.documents.html_attributes import RELEVANT, find_kept, names_other_language, read_language_code, split_tag
 from pellucid.documents.html_runs import Piece, join_pieces
 from pellucid.documents.html_tokens import (
     RAW_ELEMENTS,
@@ -92,7 +92,7 @@ class _PageSplitter:
             self._add_text(position, markup.start)
             position = markup.end
             if markup.kind == "other":
-                self.run.append(Piece("single", [self.html[markup.start : markup.end]], self.elements.kept))
+                self.run.append(Piece("single", [self.html[markup.start : markup.end]], self.elements.explain_kept()))
             elif markup.kind == "closing":
                 self._close(markup)
             else:
@@ -111,13 +111,13 @@ class _PageSplitter:
         if not text.isspace():
             self.elements.leave_head()
             self.elements.reopen_formatting()
-        self.run.append(Piece("text", [text], self.elements.kept))
+        self.run.append(Piece("text", [text], self.elements.explain_kept()))
 
     def _open(self, markup: Markup) -> int:
         """Read an opening tag, and the content of an element that is a text whatever is in it; return its end."""
         tag, name = self.html[markup.start : markup.end], markup.name
         attributes: Mapping[str, Attribute] = read_attributes(tag, name) if RELEVANT.search(tag) else {}
-        code = find_language(attributes)
+        code = read_language_code(attributes)
         is_foreign: bool | None = None
         if name in ("html", "body"):
             self.source = self.source or code or None
@@ -142,7 +142,7 @@ class _PageSplitter:
     def _close(self, markup: Markup) -> None:
         """Read a closing tag."""
         element = self.elements.close(markup.name)
-        kept = element.kept if element else self.elements.kept
+        kept = element.kept if element else self.elements.explain_kept()
         parts = [self.html[markup.start : markup.end]]
         self._add_tag(Piece("closing", parts, kept, element, element.name if element else markup.name))
 

@@ -78,7 +78,7 @@ def is_right_to_left(code: str) -> bool:
     return _SAME_LANGUAGE.get(language, language) in _RIGHT_TO_LEFT
 
 
-def find_language(attributes: Mapping[str, Attribute]) -> str | None:
+def read_language_code(attributes: Mapping[str, Attribute]) -> str | None:
     """Return the code in `lang`, or else in `xml:lang`; None where neither stands."""
     attribute = attributes.get("lang") or attributes.get("xml:lang")
     return attribute.value.strip() if attribute else None

@@ -79,13 +79,8 @@ class OpenElements:
         self._with_kept: list[HtmlElement] = []
         self._with_language: list[HtmlElement] = []
 
-    @property
-    def kept(self) -> str:
-        """Why the text at this place is kept; "" for text to translate."""
-        return self._find_kept(None, None)
-
-    def _find_kept(self, own: str | None, is_foreign: bool | None) -> str:
-        """Return why a text is kept in an element that says this of itself."""
+    def explain_kept(self, own: str | None = None, is_foreign: bool | None = None) -> str:
+        """Return why the text here is kept, in an element that says this of itself; "" for text to translate."""
         for said in (self._with_kept, self._with_language):
             while said and not said[-1].is_open:
                 said.pop()
@@ -121,12 +116,12 @@ class OpenElements:
             self._close_before(name)
             if name not in _CLOSE_PARAGRAPH and name not in _IN_HEAD:
                 self.reopen_formatting()
-        kept_attributes = self._find_kept(own, is_foreign)
+        kept_attributes = self.explain_kept(own, is_foreign)
         if own is None and not kept_attributes:
             own = usual
         is_drawing = name in _DRAWINGS or (is_drawn and name not in _HTML_IN_DRAWINGS)
         element = self._push(name, own, is_foreign, is_drawing)
-        element.kept, element.kept_attributes = self.kept, kept_attributes
+        element.kept, element.kept_attributes = self.explain_kept(), kept_attributes
         if not has_content:
             self._pop_to(len(self._stack) - 1)
         elif name in _MARKERS:
@@ -157,7 +152,7 @@ class OpenElements:
             barrier = "list"
         else:
             barrier = "any" if name in _SPECIAL else "special"
-        return self._pop_to(self._places[name][-1]) if self._has(name, barrier) else None
+        return self._pop_to(self._places[name][-1]) if self._is_in_scope(name, barrier) else None
 
     def reopen_formatting(self) -> None:
         """Open formatting elements again that were closed with their parents, as a browser does before text."""
@@ -199,7 +194,7 @@ class OpenElements:
             if len(self._stack) == place:
                 return element
 
-    def _has(self, name: str, barrier: str) -> bool:
+    def _is_in_scope(self, name: str, barrier: str) -> bool:
         places = self._places[name]
         return bool(places) and places[-1] >= self._stack[-1].barriers[barrier]
 
@@ -209,20 +204,20 @@ class OpenElements:
             self.leave_head()
         if name in ("li", "dd", "dt"):
             for other in ("li",) if name == "li" else ("dd", "dt"):
-                if self._has(other, "item"):
+                if self._is_in_scope(other, "item"):
                     self._pop_to(self._places[other][-1])
                     break
-        if (name in _CLOSE_PARAGRAPH or name in ("li", "dd", "dt")) and self._has("p", "button"):
+        if (name in _CLOSE_PARAGRAPH or name in ("li", "dd", "dt")) and self._is_in_scope("p", "button"):
             self._pop_to(self._places["p"][-1])
         current = self._stack[-1].name if self._stack and self._stack[-1].is_open else ""
         if name in _HEADINGS and current in _HEADINGS:
             self._pop_to(len(self._stack) - 1)
-        elif name in ("button", "a", "nobr") and self._has(name, "any"):
+        elif name in ("button", "a", "nobr") and self._is_in_scope(name, "any"):
             self.close(name)
         elif name in ("option", "optgroup"):
-            if self._has("option", "special" if not self._places["select"] else "any"):
+            if self._is_in_scope("option", "special" if not self._places["select"] else "any"):
                 self._pop_to(self._places["option"][-1])
-            if name == "optgroup" and self._has("optgroup", "any"):
+            if name == "optgroup" and self._is_in_scope("optgroup", "any"):
                 self._pop_to(self._places["optgroup"][-1])
         elif name in ("rb", "rt", "rp", "rtc") and current in ("rb", "rt", "rp", "rtc"):
             self._pop_to(len(self._stack) - 1)
@@ -232,18 +227,18 @@ class OpenElements:
     def _close_parts_of_table(self, name: str) -> None:
         """Close the cells, rows and groups of the table that end where one of these names begins."""
         ended = ("td", "th", *_PARTS_OF_TABLES[name], *(("tr",) if name not in ("td", "th") else ()))
-        places = [self._places[other][-1] for other in ended if self._has(other, "table")]
+        places = [self._places[other][-1] for other in ended if self._is_in_scope(other, "table")]
         if places:
             self._pop_to(min(places))
 
     def _close_heading(self) -> HtmlElement | None:
         """Close the heading that is open: a closing tag of any heading ends it."""
-        places = [self._places[heading][-1] for heading in _HEADINGS if self._has(heading, "any")]
+        places = [self._places[heading][-1] for heading in _HEADINGS if self._is_in_scope(heading, "any")]
         return self._pop_to(max(places)) if places else None
 
     def _close_formatting(self, name: str) -> HtmlElement | None:
         """Close a formatting element; a block inside it goes on without it."""
-        if not self._has(name, "any"):
+        if not self._is_in_scope(name, "any"):
             self._forget_formatting(name)
             return None
         place = self._places[name][-1]
