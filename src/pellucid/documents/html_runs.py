@@ -13,6 +13,8 @@ from pellucid.documents.slots import NUMBERED_TAG, Inline, Part, Parts, Review, 
 _LETTER = re.compile(r"[^\W\d_]")
 _SPACE = " \t\r\n\f"
 _TAG_WITH_SPACE = re.compile(rf"( ?)({NUMBERED_TAG.pattern.replace('(', '(?:')})( ?)")
+_TAG_OR_SPACE = re.compile(rf"{NUMBERED_TAG.pattern}| ")
+_LINE_END = re.compile(r"(?<=[^ \t\r\n\f])[ \t]*+[\r\n\f][ \t\r\n\f]*+(?=.)", re.DOTALL)
 _escape_text = partial(escape, quote=False)
 
 
@@ -32,6 +34,7 @@ class _HtmlText(TextSlot):
     """A text of a page with the line ends beside its tags, which are written again where spaces stand there."""
 
     line_ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # before and after a tag
+    breaks: Sequence[tuple[float, str]] = ()  # line ends between words, each with the share of the text before it
 
     def write(self, translation: str, tags: Mapping[str, str], review: Review | None = None) -> str:
         """Write a translation with its markup, and each tag with the line ends that stood beside it."""
@@ -47,9 +50,28 @@ class _HtmlText(TextSlot):
                     after, with_line_ends[tag] = "", with_line_ends[tag] + line_after
             return f"{before}{tag}{after}"
 
+        if self.breaks:
+            translation = self._break_lines(translation)
         if self.line_ends and len(NUMBERED_TAG.findall(translation)) == len(tags):
             translation = _TAG_WITH_SPACE.sub(take_spaces, translation)
         return super().write(translation, with_line_ends, review)
+
+    def _break_lines(self, translation: str) -> str:
+        """Write line ends for spaces, about where they stood among the words."""
+        tags = sum(len(match[0]) for match in NUMBERED_TAG.finditer(translation))
+        total = max(1, len(translation) - tags)
+        remaining = iter(self.breaks)
+        share, line_end = next(remaining)
+        out: list[str] = []
+        position = before = 0
+        for match in _TAG_OR_SPACE.finditer(translation):
+            if match[0] != " ":
+                before += len(match[0])
+            elif (match.start() - before) / total >= share:
+                out += [translation[position : match.start()], line_end]
+                position = match.end()
+                share, line_end = next(remaining, (2.0, ""))
+        return "".join([*out, translation[position:]])
 
 
 def join_pieces(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
@@ -71,7 +93,15 @@ def join_pieces(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]
     for part in make_slot(items, _escape_text):
         if isinstance(part, TextSlot) and part.escape is _escape_text:
             line_ends = _find_line_ends(items, list(part.tags))
-            part = _HtmlText(part.text, part.tags, part.original, part.escape, heading=heading, line_ends=line_ends)
+            part = _HtmlText(
+                part.text,
+                part.tags,
+                part.original,
+                part.escape,
+                heading=heading,
+                line_ends=line_ends,
+                breaks=_find_breaks(items),
+            )
         parts.append(part)
     return parts, kept
 
@@ -128,3 +158,15 @@ def _find_line_ends(items: Sequence[str | Inline], tags: Sequence[str]) -> dict[
         if any(found):
             line_ends[tag] = (found[0], found[1])
     return line_ends
+
+
+def _find_breaks(items: Sequence[str | Inline]) -> list[tuple[float, str]]:
+    """Return the white space with line ends between words, each with the share of the text that stands before it."""
+    texts = [item for item in items if isinstance(item, str)]
+    total = max(1, sum(map(len, texts)))
+    breaks: list[tuple[float, str]] = []
+    before = 0
+    for text in texts:
+        breaks += [((before + match.start()) / total, match[0]) for match in _LINE_END.finditer(text)]
+        before += len(text)
+    return breaks
