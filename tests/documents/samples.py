@@ -194,7 +194,40 @@ SRT = (
     b"{\\an8}The <i>red</i> ball is here\r\nand the house is big.\r\n\r\n"
     b"2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- No.\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n42\r\n"
 )
-SRT_TEXTS = ["The <i>red</i> ball is here and the house is big.", "Yes.", "No."]
+SRT_TEXTS = ["The <0>red</0> ball is here and the house is big.", "Yes.", "No."]
+
+VTT = b"""WEBVTT - a film
+Kind: captions
+Language: en
+
+NOTE a remark
+
+STYLE
+::cue { color: white }
+
+intro
+00:01.000 --> 00:02.500 align:start position:10%
+<v Ann>The <c.red>ball</c> &amp; the house
+are big.</v>
+
+01:00:03.000 --> 01:00:04.000
+<i>- Yes.
+- No.</i>
+"""
+VTT_TEXTS = ["The <0>ball</0> & the house are big.", "Yes.", "No."]
+
+SBV = b"0:00:01.000,0:00:02.500\r\nThe ball is blue.\r\n\r\n0:00:03.000,0:00:04.000\r\n>> Yes.\r\n>> No.\r\n"
+
+ASS = b"""[Script Info]
+Title: A film
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+Comment: 0,0:00:00.00,0:00:01.00,Default,,0,0,0,,A remark
+Dialogue: 0,0:00:01.00,0:00:02.50,Default,Ann,0,0,0,,{\\an8}The {\\i1}red{\\i0} ball, and more.
+Dialogue: 0,0:00:03.00,0:00:04.00,Default,,0,0,0,,- Yes.\\N- No.
+Dialogue: 0,0:00:05.00,0:00:06.00,Default,,0,0,0,,{\\p1}m 0 0 l 9 9{\\p0}
+"""
+ASS_TEXTS = ["The <0/>red<1/> ball, and more.", "Yes.", "No."]
 
 HTML = (
     b'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The ball</title></head><body>\n'
@@ -209,6 +242,9 @@ SAMPLES = {
     "a.txt": (TXT, TXT_TEXTS),
     "a.html": (HTML, HTML_TEXTS),
     "a.srt": (SRT, SRT_TEXTS),
+    "a.vtt": (VTT, VTT_TEXTS),
+    "a.sbv": (SBV, ["The ball is blue.", "Yes.", "No."]),
+    "a.ass": (ASS, ASS_TEXTS),
     "a.po": (PO, PO_TEXTS),
     "a.xliff": (XLIFF, XLIFF_TEXTS),
     "b.xlf": (XLIFF2, ["The <0>ball</0> is <1/>here.", "A house."]),

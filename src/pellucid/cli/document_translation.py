@@ -53,7 +53,7 @@ def translate_document(
 
     reviews = [make_review(translation) for translation in translations] if mark else []
     written = [translation.text for translation in translations]
-    content = document.write(written, reviews)
+    content = document.write(written, reviews, languages[1] if languages else None)
     if out is None:
         sys.stdout.buffer.write(content)
     else:

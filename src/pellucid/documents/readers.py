@@ -18,7 +18,7 @@ Reader = Callable[[str, bytes, DocumentReading], Document]
 _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     ".txt": read_plain_text,
     **dict.fromkeys((".html", ".htm"), read_html),
-    ".srt": read_subtitles,
+    **dict.fromkeys((".srt", ".vtt", ".sbv", ".ass", ".ssa"), read_subtitles),
     **dict.fromkeys((".po", ".pot"), read_catalogue),
     **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
     ".tmx": read_memory,

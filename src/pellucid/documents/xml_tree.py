@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape, unescape
 from xml.parsers import expat
 
+from pellucid.data.encodings import decode_bytes, encode_text, find_codec
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part
 
@@ -145,27 +146,27 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
 
     Raises ValueError for an encoding that is not known, and for bytes that are not in it.
     """
-    declared = _DECLARED_ENCODING.match(content[:200])
+    declared = _DECLARED_ENCODING.match(content[:200].removeprefix(codecs.BOM_UTF8))
     if content.startswith((codecs.BOM_UTF16_LE, b"<\0")):
-        encoding = "utf-16-le"
+        encoding = "utf-16le"
     elif content.startswith((codecs.BOM_UTF16_BE, b"\0<")):
-        encoding = "utf-16-be"
-    elif declared:
+        encoding = "utf-16be"
+    elif declared and not content.startswith(codecs.BOM_UTF8):
         encoding = declared[1].decode("ascii")
+    codec = find_codec(encoding, exact=True)
+    if codec is None:
+        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8")
+    if codec.startswith("utf-16") and declared:
+        codec = "utf-8"  # a declaration that can be read byte by byte is not in UTF-16, whatever it says
     try:
-        if not codecs.lookup(encoding)._is_text_encoding:  # pyright: ignore[reportAttributeAccessIssue]
-            raise LookupError
-        text = content.decode(encoding)
-    except LookupError:
-        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8") from None
+        return decode_bytes(content, codec), codec
     except UnicodeError as error:
         raise ValueError(f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}") from None
-    return text, encoding
 
 
 def encode_xml(text: str, encoding: str) -> bytes:
-    """Return the bytes of an XML or HTML text; characters that the encoding has not are written as references."""
-    return text.encode(encoding, errors="xmlcharrefreplace")
+    """Return the bytes of an XML text; characters that the encoding has not are written as references."""
+    return encode_text(text, encoding)
 
 
 def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
