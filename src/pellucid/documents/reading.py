@@ -14,6 +14,7 @@ KEPT_KINDS = {
     "comments": "are comments",
     "deleted": "were deleted with the change recorded",
     "without letters": "have no letter",
+    "unfit characters": "are characters that XML cannot hold, which were left out",
     "other": "are of a kind that is not translated",
 }
 

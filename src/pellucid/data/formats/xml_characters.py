@@ -116,6 +116,8 @@ def drop_bad_characters(text: str) -> tuple[str, int]:
     >>> drop_bad_characters("a&#x1F;b&#x0B;c &#xD83D;&#xDE00; <![CDATA[&#1;]]>")
     ('ab c &#x1F600; <![CDATA[&#1;]]>', 2)
     """
+    if "&#" not in text and not FORBIDDEN.search(text):
+        return text, 0
     out: list[str] = []
     position = count = 0
     search = _SUSPECT_TEXT.search
@@ -151,14 +153,15 @@ class EncodingCheck:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._named: str | None = None
-        self._is_done = False
+        self._named = ""
+        self._is_first, self._is_done = True, False
 
     def take(self, chunk: bytes) -> None:
         """Look at the next bytes of the file; raise ValueError where they are of another encoding."""
         if self._is_done:
             return
-        if self._named is None:
+        if self._is_first:
+            self._is_first = False
             declared = _DECLARED.match(chunk)
             self._named = declared[1].decode() if declared else ""
             is_wide = chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<"))
