@@ -28,7 +28,7 @@ _MACHINE_ORIGINS = ("mt", "nmt", "amt", "machine-trans", "neuralmt", "adaptivemt
 
 @dataclass(frozen=True)
 class SegmentState:
-    """What a file says about the state of one translation; "" where it says nothing."""
+    """The state of one translation as its file tells it; "" where it says nothing."""
 
     state: str = ""
     qualifier: str = ""

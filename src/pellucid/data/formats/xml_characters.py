@@ -20,8 +20,12 @@ _SUSPECT_UTF8 = re.compile(
     rb"|\xef\xbf[\xbe\xbf]|" + _REFERENCE
 )
 _SUSPECT_TEXT = re.compile(rf"<!\[CDATA\[|<!--|{FORBIDDEN.pattern}|&#(?:[xX]([0-9A-Fa-f]{{1,9}})|([0-9]{{1,10}}));")
-# What may go on in the next chunk: a reference to half a pair, the beginning of one, and of bytes of UTF-8.
-_UNFINISHED = re.compile(rb"(?:&#[xX]?[0-9A-Fa-f]{1,10};)?(?:&[#0-9A-Za-z]{0,12}|\xed[^&]{0,5}|\xef[^&]{0,2})?\Z")
+# The first half of a character (U+D800 to U+DBFF) as a reference.
+_HIGH = rb"&#(?:[xX]0*[dD][89abAB][0-9A-Fa-f]{2}|0*(?:55(?:29[6-9]|[3-9]\d\d)|56(?:[0-2]\d\d|3[01]\d)));"
+# What may go on in the next chunk: such a half, the beginning of a reference, and of bytes of UTF-8.
+_UNFINISHED = re.compile(rb"(?:" + _HIGH + rb")?(?:&[#0-9A-Za-z]{0,12}|\xed[^&]{0,5}|\xef[^&]{0,2})?\Z")
+
+_FIRST_HALF = re.compile(_HIGH)
 
 _DECLARED = re.compile(rb"""\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
@@ -77,7 +81,7 @@ class CharacterFilter:
 
 def _join_halves(content: bytes) -> bytes:
     """Return bytes in which a character beyond U+FFFF that is written as two references is written as one."""
-    if not re.search(rb"&#(?:[xX][dD][89abAB]|5[5-6][0-9]{3};)", content):
+    if not _FIRST_HALF.search(content):
         return content
 
     def join(match: re.Match[bytes]) -> bytes:
