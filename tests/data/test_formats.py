@@ -187,14 +187,14 @@ def test_a_damaged_file_gives_its_pairs_or_one_sentence(folder: Path, ending: st
 # TMX
 
 
-def test_the_text_of_a_memory_is_kept_and_native_code_is_dropped(tmp_path: Path):
+def test_the_text_and_the_placeholders_of_a_memory_are_kept_and_native_code_is_dropped(tmp_path: Path):
     marked = (
         'Click <bpt i="1">&lt;b&gt;<sub>not this</sub></bpt>here<ept i="1">&lt;/b&gt;</ept><ph x="1">{0}</ph> '
         "<hi>now</hi> &amp; <it pos='begin'>[i]</it>then<ut>{u}</ut><!-- no -->."
     )
     path = write_file(tmp_path / "m.tmx", tmx(tu(en=marked, de="Hier\n    klicken ")))
     pairs = read(path)
-    assert list_pairs(pairs) == [("Click here now & then.", "Hier klicken")]
+    assert list_pairs(pairs) == [("Click here{0} now & then.", "Hier klicken")]
     assert pairs.skipped.joined == 1
 
 

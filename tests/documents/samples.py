@@ -152,10 +152,40 @@ XLIFF2 = b"""<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" 
 <unit id="2"><segment state="initial"><source>A house.</source><target>A house.</target></segment></unit>
 <unit id="3" translate="no"><segment><source>A name.</source></segment></unit></file></xliff>"""
 
+SDLXLIFF = b"""\xef\xbb\xbf<?xml version="1.0" encoding="utf-8"?>
+<xliff xmlns:sdl="http://sdl.com/FileTypes/SdlXliff/1.0" xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+<file original="a.docx" source-language="en-US" target-language="es-ES" datatype="x"><body>
+<trans-unit id="u1"><source>The ball. <g id="1">The house.</g> Yes.</source><seg-source><mrk mtype="seg" mid="1">The
+ball.</mrk> <g id="1"><mrk mtype="seg" mid="2">The <x id="3"/>house.</mrk></g> <mrk mtype="seg" mid="3">Yes.</mrk>
+</seg-source><target><mrk mtype="seg" mid="1">La bola.</mrk> <g id="1"><mrk mtype="seg" mid="2"/></g></target>
+<sdl:seg-defs><sdl:seg id="1" conf="Translated" origin="interactive"/><sdl:seg id="2"/><sdl:seg id="3"></sdl:seg>
+</sdl:seg-defs></trans-unit>
+<trans-unit id="u2" translate="no"><source>A name.</source></trans-unit>
+<trans-unit id="u3"><source>Locked.</source><seg-source><mrk mtype="seg" mid="4">Locked.</mrk></seg-source>
+<sdl:seg-defs><sdl:seg id="4" locked="true"/></sdl:seg-defs></trans-unit>
+</body></file></xliff>"""
+SDLXLIFF_TEXTS = ["The <0/>house.", "Yes."]
+
+MQXLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:mq="MQXliff">
+<file original="a" source-language="en" target-language="es" datatype="x-memoq"><body>
+<trans-unit id="1" mq:status="NotStarted"><source xml:space="preserve">The <bpt id="1" ctype="bold">{}</bpt>red<ept
+id="1">{}</ept> ball.</source><target xml:space="preserve"></target></trans-unit>
+<trans-unit id="2" mq:status="ManuallyConfirmed"><source>Done.</source><target>Hecho.</target></trans-unit>
+<trans-unit id="3" mq:status="NotStarted" mq:locked="locked"><source>Locked.</source><target/></trans-unit>
+</body></file></xliff>"""
+
+MXLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:m="http://www.memsource.com/mxlf/2.0">
+<file original="a" source-language="en" target-language="es" datatype="x"><body><group id="0" m:para-id="0">
+<trans-unit id="a:0" m:confirmed="0"><source>The {1&gt;red&lt;1} ball{2}is here.</source><target></target>
+<m:tunit-metadata><m:mark id="1"><m:content>b</m:content></m:mark></m:tunit-metadata></trans-unit>
+<trans-unit id="a:1" m:confirmed="1"><source>Done.</source><target>Hecho.</target></trans-unit>
+</group></body></file></xliff>"""
+
 TMX = b"""<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tmx version="1.4"><header srclang="en"/><body>
 <tu><tuv xml:lang="en-US"><seg>The <hi>ball</hi>.</seg></tuv></tu>
 <tu><tuv xml:lang="en"><seg>Done.</seg></tuv><tuv xml:lang="es"><seg>Hecho.</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Empty.</seg></tuv><tuv xml:lang="es"><seg/></tuv></tu>
 </body></tmx>"""
 
 PO = b"""# A header.
@@ -248,7 +278,10 @@ SAMPLES = {
     "a.po": (PO, PO_TEXTS),
     "a.xliff": (XLIFF, XLIFF_TEXTS),
     "b.xlf": (XLIFF2, ["The <0>ball</0> is <1/>here.", "A house."]),
-    "a.tmx": (TMX, ["The <0>ball</0>."]),
+    "a.sdlxliff": (SDLXLIFF, SDLXLIFF_TEXTS),
+    "a.mqxliff": (MQXLIFF, ["The <0>red</0> ball."]),
+    "a.mxliff": (MXLIFF, ["The <0>red</0> ball<1/>is here."]),
+    "a.tmx": (TMX, ["The <0>ball</0>.", "Empty."]),
     "a.docx": (DOCX, DOCX_TEXTS),
     "a.odt": (ODT, ODT_TEXTS),
 }

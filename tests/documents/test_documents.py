@@ -27,7 +27,8 @@ from tests.documents.samples import (
 )
 
 EN_ES = ("en", "es")
-MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in ("xliff", "xlf", "tmx", "po")]
+BILINGUAL = ("xliff", "xlf", "sdlxliff", "mqxliff", "mxliff", "tmx", "po")
+MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in BILINGUAL]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -122,10 +122,10 @@ def run_translate(
     inside a translation is written as a space.
 
     A document is recognised by its ending: .docx, .odt, .html, .srt, .vtt, .sbv, .ass or .ssa (subtitles), .po,
-    .xliff, .xlf or .tmx. Its paragraphs are translated, bold words and links stay around their words, and all else is
-    kept byte for byte. Units of .po, .xliff and .tmx that have a translation keep it; new ones are marked for review.
-    A .txt is a file of lines. At the end standard error says how many texts were translated, came out as they were,
-    failed, or were kept, and why.
+    .xliff, .xlf, .tmx, and those of Trados, memoQ and Phrase: .sdlxliff, .mqxliff, .mxliff. Its paragraphs are
+    translated, bold words and links stay around their words, and all else is kept byte for byte. Segments of .po,
+    .xliff and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines. At the
+    end standard error says how many texts were translated, came out as they were, failed, or were kept, and why.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.

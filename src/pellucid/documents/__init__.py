@@ -21,6 +21,7 @@ DOCUMENT_FORMATS = {
     **dict.fromkeys((".ass", ".ssa"), _DocumentFormat("text/x-ssa")),
     **dict.fromkeys((".po", ".pot"), _DocumentFormat("text/x-gettext-translation")),
     **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat("application/xliff+xml")),
+    **dict.fromkeys((".sdlxliff", ".mqxliff", ".mxliff"), _DocumentFormat("application/xliff+xml")),
     ".tmx": _DocumentFormat("application/x-tmx+xml"),
     ".docx": _DocumentFormat("application/vnd.openxmlformats-officedocument.wordprocessingml.document", is_text=False),
     ".odt": _DocumentFormat("application/vnd.oasis.opendocument.text", is_text=False),

@@ -20,7 +20,7 @@ _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     **dict.fromkeys((".html", ".htm"), read_html),
     **dict.fromkeys((".srt", ".vtt", ".sbv", ".ass", ".ssa"), read_subtitles),
     **dict.fromkeys((".po", ".pot"), read_catalogue),
-    **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
+    **dict.fromkeys((".xliff", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff"), read_xliff_document),
     ".tmx": read_memory,
     ".docx": read_docx,
     ".odt": read_odt,

@@ -8,6 +8,7 @@ from html import escape, unescape
 from xml.parsers import expat
 
 from pellucid.data.encodings import decode_bytes, encode_text, find_codec
+from pellucid.data.formats.xml_characters import FORBIDDEN, EncodingCheck, drop_bad_characters
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part
 
@@ -22,7 +23,6 @@ _MARKUP = re.compile(
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +138,7 @@ def read_xml_text(raw: str) -> str:
 
 def escape_xml_text(text: str) -> str:
     """Escape a text for the content of an element; characters that XML cannot hold become spaces."""
-    return _FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
+    return FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
 
 
 def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str, str]:
@@ -146,6 +146,7 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
 
     Raises ValueError for an encoding that is not known, and for bytes that are not in it.
     """
+    EncodingCheck(name).take(content)
     declared = _DECLARED_ENCODING.match(content[:200].removeprefix(codecs.BOM_UTF8))
     if content.startswith((codecs.BOM_UTF16_LE, b"<\0")):
         encoding = "utf-16le"
@@ -172,8 +173,12 @@ def encode_xml(text: str, encoding: str) -> bytes:
 def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     """Return the tree of an XML text, in which nothing is expanded or fetched.
 
+    Characters that XML cannot hold are left out of it, and counted as kept back from the translation.
+
     Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
     """
+    text, lost = drop_bad_characters(text)
+    reading.kept["unfit characters"] += lost
     _refuse_unsound(name, text, reading)
     root: XmlElement | None = None
     open_elements: list[XmlElement] = []
