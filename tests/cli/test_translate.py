@@ -330,11 +330,11 @@ def test_a_document_is_translated_with_all_else_unchanged(call, model, tmp_path)
         if name == "a.txt":
             assert (tmp_path / "out-a.txt").read_text("utf-8").count("\n") == 4
             continue
-        expected = read_document(name, content, ("en", "es")).write(
-            [translation.text for translation in load(model).translate(texts, max_extra=5)]
-        )
+        translations = load(model).translate(texts, max_extra=5)
+        document = read_document(name, content, ("en", "es"))
+        expected = document.write([translation.text for translation in translations], language="es")
         assert (tmp_path / f"out-{name}").read_bytes() == expected
-    to_output = call("translate", model, "a.html", "--set", "max_extra=5")
+    to_output = call("translate", model, "a.html", "--set", "max_extra=5", "--from", "en", "--to", "es")
     assert to_output.stdout_bytes == (tmp_path / "out-a.html").read_bytes()
 
 

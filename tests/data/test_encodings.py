@@ -93,6 +93,7 @@ def test_a_character_that_an_encoding_has_not_is_written_as_a_reference():
         assert text in ("a\U0001f600b", "a&#128512;b")
 
 
+@pytest.mark.slow  # it takes time itself, and so it depends on what else the machine does
 @pytest.mark.parametrize("codec", sorted(set(CODECS.values())))
 @pytest.mark.parametrize("unit", [b"abc ", b"\x81", b"\xe4", b"\xa4\xa2", b"\x1b$B0!\x1b(B", b"\0a"])
 def test_twice_the_bytes_take_about_twice_the_time(codec, unit):

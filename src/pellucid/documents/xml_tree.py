@@ -146,7 +146,6 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
 
     Raises ValueError for an encoding that is not known, and for bytes that are not in it.
     """
-    EncodingCheck(name).take(content)
     declared = _DECLARED_ENCODING.match(content[:200].removeprefix(codecs.BOM_UTF8))
     if content.startswith((codecs.BOM_UTF16_LE, b"<\0")):
         encoding = "utf-16le"
@@ -158,7 +157,10 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
     if codec is None:
         raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8")
     if codec.startswith("utf-16") and declared:
-        codec = "utf-8"  # a declaration that can be read byte by byte is not in UTF-16, whatever it says
+        # A declaration that can be read byte by byte is not in UTF-16, as programs for Windows say that write to a text.
+        codec = "utf-8"
+    else:
+        EncodingCheck(name).take(content)
     try:
         return decode_bytes(content, codec), codec
     except UnicodeError as error:
