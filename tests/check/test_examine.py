@@ -414,6 +414,14 @@ def test_names_codes_and_words_of_both_sides_are_no_wrong_language(clean, exchan
     assert marked_lines(report, "language") == [8, 12, 16]
 
 
+def test_a_text_in_capitals_has_languages_and_one_of_abbreviations_has_none(clean):
+    sources, targets = ([text.upper() for text in side] for side in clean)
+    targets[40] = "THE CHILDREN PLAYED IN THE GARDEN BEHIND THE HOUSE."
+    assert marked_lines(examine(sources, targets), "language") == [41]
+    report = examine(["XML, JSON, TOML"] * 30, ["XML, JSON & TOML"] * 30)
+    assert "both sides look like one language" in report.notes[-1]
+
+
 def test_the_language_of_a_line_in_a_script_without_spaces_is_told(clean):
     syllables = np.array([*"あいうえおかきくけこさしすせそたちつてと日本語東京大学生"])
     at = np.random.default_rng(5)

@@ -567,6 +567,34 @@ def test_parquet_may_have_its_text_as_views_bytes_or_categories(tmp_path: Path, 
     assert pairs.skipped.counts == {"bytes that are no UTF-8": 1}
 
 
+def test_parquet_may_lack_any_part_of_a_row(tmp_path: Path):
+    """A row, its translation, one of its texts or a category that is null is counted, and no other row moves."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "m.parquet"
+    pairs = [
+        {"en": "One", "de": "Eins"},
+        None,
+        {"en": None, "de": "Zwei"},
+        {"en": "Three", "de": "Drei"},
+        {"en": "Four"},
+    ]
+    parquet.write_table(pyarrow.table({"translation": pyarrow.array(pairs)}), path)
+    result = read(path, "en", "de")
+    assert (result.sources, list(result.lines)) == (["One", "Three"], [1, 4])
+    assert result.skipped.counts == {"empty source": 2, "empty target": 1}
+    for names in (("en", "de"), ("text.en", "text.de")):
+        columns = [
+            pyarrow.array(["One", None, "Three"]).dictionary_encode(),
+            pyarrow.array([b"Eins", b"Zwei", None]).dictionary_encode(),
+        ]
+        parquet.write_table(pyarrow.table(dict(zip(names, columns, strict=True))), path)
+        result = read(path, *names)
+        assert list_pairs(result) == [("One", "Eins")]
+        assert result.skipped.counts == {"empty source": 1, "empty target": 1}
+
+
 # Accounts
 
 

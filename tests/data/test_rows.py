@@ -2,7 +2,9 @@
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -176,7 +178,12 @@ def test_an_array_is_read_piece_by_piece_and_what_is_no_json_is_named_by_its_lin
 # Workbooks
 
 
-def write_workbook(path: Path, sheets: dict[str, list[list[str]]], inline: bool = False, **members: str) -> Path:
+def write_workbook(
+    path: Path,
+    sheets: dict[str, list[list[str]]],
+    inline: bool = False,
+    members: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
     """Write a workbook as Excel does: its texts in one list, or each in its cell; and other members as they are."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -206,7 +213,7 @@ def write_workbook(path: Path, sheets: dict[str, list[list[str]]], inline: bool 
     items = "".join(f'<si><t xml:space="preserve">{escape(text)}</t></si>' for text in texts)
     if not inline:
         files["xl/sharedStrings.xml"] = f'<sst xmlns="{main}">{items}</sst>'
-    return archive(path, **(files | members))
+    return archive(path, **(files | dict(members)))
 
 
 def escape(text: str) -> str:
@@ -250,7 +257,7 @@ def test_cells_of_every_kind_are_read(tmp_path: Path):
         "<row r='10' ht='3'/><row r='11'><c r='B11' s='4'/></row></sheetData></worksheet>"
     )
     parts = {"xl/sharedStrings.xml": shared, "xl/worksheets/sheet1.xml": sheet}
-    path = write_workbook(tmp_path / "m.xlsx", {"A": []}, **parts)
+    path = write_workbook(tmp_path / "m.xlsx", {"A": []}, members=parts)
     pairs = read(path)
     assert list_pairs(pairs) == [("Two runs x", "formula"), ("12.5", "inline")]
     assert list(pairs.lines) == [2, 3]
@@ -269,18 +276,22 @@ def test_a_hostile_workbook_is_refused_with_one_sentence(tmp_path: Path, monkeyp
         ("xl/workbook.xml", "<workbook/>", "has no sheet with rows"),
         (relations, "<a><Relationship Id='rId1' Target='worksheets/x.xml'/></a>", "no Excel workbook"),
     ):
-        assert problem in refusal(write_workbook(path, sheets, **{name: content})), name
+        assert problem in refusal(write_workbook(path, sheets, members={name: content})), name
     whole = write_workbook(path, sheets).read_bytes()
     for cut in range(1, len(whole), 37):
         assert refusal(write_file(path, whole[:cut]))
     assert "save the table as CSV (UTF-8)" in refusal(write_file(path, b"\xd0\xcf\x11\xe0 a workbook with a password"))
     monkeypatch.setattr(moses, "LARGEST_UNCHECKED", 1000)
     bomb = "<worksheet>" + " " * 10**6 + "</worksheet>"
-    assert "more than 200 times as many" in refusal(write_workbook(path, sheets, **{"xl/worksheets/sheet1.xml": bomb}))
+    assert "more than 200 times as many" in refusal(
+        write_workbook(path, sheets, members={"xl/worksheets/sheet1.xml": bomb})
+    )
     monkeypatch.setattr(xlsx, "LARGEST_ROW", 100_000)
     monkeypatch.setattr(moses, "MOST_EXPANSION", 10**6)
     assert "has no <row> within 100,000 bytes" in refusal(
-        write_workbook(path, sheets, **{"xl/worksheets/sheet1.xml": "<worksheet>" + "<x/>" * 10**5 + "</worksheet>"})
+        write_workbook(
+            path, sheets, members={"xl/worksheets/sheet1.xml": "<worksheet>" + "<x/>" * 10**5 + "</worksheet>"}
+        )
     )
 
 

@@ -44,7 +44,8 @@ class LanguageModel:
         # Of each side: the median of how likely its lines are, and of by how much more so than by the other model.
         self.own = [float(np.median(values[n])) if values.size else 0.0 for n, values in enumerate(likely)]
         self.margins = [float(np.median(values[0] - values[1])) if values.size else 0.0 for values in likely]
-        self.tells_apart = self.margins[0] - self.margins[1] > SAME_LANGUAGE
+        # Where no line of a side has words that tell its language, nothing is known of it.
+        self.tells_apart = all(values.size for values in likely) and self.margins[0] - self.margins[1] > SAME_LANGUAGE
         if self.tells_apart:
             # By the median, which lines in a wrong language hardly move, even if they are one in five.
             distances = [np.abs(self._place(values, n)) for n, values in enumerate(likely)]
@@ -102,6 +103,7 @@ def _trigrams(texts: Sequence[str]) -> tuple[Ints, Ints]:
     return hashed[middle], line[1:-1][middle]
 
 
+_SPACES_OF_A_SHOUT = 4  # spaces from which a line in capitals is a sentence, and not some abbreviations
 FEWEST_WORDS = 3  # words of a line whose language can be told; of fewer, each may be a foreign one
 _SHARED_LETTERS = 5  # first letters by which a word of the other side is the same word, perhaps in another form
 
@@ -119,7 +121,9 @@ def find_telling_words(source: str, target: str) -> tuple[str, str]:
     >>> find_telling_words("Open the file in Visual Studio.", "Öffnen Sie die Datei in Visual Studio.")
     ('Open the file', '')
     """
-    sides = [_list_plain_words(text) for text in (source, target)]
+    # Sentences in capitals have no names that could be told by them.
+    is_shout = any(text.isupper() and text.count(" ") >= _SPACES_OF_A_SHOUT for text in (source, target))
+    sides = [_list_plain_words(text.lower() if is_shout else text) for text in (source, target)]
     words = [{word.lower() for word in side} for side in sides]
     starts = [{word[:_SHARED_LETTERS] for word in side} for side in words]
     telling = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.data.formats.moses import read_moses_zip
-from pellucid.data.formats.objects import encode_json, encode_jsonl, read_json, read_jsonl
+from pellucid.data.formats.objects import encode_json, encode_jsonl, read_json_array, read_jsonl
 from pellucid.data.formats.parquet import encode_parquet, read_parquet
 from pellucid.data.formats.po import encode_po, read_po
 from pellucid.data.formats.tables import encode_csv, encode_tsv, read_csv, read_tsv
@@ -47,7 +47,7 @@ PAIR_FORMATS = (
     ),
     PairFormat("a message catalogue (PO)", ("po",), read_po, encode_po, by_line=False),
     PairFormat("a table (CSV)", ("csv",), read_csv, encode_csv),
-    PairFormat("an array of objects (JSON)", ("json",), read_json, encode_json, by_line=False),
+    PairFormat("an array of objects (JSON)", ("json",), read_json_array, encode_json, by_line=False),
     PairFormat("a workbook of Excel (XLSX)", ("xlsx", "xlsm"), read_xlsx),
     PairFormat("an archive of two files (ZIP)", ("zip",), read_moses_zip),
     PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False),

@@ -35,7 +35,7 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
     yield from require_fitting_rows(path, read_units(), lambda: f"on each line {reader.describe_object()}{advice}")
 
 
-def read_json(path: str, sides: Sides) -> Iterator[Unit]:
+def read_json_array(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the pairs of a file that is one array of objects, like those of a JSONL file, or such a file itself.
 
     The array is read piece by piece. Raises ValueError for what is no JSON, for nothing behind it can be read.
@@ -171,7 +171,7 @@ class _JsonText:
     def _parse_value(self) -> Any:
         decoder = json.JSONDecoder()
         while True:
-            problem, end = "an element without an end", None
+            problem, value, end = "an element without an end", None, None
             try:
                 value, end = decoder.raw_decode(self.text, self.place)
             except ValueError as error:

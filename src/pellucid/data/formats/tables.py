@@ -42,7 +42,7 @@ def read_tsv(path: str, sides: Sides) -> Iterator[Unit]:
     """
     # Quotes are text, so not the csv module: a sentence may begin or end inside a quotation.
     rows = enumerate((line.split("\t") for line in read_lines(path)), start=1)
-    yield from read_table(path, rows, sides)
+    yield from read_table_rows(path, rows, sides)
 
 
 def read_csv(path: str, sides: Sides) -> Iterator[Unit]:
@@ -59,7 +59,7 @@ def read_csv(path: str, sides: Sides) -> Iterator[Unit]:
     # Excel's own mark, which is no row.
     marked = bool(first) and re.fullmatch("sep=.", first[0]) is not None
     reader = csv.reader((f"{line}\n" for line in chain(first[marked:], lines)), delimiter=delimiter, strict=True)
-    yield from read_table(path, _number_rows(path, reader, marked), sides)
+    yield from read_table_rows(path, _number_rows(path, reader, marked), sides)
 
 
 def _number_rows(path: str, reader: Any, before: int) -> Iterator[Row]:
@@ -101,7 +101,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
     return max(_DELIMITERS, key=judge)  # of equals the first: a comma
 
 
-def read_table(path: str, rows: Iterator[Row], sides: Sides, may_pad: bool = False) -> Iterator[Unit]:
+def read_table_rows(path: str, rows: Iterator[Row], sides: Sides, may_pad: bool = False) -> Iterator[Unit]:
     """Yield the pairs of rows, from the columns that the header or `sides` names.
 
     An empty row has empty sides. A row with another number of columns than the others has a problem, for which of its

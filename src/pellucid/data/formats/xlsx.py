@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pellucid.data.formats.moses import refuse_bomb
-from pellucid.data.formats.tables import Row, read_table
+from pellucid.data.formats.tables import Row, read_table_rows
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.formats.xml import local_name
 
@@ -32,7 +32,7 @@ def read_xlsx(path: str, sides: Sides) -> Iterator[Unit]:
             names, others = _list_sheets(path, archive)
             texts = _read_shared_texts(path, archive)
             last = 0
-            for unit in read_table(path, _read_rows(path, archive, names[0], texts), sides, may_pad=True):
+            for unit in read_table_rows(path, _read_rows(path, archive, names[0], texts), sides, may_pad=True):
                 last = unit.number
                 yield unit
             for number, (sheet, name) in enumerate(zip(others, names[1:], strict=True), start=last + 1):
