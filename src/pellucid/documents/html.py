@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pellucid.data.encodings import decode_bytes, encode_text, find_codec
 from pellucid.documents.document import Document
 from pellucid.documents.html_attributes import RELEVANT, find_kept, names_other_language, read_language_code, split_tag
-from pellucid.documents.html_runs import Piece, join_pieces
+from pellucid.documents.html_runs import Piece, join_run
 from pellucid.documents.html_tokens import (
     RAW_ELEMENTS,
     Attribute,
@@ -158,7 +158,7 @@ class _PageSplitter:
 
     def _end_run(self) -> None:
         """Join a run of texts and inline tags to one text; a run without words stays as it is."""
-        parts, kept = join_pieces(self.run, self.heading)
+        parts, kept = join_run(self.run, self.heading)
         self.parts += parts
         self.reading.kept.update(kept)
         self.run = []

@@ -74,7 +74,7 @@ class _HtmlText(TextSlot):
         return "".join([*out, translation[position:]])
 
 
-def join_pieces(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
+def join_run(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
     """Return the parts of a run of pieces, with at most one text of its own, and the kind of each kept text in it."""
     if not pieces:
         return [], []

@@ -157,7 +157,7 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
     if codec is None:
         raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8")
     if codec.startswith("utf-16") and declared:
-        # A declaration that can be read byte by byte is not in UTF-16, as programs for Windows say that write to a text.
+        # A declaration that can be read byte by byte is not in UTF-16, which programs for Windows name all the same.
         codec = "utf-8"
     else:
         EncodingCheck(name).take(content)
