@@ -186,6 +186,8 @@ def test_a_text_box_inside_a_paragraph_is_translated_in_its_place():
 def test_characters_that_an_encoding_has_not_are_written_as_references():
     html = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
     assert read_document("a.html", html).write(["čaj"]) == b'<meta charset="iso-8859-1"><p>&#269;aj</p>'
+    late = b"<head><style>" + b"p { color: red }\n" * 400 + b"</style>" + html
+    assert read_document("a.html", late).texts == ["café"]
     utf16 = "\ufeff<xliff srcLang='en' trgLang='es'><segment><source>A</source></segment></xliff>".encode("utf-16-le")
     assert "<target>Č</target>" in read_document("a.xlf", utf16).write(["Č"]).decode("utf-16")
 

@@ -22,7 +22,10 @@ from pellucid.documents.plain import decode_text
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part
 
-_CHARSET = re.compile(rb"<!--.*?(?:-->|\Z)|<meta[^>]+?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL)
+_CHARSET = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<meta[^<>]+?charset\s*=\s*(?:[\"']\s*)?([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL
+)
+_HEAD_BYTES = 2**16  # in which a page may name its encoding: browsers look in all of the head, and read again
 _TOGETHER = 1000  # pieces of markup that are read before anybody is asked whether to go on
 
 _BLOCK_NAMES = """
@@ -51,7 +54,7 @@ def read_html(name: str, content: bytes, reading: DocumentReading) -> Document:
 
 def _decode_page(name: str, content: bytes) -> tuple[str, str]:
     """Return the text of a page without a byte order mark, and the codec of the encoding that it names."""
-    label = next((match[1].decode("latin-1") for match in _CHARSET.finditer(content[:2000]) if match[1]), "utf-8")
+    label = next((match[1].decode("latin-1") for match in _CHARSET.finditer(content[:_HEAD_BYTES]) if match[1]), "utf-8")
     codec = find_codec(label)
     if codec is None:
         raise ValueError(f"{name} is in the encoding {label:.40}, which is not known; convert it to UTF-8")
