@@ -166,7 +166,7 @@ def test_characters_that_xml_cannot_hold_are_left_out_and_counted_and_all_else_s
 
 
 def test_a_document_in_another_encoding_than_it_names_is_refused_in_a_sentence():
-    for named, encoding in (("UTF-16", "utf-8"), ("iso-8859-1", "utf-8"), ("UTF-8", "iso-8859-1")):
+    for named, encoding in (("iso-8859-1", "utf-8"), ("UTF-8", "iso-8859-1")):
         content = f'<?xml version="1.0" encoding="{named}"?>' + FIRST.format(unit("Señor."))
         with pytest.raises(ValueError, match="encoding") as caught:
             read_document("a.xlf", content.encode(encoding), EN_ES)
