@@ -54,7 +54,9 @@ def read_html(name: str, content: bytes, reading: DocumentReading) -> Document:
 
 def _decode_page(name: str, content: bytes) -> tuple[str, str]:
     """Return the text of a page without a byte order mark, and the codec of the encoding that it names."""
-    label = next((match[1].decode("latin-1") for match in _CHARSET.finditer(content[:_HEAD_BYTES]) if match[1]), "utf-8")
+    label = next(
+        (match[1].decode("latin-1") for match in _CHARSET.finditer(content[:_HEAD_BYTES]) if match[1]), "utf-8"
+    )
     codec = find_codec(label)
     if codec is None:
         raise ValueError(f"{name} is in the encoding {label:.40}, which is not known; convert it to UTF-8")
