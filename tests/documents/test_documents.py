@@ -27,7 +27,8 @@ from tests.documents.samples import (
 )
 
 EN_ES = ("en", "es")
-MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in ("xliff", "xlf", "tmx", "po")]
+BILINGUAL = ("xliff", "xlf", "sdlxliff", "mqxliff", "mxliff", "tmx", "po")
+MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in BILINGUAL]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -187,6 +188,8 @@ def test_a_text_box_inside_a_paragraph_is_translated_in_its_place():
 def test_characters_that_an_encoding_has_not_are_written_as_references():
     html = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
     assert read_document("a.html", html).write(["čaj"]) == b'<meta charset="iso-8859-1"><p>&#269;aj</p>'
+    late = b"<head><style>" + b"p { color: red }\n" * 400 + b"</style>" + html
+    assert read_document("a.html", late).texts == ["café"]
     utf16 = "\ufeff<xliff srcLang='en' trgLang='es'><segment><source>A</source></segment></xliff>".encode("utf-16-le")
     assert "<target>Č</target>" in read_document("a.xlf", utf16).write(["Č"]).decode("utf-16")
 
@@ -315,5 +318,5 @@ def test_hostile_documents_take_no_more_time_than_others():
 
 def test_each_format_has_a_sample():
     # Endings of formats that have another ending, too.
-    others = ".htm .pot .docm .dotx .pptm .ppsx .potx .xlsm .xltx .ott .otp .ots .odg"
+    others = ".htm .pot .ssa .docm .dotx .pptm .ppsx .potx .xlsm .xltx .ott .otp .ots .odg"
     assert {document_suffix(name) for name in SAMPLES} | {*others.split()} == set(DOCUMENT_FORMATS)

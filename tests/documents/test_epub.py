@@ -3,7 +3,7 @@
 import pytest
 
 from pellucid.documents.readers import read_document
-from tests.documents.samples import EPUB, make_epub, make_zip, read_zip
+from tests.documents.samples import EPUB, XHTML, make_epub, make_zip, read_zip
 
 
 def test_pages_come_in_the_order_in_which_they_are_read():
@@ -23,6 +23,13 @@ def test_a_translated_book_names_its_new_language():
 def test_the_first_file_of_a_book_stays_uncompressed():
     written = read_document("a.epub", EPUB).write(["X."] * 5)
     assert written[30:58] == b"mimetypeapplication/epub+zip"
+
+
+def test_pages_of_a_book_are_xml_without_a_declaration_too():
+    files = read_zip(EPUB)
+    page = f'{XHTML}<head><title/><script src="a.js"/></head><body><p>The ball.</p></body></html>'
+    content = make_zip({**files, "OEBPS/text/p1.xhtml": page})
+    assert "The ball." in read_document("a.epub", content).texts
 
 
 def test_files_of_a_book_that_are_no_pages_stay_as_they_are():

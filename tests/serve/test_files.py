@@ -43,7 +43,7 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     fetched = server.get(url)
     expected = [translation.text for translation in small_model().translate(texts, scores=False)]
     document = read_document(name, content, ("en", "es"))
-    assert fetched.content == document.write(expected)
+    assert fetched.content == document.write(expected, language="es")
     unchanged = sum(text == translation for text, translation in zip(texts, expected, strict=True))
     account = {"texts": len(texts), "unchanged": unchanged, "failed": 0, "kept": dict(+document.kept)}
     assert answer.json() == {"translatedFileUrl": url, **account}

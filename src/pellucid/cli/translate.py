@@ -124,11 +124,12 @@ def run_translate(
     and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
     inside a translation is written as a space.
 
-    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .srt (subtitles), .po,
-    .xliff, .xlf or .tmx; templates and files with macros, such as .dotx and .xlsm, are read, too. Its paragraphs are
-    translated, bold words and links stay around their words, and all else is kept byte for byte. Units of .po, .xliff
-    and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines.
-    At the end standard error says how many texts were translated, came out as they were, failed, or have no letter.
+    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .srt, .vtt, .sbv, .ass
+    or .ssa (subtitles), .po, .xliff, .xlf, .tmx, and those of Trados, memoQ and Phrase: .sdlxliff, .mqxliff, .mxliff;
+    templates and files with macros, such as .dotx and .xlsm, are read, too. Its paragraphs are translated, bold words
+    and links stay around their words, and all else is kept byte for byte. Segments of .po, .xliff and .tmx that have a
+    translation keep it; new ones are marked for review. A .txt is a file of lines. At the end standard error says how
+    many texts were translated, came out as they were, failed, or were kept, and why.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.

@@ -64,7 +64,7 @@ def _list_pages(name: str, package: str, archive: Mapping[str, bytes], reading: 
 
 
 def _split_page(name: str, text: str, reading: DocumentReading) -> Parts:
-    return split_html(text, reading)
+    return split_html(text, reading, is_xhtml=True)
 
 
 def split_contents(name: str, text: str, reading: DocumentReading) -> Parts:

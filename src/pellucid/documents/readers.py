@@ -12,7 +12,7 @@ from pellucid.documents.opendocument import read_opendocument
 from pellucid.documents.plain import read_plain_text
 from pellucid.documents.presentation import read_pptx
 from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair, never_stop
-from pellucid.documents.spreadsheet import read_xlsx
+from pellucid.documents.spreadsheet import read_xlsx_document
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.word import read_docx
 from pellucid.documents.xliff import read_xliff_document
@@ -22,13 +22,13 @@ Reader = Callable[[str, bytes, DocumentReading], Document]
 _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     ".txt": read_plain_text,
     **dict.fromkeys((".html", ".htm"), read_html),
-    ".srt": read_subtitles,
+    **dict.fromkeys((".srt", ".vtt", ".sbv", ".ass", ".ssa"), read_subtitles),
     **dict.fromkeys((".po", ".pot"), read_catalogue),
-    **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
+    **dict.fromkeys((".xliff", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff"), read_xliff_document),
     ".tmx": read_memory,
     **dict.fromkeys((".docx", ".docm", ".dotx"), read_docx),
     **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".potx"), read_pptx),
-    **dict.fromkeys((".xlsx", ".xlsm", ".xltx"), read_xlsx),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx"), read_xlsx_document),
     **dict.fromkeys((".odt", ".ott", ".odp", ".otp", ".ods", ".ots", ".odg"), read_opendocument),
     ".epub": read_epub,
 }

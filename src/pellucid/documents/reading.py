@@ -18,6 +18,10 @@ KEPT_KINDS = {
     "comments": ("is a comment", "are comments"),
     "deleted": ("was deleted with the change recorded", "were deleted with the change recorded"),
     "without letters": ("has no letter", "have no letter"),
+    "unfit characters": (
+        "is a character that XML cannot hold, which was left out",
+        "are characters that XML cannot hold, which were left out",
+    ),
     "other": ("is of a kind that is not translated", "are of a kind that is not translated"),
 }
 

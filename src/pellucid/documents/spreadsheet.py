@@ -54,7 +54,7 @@ _PLACE_OF_HEADER = re.compile(r"(&[LCR])")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
-def read_xlsx(name: str, content: bytes, reading: DocumentReading) -> Document:
+def read_xlsx_document(name: str, content: bytes, reading: DocumentReading) -> Document:
     """Read an XLSX workbook: the texts of its cells, its headers, its charts and its shapes.
 
     A text that a formula compares with, or by which a table knows its column, stays as it is.
@@ -121,7 +121,7 @@ def split_strings(name: str, text: str, reading: DocumentReading, named: "set[st
 
 def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str]) -> Parts:
     """Take a sheet apart: texts that stand in its cells, headers and footers, and what is shown beside cells."""
-    check_xml(name, text, reading)
+    text = check_xml(name, text, reading)
     out: list[Part] = []
     position = 0
     for number, match in enumerate(_IN_SHEETS.finditer(text)):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape, unescape
 from xml.parsers import expat
 
+from pellucid.data.encodings import decode_bytes, encode_text, find_codec
+from pellucid.data.formats.xml_characters import FORBIDDEN, EncodingCheck, drop_bad_characters
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part
 
@@ -22,7 +24,6 @@ _PREFIX = re.compile(r"<((?:[^\s/>:]*:)*)")
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +157,7 @@ def read_xml_text(raw: str) -> str:
 
 def escape_xml_text(text: str) -> str:
     """Escape a text for the content of an element; characters that XML cannot hold become spaces."""
-    return _FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
+    return FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
 
 
 def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str, str]:
@@ -164,35 +165,40 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
 
     Raises ValueError for an encoding that is not known, and for bytes that are not in it.
     """
-    declared = _DECLARED_ENCODING.match(content[:200])
+    declared = _DECLARED_ENCODING.match(content[:200].removeprefix(codecs.BOM_UTF8))
     if content.startswith((codecs.BOM_UTF16_LE, b"<\0")):
-        encoding = "utf-16-le"
+        encoding = "utf-16le"
     elif content.startswith((codecs.BOM_UTF16_BE, b"\0<")):
-        encoding = "utf-16-be"
-    elif declared:
+        encoding = "utf-16be"
+    elif declared and not content.startswith(codecs.BOM_UTF8):
         encoding = declared[1].decode("ascii")
+    codec = find_codec(encoding, exact=True)
+    if codec is None:
+        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8")
+    if codec.startswith("utf-16") and declared:
+        # A declaration that can be read byte by byte is not in UTF-16, which programs for Windows name all the same.
+        codec = "utf-8"
+    else:
+        EncodingCheck(name).take(content)
     try:
-        if not codecs.lookup(encoding)._is_text_encoding:  # pyright: ignore[reportAttributeAccessIssue]
-            raise LookupError
-        text = content.decode(encoding)
-    except LookupError:
-        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8") from None
+        return decode_bytes(content, codec), codec
     except UnicodeError as error:
         raise ValueError(f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}") from None
-    return text, encoding
 
 
 def encode_xml(text: str, encoding: str) -> bytes:
-    """Return the bytes of an XML or HTML text; characters that the encoding has not are written as references."""
-    return text.encode(encoding, errors="xmlcharrefreplace")
+    """Return the bytes of an XML text; characters that the encoding has not are written as references."""
+    return encode_text(text, encoding)
 
 
 def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     """Return the tree of an XML text, in which nothing is expanded or fetched.
 
+    Characters that XML cannot hold are left out of it, and counted as kept back from the translation.
+
     Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
     """
-    check_xml(name, text, reading)
+    text = check_xml(name, text, reading)
     root: XmlElement | None = None
     open_elements: list[tuple[XmlElement, list[XmlElement]]] = []  # with their children so far
     local_names: dict[str, str] = {}
@@ -228,8 +234,13 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     return XmlText(text, root)
 
 
-def check_xml(name: str, text: str, reading: DocumentReading) -> None:
-    """Raise ValueError for a text that is not well-formed XML, or declares entities or types of its own."""
+def check_xml(name: str, text: str, reading: DocumentReading) -> str:
+    """Return an XML text without the characters that XML cannot hold, which are counted.
+
+    Raises ValueError for a text that is not well-formed XML, or declares entities or types of its own.
+    """
+    text, lost = drop_bad_characters(text)
+    reading.kept["unfit characters"] += lost
     parser = expat.ParserCreate("utf-8")
 
     def refuse_declarations(doctype: str, system: str | None, public: str | None, has_own: bool) -> None:
@@ -249,3 +260,4 @@ def check_xml(name: str, text: str, reading: DocumentReading) -> None:
     except expat.ExpatError as error:
         reason = expat.errors.messages.get(error.code, "damaged")
         raise ValueError(f"{name}:{error.lineno}: not well-formed XML: {reason}") from None
+    return text

@@ -149,7 +149,8 @@ async def _translate_upload(
     translations = await _translate_texts(request, service, document.texts, direction, terms)
     written = [translation.text for translation in translations]
     try:
-        content = await run_in_threadpool(document.write, written)
+        language = form.target if direction.languages.are_named else None
+        content = await run_in_threadpool(document.write, written, language=language)
     except ValueError as error:
         raise Refusal(400, str(error)) from None
     failed = sum(translation.stop == "failed" for translation in translations)
