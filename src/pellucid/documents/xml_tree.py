@@ -127,7 +127,7 @@ def with_attribute(opening: str, name: str, value: str) -> str:
 def find_attributes(opening: str, names: Collection[str]) -> Iterator[tuple[str, int, int]]:
     """Yield the values of attributes with these names, whatever their prefix is, and where each begins and ends.
 
-    >>> [*find_attributes('<a b="1 &lt; 2" w:c=\'3\'>', ("b", "c"))]
+    >>> [*find_attributes('<a b="1 &lt; 2" w:c="3">', ("b", "c"))]
     [('1 < 2', 6, 14), ('3', 21, 22)]
     """
     for match in _ATTRIBUTE.finditer(opening):
