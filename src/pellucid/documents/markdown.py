@@ -98,6 +98,16 @@ class _Stretch:
         return self.places[line] + position - self.starts[line]
 
 
+@dataclass(frozen=True)
+class _BlockKind:
+    """What a text is part of."""
+
+    heading: int  # level of a heading, 0 for any other block
+    opening_marks: str  # the signs before a heading
+    is_cell: bool
+    is_part: bool  # whether the block has other texts, too
+
+
 class _MarkdownReader:
     """One reading of a document."""
 
@@ -166,9 +176,13 @@ class _MarkdownReader:
             self.reading.kept["code"] += 1
             return
         opening_marks = opening.markup if heading and opening.markup.startswith("#") else ""
+        spans: list[tuple[int, int]] = []
         for start, end in self.find_texts(stretch, heading, is_cell):
-            for first, last in self.split_at_breaks(stretch.text[start:end], is_cell):
-                self.read_text(stretch, start + first, start + last, heading, opening_marks, is_cell)
+            pieces = self.split_at_breaks(stretch.text[start:end], is_cell)
+            spans += [(start + first, start + last) for first, last in pieces]
+        kind = _BlockKind(heading, opening_marks, is_cell, is_part=len(spans) > 1)
+        for start, end in spans:
+            self.read_text(stretch, start, end, kind)
 
     def find_stretch(self, token: "Token") -> _Stretch | None:
         """Return the text of a paragraph or a heading with its places."""
@@ -240,14 +254,12 @@ class _MarkdownReader:
                 begin = mark.end
         yield begin, len(raw)
 
-    def read_text(
-        self, stretch: _Stretch, start: int, end: int, heading: int, opening_marks: str, is_cell: bool
-    ) -> None:
+    def read_text(self, stretch: _Stretch, start: int, end: int, kind: _BlockKind) -> None:
         """Append a slot for a text of a block."""
         whole = stretch.text[start:end]
         start += len(whole) - len(whole.lstrip())
         raw = whole.strip()
-        scanned = _hide_bars(raw) if is_cell else raw
+        scanned = _hide_bars(raw) if kind.is_cell else raw
         marks = MarkdownScanner(scanned, self.is_label).scan()
 
         def cut(first: int, last: int) -> str:
@@ -258,7 +270,7 @@ class _MarkdownReader:
             end = stretch.place(start + last) if ends_line else stretch.place(start + last - 1) + 1
             return self.text[stretch.place(start + first) : end]
 
-        texts = _MarkdownText(scanned, raw, marks, cut, is_cell)
+        texts = _MarkdownText(scanned, raw, marks, cut)
         items, original = texts.list_items()
         if not any(isinstance(item, str) and item.strip() for item in items) and not texts.has_inner:
             return  # code, an image or an address alone
@@ -266,10 +278,20 @@ class _MarkdownReader:
         lines = raw.count("\n") + 1
         first, last = stretch.place(start), stretch.place(start + len(raw) - 1) + 1
         prefix, line_end = self.find_prefix(stretch, start, lines, first)
-        width = max(_NARROWEST, *map(len, raw.split("\n"))) if lines > 1 and not heading else 0
+        width = max(_NARROWEST, *map(len, raw.split("\n"))) if lines > 1 and not kind.heading else 0
         escaped = frozenset(mark.character for mark in marks if mark.name == "escape")
-        writer = MarkdownWriter(prefix, line_end, width, opening_marks, escaped, is_cell, self.is_label, self.parser)
-        slot = TextSlot(text, tags, original, writer.escape, writer.finish, heading=heading)
+        writer = MarkdownWriter(
+            prefix,
+            line_end,
+            width,
+            kind.opening_marks,
+            escaped,
+            kind.is_cell,
+            kind.is_part,
+            self.is_label,
+            self.parser,
+        )
+        slot = TextSlot(text, tags, original, writer.escape, writer.finish, heading=kind.heading)
         self.parts += [self.text[self.position : first], slot]
         self.position = last
 
@@ -296,14 +318,11 @@ def _hide_bars(raw: str) -> str:
 class _MarkdownText:
     """The text of a block with its marks, as items of a slot and as it stands in the document."""
 
-    def __init__(
-        self, text: str, raw: str, marks: Sequence[MarkdownMark], cut: Callable[[int, int], str], is_cell: bool
-    ):
+    def __init__(self, text: str, raw: str, marks: Sequence[MarkdownMark], cut: Callable[[int, int], str]):
         self.text = text
         self.raw = raw
         self.marks = marks
         self.cut = cut
-        self.is_cell = is_cell
         self.has_inner = False  # whether there are texts inside the marks
         self.references: dict[int, MarkdownMark] = {mark.key: mark for mark in marks if mark.kind == "opening"}
 

@@ -51,6 +51,7 @@ class MarkdownWriter:
     heading: str  # the signs of a heading, "" for any other text
     escaped: Collection[str]  # signs that stand behind a backslash in the source
     is_cell: bool
+    is_part: bool  # whether other texts stand in the same block, whose signs could fit those of this one
     is_label: Callable[[str], bool]
     parser: "MarkdownIt"
 
@@ -107,6 +108,8 @@ class MarkdownWriter:
     # Writing
 
     def _escape_little(self, text: str) -> str:
+        if self.is_part:
+            return self._escape_much(text)
         text = _BACKSLASH.sub(r"\\\\", text)
         always = _ALWAYS.intersection(self.escaped)
         return "".join(f"\\{sign}" if sign in always else sign for sign in text) if always else text
