@@ -287,6 +287,7 @@ class _MarkdownReader:
             kind.opening_marks,
             escaped,
             kind.is_cell,
+            self.begins_line(kind, first),
             kind.is_part,
             self.is_label,
             self.parser,
@@ -294,6 +295,13 @@ class _MarkdownReader:
         slot = TextSlot(text, tags, original, writer.escape, writer.finish, heading=kind.heading)
         self.parts += [self.text[self.position : first], slot]
         self.position = last
+
+    def begins_line(self, kind: _BlockKind, first: int) -> bool:
+        """Return whether a text that begins here could begin a block of another kind if it had its signs."""
+        if not kind.is_cell:
+            return not kind.heading or not kind.opening_marks
+        line = bisect_right(self.line_starts, first, hi=len(self.line_ends)) - 1
+        return not self.text[self.line_starts[line] : first].strip(" \t>")
 
     def find_prefix(self, stretch: _Stretch, start: int, lines: int, first: int) -> tuple[str, str]:
         """Return what stands before the second line of a text, and the line end before it."""

@@ -51,6 +51,7 @@ class MarkdownWriter:
     heading: str  # the signs of a heading, "" for any other text
     escaped: Collection[str]  # signs that stand behind a backslash in the source
     is_cell: bool
+    begins_line: bool  # whether its first word could be read as the sign of a block
     is_part: bool  # whether other texts stand in the same block, whose signs could fit those of this one
     is_label: Callable[[str], bool]
     parser: "MarkdownIt"
@@ -133,7 +134,9 @@ class MarkdownWriter:
         for number, chunk in enumerate(chunk for chunk in chunks if chunk):
             pieces = [atom.text if atom.name else escape(atom.text) for atom in chunk]
             if self.is_cell:
-                pieces = [piece if atom.name else piece.replace("|", "\\|") for atom, piece in zip(chunk, pieces, strict=True)]
+                pieces = [
+                    piece if atom.name else _escape_bars(piece) for atom, piece in zip(chunk, pieces, strict=True)
+                ]
             size = sum(map(len, pieces))
             # A tag of HTML at the beginning of a line could begin a block.
             wraps = width > 0 and column > 0 and column + 1 + size > width and not chunk[0].name.endswith("html")
@@ -142,7 +145,7 @@ class MarkdownWriter:
                 length += 1
                 column = 0 if wraps else column + 1
             for index, (atom, piece) in enumerate(zip(chunk, pieces, strict=True)):
-                if column == 0 and not atom.name and not self.is_cell and not self.heading:
+                if column == 0 and not atom.name and self.begins_line:
                     piece = _escape_line_start(piece, is_alone=index == len(chunk) - 1)
                 out.append(piece)
                 if atom.name:
@@ -163,7 +166,7 @@ class MarkdownWriter:
             text = atom.text
             if not atom.name:
                 text = self._escape_much(text)
-                text = text.replace("|", "\\|") if self.is_cell else text
+                text = _escape_bars(text) if self.is_cell else text
             place = content.find(text, position)
             if place < 0:
                 continue
@@ -181,13 +184,18 @@ class MarkdownWriter:
         read: list[str] = []
         position = 0
         found: set[tuple[int, int]] = set()
+        tags = sorted(spans)
+        number = 0  # of the next tag; what stands inside a tag, as a key in an element <kbd>, is no text
         for mark in self._scan(content):
-            read.append(content[position : mark.start])
-            position = max(position, mark.end)
-            if mark.kind in ("character", "space"):
-                read.append(mark.character)
-            else:
+            if mark.kind not in ("character", "space"):
                 found.add((mark.start, mark.end))
+            if mark.start < position:
+                continue
+            while number < len(tags) and tags[number][1] <= mark.start:
+                number += 1
+            start, end = tags[number] if number < len(tags) and tags[number][0] <= mark.start else (mark.start, mark.end)
+            read += [content[position:start], mark.character]
+            position = end
         read.append(content[position:])
         text = "".join(read)
         if self.is_cell:
@@ -216,6 +224,12 @@ class MarkdownWriter:
         else:
             tokens = self.parser.parse(content, {"references": {}})
         return len(tokens) == 3 and tokens[1].type == "inline" and _squeeze(tokens[1].content) == _squeeze(content)
+
+
+def _escape_bars(text: str) -> str:
+    """Return a piece of a cell without a bar that would end the cell, and without one that a backslash would keep."""
+    text = text.replace("|", "\\|")
+    return f"{text[:-2]}&#92;" if text.endswith("\\\\") else text
 
 
 def _escape_line_start(piece: str, is_alone: bool) -> str:
