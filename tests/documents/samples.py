@@ -202,12 +202,56 @@ HTML = (
 )
 HTML_TEXTS = ["The ball", "The <0>red</0> ball & a house\xa0."]
 
+MD = b"""---\r
+title: A ball\r
+---\r
+\r
+# The *red* ball {#ball}\r
+\r
+The **red** ball is [here](x.html "A title") and `code`\r
+is [there][a]. ![A picture](a.png)\r
+\r
+> - [ ] A task\r
+\r
+| Name | Value |\r
+|------|------:|\r
+| A \\| B | `a \\| b` |\r
+| Two | 12 |\r
+\r
+```python\r
+print("Hello")\r
+```\r
+\r
+<p>Some <b>HTML</b>.</p>\r
+\r
+A note[^1].\r
+\r
+[^1]: The note.\r
+\r
+[a]: y.html\r
+"""
+MD_TEXTS = [
+    "The <0>red</0> ball",
+    "The <0>red</0> ball is <1>here</1> and <2/> is <3>there</3>. <4/>",
+    "A title",
+    "A picture",
+    "A task",
+    "Name",
+    "Value",
+    "A | B",
+    "Two",
+    "Some <0>HTML</0>.",
+    "A note<0/>.",
+    "The note.",
+]
+
 TXT = b"\xef\xbb\xbfThe ball is blue.\r\n\r\n\tThe house.\n12"
 TXT_TEXTS = ["The ball is blue.", "The house."]
 
 SAMPLES = {
     "a.txt": (TXT, TXT_TEXTS),
     "a.html": (HTML, HTML_TEXTS),
+    "a.md": (MD, MD_TEXTS),
     "a.srt": (SRT, SRT_TEXTS),
     "a.po": (PO, PO_TEXTS),
     "a.xliff": (XLIFF, XLIFF_TEXTS),

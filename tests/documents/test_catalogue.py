@@ -10,6 +10,7 @@ from pellucid.data.formats.po_entries import parse_po_entries
 from pellucid.documents.readers import read_document
 from pellucid.text.plural_rules import find_plural_rule, read_plural_rule
 from tests.documents.samples import PO
+from tests.documents.steps import require_linear_steps
 
 TEMPLATE = """# Title.
 #, fuzzy
@@ -115,7 +116,7 @@ def test_a_catalogue_in_another_language_is_refused_once_it_has_begun():
     empty = 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "One."\nmsgstr ""\n'
     assert "Language: es" in translate(empty)
     begun = empty + '\nmsgid "Two."\nmsgstr "Zwei."\n'
-    with pytest.raises(ValueError, match="a.po is translated into de, as its header says, not es"):
+    with pytest.raises(ValueError, match=r"a\.po is translated into de, as its header says, not es"):
         translate(begun)
 
 
@@ -177,3 +178,19 @@ def test_the_rules_of_plurals_choose_the_forms_that_grammars_name():
 )
 def test_a_rule_that_gives_no_form_is_none(header):
     assert read_plural_rule(header) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda size: 'msgid "a"\nmsgstr ""\n' * size,
+        lambda size: 'msgid "a"\nmsgstr ""\n' + '"a"\n' * size,
+        lambda size: "msgid " + '"a\\n"' * size + ' msgstr ""',
+        lambda size: 'msgid "a" msgstr "" ' * size,
+        lambda size: "# a\n" * size + 'msgid "a"\nmsgstr ""\n',
+        lambda size: "".join(f'msgid "{i}"\nmsgid_plural "a"\nmsgstr[0] ""\nmsgstr[1] ""\n' for i in range(size)),
+        lambda size: '#~ msgid "a"\n#~ msgstr ""\n' * size,
+    ],
+)
+def test_the_steps_of_reading_a_catalogue_grow_with_its_size_alone(make):
+    require_linear_steps(lambda size: translate(make(size)))

@@ -293,4 +293,4 @@ def test_hostile_documents_take_no_more_time_than_others():
 
 
 def test_each_format_has_a_sample():
-    assert {document_suffix(name) for name in SAMPLES} | {".htm", ".pot"} == set(DOCUMENT_FORMATS)
+    assert {document_suffix(name) for name in SAMPLES} | {".htm", ".pot", ".markdown"} == set(DOCUMENT_FORMATS)

@@ -15,6 +15,7 @@ class _DocumentFormat(NamedTuple):
 DOCUMENT_FORMATS = {
     ".txt": _DocumentFormat("text/plain"),
     **dict.fromkeys((".html", ".htm"), _DocumentFormat("text/html")),
+    **dict.fromkeys((".md", ".markdown"), _DocumentFormat("text/markdown")),
     ".srt": _DocumentFormat("application/x-subrip"),
     **dict.fromkeys((".po", ".pot"), _DocumentFormat("text/x-gettext-translation")),
     **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat("application/xliff+xml")),

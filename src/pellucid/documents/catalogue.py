@@ -93,7 +93,7 @@ def _choose_target(name: str, entries: Sequence[PoEntry], language: str, reading
 
 
 def _choose_rule(fields: dict[str, str], target: str | None, reading: DocumentReading) -> PluralRule | None:
-    """Return the rule of plurals: that of the header, unless the header is that of a template or of another language."""
+    """Return the rule of plurals: that of the header, unless it is that of a template or of another language."""
     rule = read_plural_rule(fields.get("Plural-Forms", ""))
     if reading.languages is None or (rule is not None and target is None):
         return rule
@@ -146,7 +146,8 @@ def _complete_header(
     transfer = fields.get("Content-Transfer-Encoding", "" if is_template else "8bit")
     if target is not None:
         wanted["Language"] = _name_language(target)
-    if charset is None and is_template or charset and charset[1].upper() in ("CHARSET", "ASCII", "US-ASCII"):
+    named = charset[1].upper() if charset else ""
+    if named in ("CHARSET", "ASCII", "US-ASCII") or (not named and is_template):
         wanted["Content-Type"] = "text/plain; charset=UTF-8"
     if transfer in ("", "ENCODING"):
         wanted["Content-Transfer-Encoding"] = "8bit"

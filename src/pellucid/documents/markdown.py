@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,11 @@ _MARKUP_LINE = re.compile(r":{3,}.*|\{%.*%\}\s*|\{\{[<%].*[>%]\}\}\s*|\[![A-Za-z
 _FORMULA = re.compile(r"\$\$[\s\S]*\$\$\s*\Z|\\begin\{")
 _DEFINITION = re.compile(r":[ \t]+")  # the definition of a term, on a line of its own
 _TASK = re.compile(r"\[[ xX]\][ \t]+")
-_HEADING_ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}\n]*\}[ \t]*\Z")
+_HEADING_ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]*+\{[#.:][^{}\n]*+\}[ \t]*+\Z")
+# A tag alone on the first line of a block of HTML, which is a block because of it.
+_LONE_TAG = re.compile(r"[ \t]*+<[^<>\n]*+>[ \t]*+(?:\r\n?|\n)")
+# What every line break has that separates texts.
+_BREAK = re.compile(r"  \n|\\\n|<br", re.IGNORECASE)
 _NARROWEST = 60  # characters of a line in a translation that is written on several
 _CODE_ELEMENTS = ("code", "kbd", "samp", "var", "pre", "script", "style", "svg", "math", "textarea")
 
@@ -46,7 +50,10 @@ def split_markdown(text: str, reading: DocumentReading) -> Parts:
 
 def _make_parser(reading: DocumentReading) -> "MarkdownIt":
     """Return the parser of blocks; what is inside them is read by `MarkdownScanner`, which knows the places."""
-    from markdown_it import MarkdownIt
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError:
+        raise ValueError("Markdown needs the package markdown-it-py: pip install 'pellucid[documents]'") from None
 
     parser = MarkdownIt("commonmark").enable("table")
     parser.disable(["inline", "text_join"])
@@ -100,7 +107,7 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class _BlockKind:
-    """What a text is part of."""
+    """The kind of block that a text is part of."""
 
     heading: int  # level of a heading, 0 for any other block
     opening_marks: str  # the signs before a heading
@@ -137,6 +144,8 @@ class _MarkdownReader:
         environment: dict = {}
         tokens = self.parser.parse(self.text[self.begin :], environment)
         references = environment.get("references", {})
+        # Titles of links that are defined apart from their text.
+        self.reading.kept["other"] += sum(bool(reference["title"]) for reference in references.values())
         self.is_label: Callable[[str], bool] = lambda label: normalizeReference(label) in references
         quotations = 0
         for number, token in enumerate(tokens):
@@ -160,6 +169,8 @@ class _MarkdownReader:
         if quotations:
             self.reading.kept["other"] += 1
             return
+        if first_line := _LONE_TAG.match(self.text, start, end):
+            start = first_line.end()
         self.parts += [self.text[self.position : start], *split_html(self.text[start:end], self.reading)]
         self.position = end
 
@@ -243,9 +254,11 @@ class _MarkdownReader:
             yield start, attributes.start() if attributes else len(text)
 
     def split_at_breaks(self, raw: str, is_cell: bool) -> Iterator[tuple[int, int]]:
-        """Yield where the texts between line breaks begin and end; a break inside emphasis or a link separates nothing."""
-        marks = MarkdownScanner(_hide_bars(raw) if is_cell else raw, self.is_label).scan()
+        """Yield where the texts between line breaks begin and end; a break inside emphasis or a link is none."""
         begin = depth = 0
+        marks: Sequence[MarkdownMark] = ()
+        if _BREAK.search(raw):
+            marks = MarkdownScanner(_hide_bars(raw) if is_cell else raw, self.is_label).scan()
         for mark in marks:
             if mark.name in ("em", "strong", "del", "link"):
                 depth += 1 if mark.kind == "opening" else -1
@@ -273,7 +286,10 @@ class _MarkdownReader:
         texts = _MarkdownText(scanned, raw, marks, cut)
         items, original = texts.list_items()
         if not any(isinstance(item, str) and item.strip() for item in items) and not texts.has_inner:
-            return  # code, an image or an address alone
+            # Code, an image or an address alone.
+            is_code = any(mark.name in ("code", "math") for mark in marks)
+            self.reading.kept["code" if is_code else "other"] += 1
+            return
         text, tags, _ = number_tags(items)
         lines = raw.count("\n") + 1
         first, last = stretch.place(start), stretch.place(start + len(raw) - 1) + 1
@@ -289,6 +305,7 @@ class _MarkdownReader:
             kind.is_cell,
             self.begins_line(kind, first),
             kind.is_part,
+            start == 0 or stretch.text[start - 1] == "\n",
             self.is_label,
             self.parser,
         )

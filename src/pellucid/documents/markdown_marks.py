@@ -49,7 +49,8 @@ for _ in range(4):  # brackets in one another
     _IN_BRACKETS = rf"(?:[^\s()\\\x00-\x1f]|\\[^\s]|\\|\({_IN_BRACKETS}\))*+"
 _TITLE = r"""(?:"(?:[^"\\]|\\[\s\S])*+"|'(?:[^'\\]|\\[\s\S])*+'|\((?:[^()\\]|\\[\s\S])*+\))"""
 _TARGET = re.compile(
-    rf"\([ \t]*+\n?[ \t]*+(?:<(?:[^<>\\\n]|\\.)*+>|(?!<){_IN_BRACKETS})?+(?:[ \t]*+(?:\n|(?<=[ \t]))[ \t]*+({_TITLE}))?+[ \t]*+\n?[ \t]*+\)"
+    rf"\([ \t]*+\n?[ \t]*+(?:<(?:[^<>\\\n]|\\.)*+>|(?!<){_IN_BRACKETS})?+"
+    rf"(?:[ \t]*+(?:\n|(?<=[ \t]))[ \t]*+({_TITLE}))?+[ \t]*+\n?[ \t]*+\)"
 )
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
 
@@ -89,9 +90,10 @@ class MarkdownScanner:
         self.brackets: list[_Bracket] = []
         self.inactive = 0  # brackets before this number begin no link, since one stands inside them
         self.code_runs: dict[int, list[int]] = {}
-        for run in _RUN.finditer(text):
-            self.code_runs.setdefault(len(run[0]), []).append(run.start())
-        self.last_end = {end: text.rfind(end) for _, end in _OTHER_HTML}
+        if "`" in text:
+            for run in _RUN.finditer(text):
+                self.code_runs.setdefault(len(run[0]), []).append(run.start())
+        self.last_end = {end: text.rfind(end) for _, end in _OTHER_HTML} if "<" in text else {}
 
     def scan(self) -> list[MarkdownMark]:
         """Return the marks in the order of their places."""

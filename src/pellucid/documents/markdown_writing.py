@@ -53,6 +53,7 @@ class MarkdownWriter:
     is_cell: bool
     begins_line: bool  # whether its first word could be read as the sign of a block
     is_part: bool  # whether other texts stand in the same block, whose signs could fit those of this one
+    is_first: bool  # whether it begins its line, so that its first word decides what the line is
     is_label: Callable[[str], bool]
     parser: "MarkdownIt"
 
@@ -193,7 +194,9 @@ class MarkdownWriter:
                 continue
             while number < len(tags) and tags[number][1] <= mark.start:
                 number += 1
-            start, end = tags[number] if number < len(tags) and tags[number][0] <= mark.start else (mark.start, mark.end)
+            start, end = (
+                tags[number] if number < len(tags) and tags[number][0] <= mark.start else (mark.start, mark.end)
+            )
             read += [content[position:start], mark.character]
             position = end
         read.append(content[position:])
@@ -222,6 +225,7 @@ class MarkdownWriter:
         elif all(line[:1].isalpha() for line in lines):
             return True
         else:
+            content = content if self.is_first else f"a{content}"
             tokens = self.parser.parse(content, {"references": {}})
         return len(tokens) == 3 and tokens[1].type == "inline" and _squeeze(tokens[1].content) == _squeeze(content)
 
