@@ -245,6 +245,15 @@ MD_TEXTS = [
     "The note.",
 ]
 
+JSON = b"""{
+  "title": "The \\"ball\\" is {{color}}.",
+  "nested": {"list": ["One\\n", 2, null, "12"], "caf\\u00e9": "A cat"},
+  "file_one": "One file",
+  "file_other": "{{count}} files"
+}
+"""
+JSON_TEXTS = ['The "ball" is {{color}}.', "One\n", "A cat", "One file", "{{count}} files"]
+
 TXT = b"\xef\xbb\xbfThe ball is blue.\r\n\r\n\tThe house.\n12"
 TXT_TEXTS = ["The ball is blue.", "The house."]
 
@@ -252,6 +261,8 @@ SAMPLES = {
     "a.txt": (TXT, TXT_TEXTS),
     "a.html": (HTML, HTML_TEXTS),
     "a.md": (MD, MD_TEXTS),
+    "a.json": (JSON, JSON_TEXTS),
+    "a.arb": (b'{"a": "Hello {name}", "@a": {"description": "No."}}', ["Hello {name}"]),
     "a.srt": (SRT, SRT_TEXTS),
     "a.po": (PO, PO_TEXTS),
     "a.xliff": (XLIFF, XLIFF_TEXTS),

@@ -16,6 +16,7 @@ DOCUMENT_FORMATS = {
     ".txt": _DocumentFormat("text/plain"),
     **dict.fromkeys((".html", ".htm"), _DocumentFormat("text/html")),
     **dict.fromkeys((".md", ".markdown"), _DocumentFormat("text/markdown")),
+    **dict.fromkeys((".json", ".arb"), _DocumentFormat("application/json")),
     ".srt": _DocumentFormat("application/x-subrip"),
     **dict.fromkeys((".po", ".pot"), _DocumentFormat("text/x-gettext-translation")),
     **dict.fromkeys((".xliff", ".xlf"), _DocumentFormat("application/xliff+xml")),

@@ -6,6 +6,7 @@ from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
 from pellucid.documents.html import read_html
+from pellucid.documents.json_messages import read_json_messages
 from pellucid.documents.markdown import read_markdown
 from pellucid.documents.memory import read_memory
 from pellucid.documents.office import read_docx, read_odt
@@ -20,6 +21,7 @@ _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     ".txt": read_plain_text,
     **dict.fromkeys((".html", ".htm"), read_html),
     **dict.fromkeys((".md", ".markdown"), read_markdown),
+    **dict.fromkeys((".json", ".arb"), read_json_messages),
     ".srt": read_subtitles,
     **dict.fromkeys((".po", ".pot"), read_catalogue),
     **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),

@@ -10,8 +10,9 @@ from functools import cached_property
 _EAST_SLAVIC = "n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 _CZECH = "(n==1) ? 0 : (n>=2 && n<=4) ? 1 : 2"
 _SORBIAN = "n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3"
+_WITHOUT_PLURAL = "bm bo dz id ii ja jbo jv km ko lo ms my sah ses sg su th to tpi vi wo yo yue zh"
 _RULES = {
-    "0": "bm bo dz id ii ja jbo jv km ko lo ms my sah ses sg su th to tpi vi wo yo yue zh",
+    "0": _WITHOUT_PLURAL,
     "n > 1": "ak am as ay bn br fa ff fil fr gu hi hy kab kn ln mg nso oc pa si tg ti tl uz_Latn wa zu pt_BR",
     "n%10!=1 || n%100==11": "is mk",
     "n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2": "lv",
@@ -28,6 +29,24 @@ _RULES = {
     "n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n==3 ? 3 : n==6 ? 4 : 5": "cy",
 }
 _RULE_OF_LANGUAGE = {language: rule for rule, languages in _RULES.items() for language in languages.split()}
+# The categories of numbers, and those that whole numbers below a million have in a language, which are these two where
+# nothing else is said (Unicode CLDR, "Language Plural Rules", as above).
+PLURAL_CATEGORIES = ("zero", "one", "two", "few", "many", "other")
+_CATEGORIES = {
+    "other": _WITHOUT_PLURAL,
+    "zero one other": "lv prg lag ksh",
+    "one two other": "iu naq sat se smn sms sma smi smj he iw",
+    "one few other": "ro mo lt hr sr bs sh cs sk shi",
+    "one few many": "ru uk be pl",
+    "one two few other": "sl dsb hsb gd",
+    "one two few many other": "ga mt br gv",
+    "zero one two few many other": "ar ars cy kw",
+}
+_CATEGORIES_OF_LANGUAGE = {
+    language: tuple(categories.split())
+    for categories, languages in _CATEGORIES.items()
+    for language in languages.split()
+}
 # Most languages have two forms, and one thing alone takes the first: English, German, Spanish, Italian, Greek, ...
 _ONE_AND_MORE = "n != 1"
 
@@ -86,6 +105,15 @@ def find_plural_rule(language: str) -> PluralRule:
     regional = "_".join([parts[0].lower(), *(part.upper() for part in parts[1:] if len(part) == 2)])
     expression = _RULE_OF_LANGUAGE.get(regional) or _RULE_OF_LANGUAGE.get(parts[0].lower(), _ONE_AND_MORE)
     return PluralRule(max(_evaluate(expression)) + 1, expression)
+
+
+def list_plural_categories(language: str) -> tuple[str, ...]:
+    """Return the categories of whole numbers that a language tells apart, in the names of the Unicode CLDR.
+
+    >>> list_plural_categories("ru"), list_plural_categories("es-MX"), list_plural_categories("zh_Hans")
+    (('one', 'few', 'many'), ('one', 'other'), ('other',))
+    """
+    return _CATEGORIES_OF_LANGUAGE.get(re.split(r"[-_]", language)[0].lower(), ("one", "other"))
 
 
 def read_plural_rule(header: str) -> PluralRule | None:
