@@ -254,6 +254,72 @@ JSON = b"""{
 """
 JSON_TEXTS = ['The "ball" is {{color}}.', "One\n", "A cat", "One file", "{{count}} files"]
 
+YAML = b"""# A comment.
+en:
+  title: "The \\"ball\\" is %{color}.\\n"  # another
+  plain: A house
+  quoted: 'It''s here'
+  flag: true
+  order:
+    - :year
+  balls: {one: One ball, other: "%{count} balls"}
+  text: |
+    One line.
+    Two lines.
+
+  folded: >-
+    A folded text
+"""
+YAML_TEXTS = [
+    'The "ball" is %{color}.\n',
+    "A house",
+    "It's here",
+    "One ball",
+    "%{count} balls",
+    "One line.\nTwo lines.\n",
+    "A folded text",
+]
+
+ANDROID = rb"""<?xml version="1.0" encoding="utf-8"?>
+<resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
+    <!-- A comment. -->
+    <string name="a">Tom\'s <b>cat</b> is <xliff:g id="n">%1$s</xliff:g>.\n</string>
+    <string name="b" translatable="false">Name</string>
+    <string name="c">@string/a</string>
+    <string-array name="d"><item>One &amp; two</item><item>12</item></string-array>
+    <plurals name="e">
+        <item quantity="one">One ball</item>
+        <item quantity="other">%d balls</item>
+    </plurals>
+    <color name="f">#ff0000</color>
+</resources>
+"""
+ANDROID_TEXTS = ["Tom's <0>cat</0> is <1/>.\n", "One & two", "One ball", "%d balls"]
+
+QT = b"""<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="es_ES" sourcelanguage="en">
+<context>
+    <name>Main</name>
+    <message>
+        <location filename="a.cpp" line="3"/>
+        <source>The &quot;ball&quot; is %1.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>%n ball(s)</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message><source>Done</source><translation>Hecho</translation></message>
+    <message><source>Gone</source><translation type="vanished">Ido</translation></message>
+</context>
+</TS>
+"""
+QT_TEXTS = ['The "ball" is %1.', "%n ball(s)", "%n ball(s)"]
+
 TXT = b"\xef\xbb\xbfThe ball is blue.\r\n\r\n\tThe house.\n12"
 TXT_TEXTS = ["The ball is blue.", "The house."]
 
@@ -263,6 +329,9 @@ SAMPLES = {
     "a.md": (MD, MD_TEXTS),
     "a.json": (JSON, JSON_TEXTS),
     "a.arb": (b'{"a": "Hello {name}", "@a": {"description": "No."}}', ["Hello {name}"]),
+    "a.yml": (YAML, YAML_TEXTS),
+    "a.xml": (ANDROID, ANDROID_TEXTS),
+    "a.ts": (QT, QT_TEXTS),
     "a.srt": (SRT, SRT_TEXTS),
     "a.po": (PO, PO_TEXTS),
     "a.xliff": (XLIFF, XLIFF_TEXTS),

@@ -26,7 +26,7 @@ from tests.documents.samples import (
 )
 
 EN_ES = ("en", "es")
-MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in ("xliff", "xlf", "tmx", "po")]
+MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in ("xliff", "xlf", "tmx", "po", "ts")]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -293,4 +293,4 @@ def test_hostile_documents_take_no_more_time_than_others():
 
 
 def test_each_format_has_a_sample():
-    assert {document_suffix(name) for name in SAMPLES} | {".htm", ".pot", ".markdown"} == set(DOCUMENT_FORMATS)
+    assert {document_suffix(name) for name in SAMPLES} | {".htm", ".pot", ".markdown", ".yaml"} == set(DOCUMENT_FORMATS)

@@ -65,7 +65,7 @@ def run_serve(
 
     Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs written for
     LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Documents
-    (.docx, .odt, .html, .md, .srt, .po, .xliff, .tmx, .txt) are translated at /translate_file. Nothing leaves the
+    (.docx, .odt, .html, .md, .srt, .po, .json, .xliff and more) are translated at /translate_file. Nothing leaves the
     machine, and no text is stored but suggestions, where --corrections asks for them. Ctrl-C stops the server once the
     requests under way are answered.
 

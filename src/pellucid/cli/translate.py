@@ -127,9 +127,10 @@ def run_translate(
     and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
     inside a translation is written as a space.
 
-    A document is recognised by its ending: .docx, .odt, .html, .md, .srt (subtitles), .po, .xliff, .xlf or .tmx. Its
-    paragraphs are translated, bold words and links stay around their words, and all else is kept byte for byte. Units
-    of .po, .xliff and .tmx that have a translation keep it; new ones are marked for review. A .txt is a file of lines.
+    A document is recognised by its ending: .docx, .odt, .html, .md, .srt (subtitles), .po, .xliff, .xlf, .tmx, or
+    messages of a program in .json, .arb, .yml, .ts (Qt) or .xml (Android). Its paragraphs are translated, bold words
+    and links stay around their words, and all else is kept byte for byte. Units of .po, .ts, .xliff and .tmx that have
+    a translation keep it; new ones are marked for review. A .txt is a file of lines.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.

@@ -7,7 +7,7 @@ from functools import partial
 from pellucid.data.formats.po import PO_ESCAPES, decode_catalogue
 from pellucid.data.formats.po_entries import PoEntry, parse_po_entries, read_po_header
 from pellucid.data.formats.units import matches_language
-from pellucid.data.languages import split_code
+from pellucid.data.languages import spell_code, split_code
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part, Parts, TextSlot, join_markup
@@ -102,17 +102,6 @@ def _choose_rule(fields: dict[str, str], target: str | None, reading: DocumentRe
     return find_plural_rule(f"{short}_{region}" if region else short)
 
 
-def _name_language(code: str) -> str:
-    """Return the code of a language as headers have it: es, pt_BR, zh_Hans.
-
-    >>> [_name_language(code) for code in ("spa", "pt-br", "zho_Hans")]
-    ['es', 'pt_BR', 'zh_Hans']
-    """
-    short, region = split_code(code)
-    parts = [part.upper() if len(part) == 2 else part.capitalize() for part in region.split("-") if part]
-    return "_".join([short, *parts])
-
-
 def _make_header(target: str, end: str) -> str:
     """Return the header for a catalogue that has none."""
     short, region = split_code(target)
@@ -120,7 +109,7 @@ def _make_header(target: str, end: str) -> str:
     lines = [
         'msgid ""',
         'msgstr ""',
-        f'"Language: {_name_language(target)}\\n"',
+        f'"Language: {spell_code(target, "_")}\\n"',
         '"MIME-Version: 1.0\\n"',
         '"Content-Type: text/plain; charset=UTF-8\\n"',
         '"Content-Transfer-Encoding: 8bit\\n"',
@@ -145,7 +134,7 @@ def _complete_header(
     charset = re.search(r"charset\s*=\s*([\w-]+)", fields.get("Content-Type", ""))
     transfer = fields.get("Content-Transfer-Encoding", "" if is_template else "8bit")
     if target is not None:
-        wanted["Language"] = _name_language(target)
+        wanted["Language"] = spell_code(target, "_")
     named = charset[1].upper() if charset else ""
     if named in ("CHARSET", "ASCII", "US-ASCII") or (not named and is_template):
         wanted["Content-Type"] = "text/plain; charset=UTF-8"

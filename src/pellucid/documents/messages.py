@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pellucid.data.formats.units import matches_language
-from pellucid.data.languages import is_known_language, split_code
+from pellucid.data.languages import is_known_language, spell_code, split_code
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import LanguagePlace, Part, Parts, TextSlot, join_markup
 from pellucid.text.icu_messages import is_damaged_message
@@ -112,12 +112,10 @@ def _make_language_place(text: str, member: MessageMember) -> LanguagePlace:
 def _spell_code(code: str, old: str) -> str:
     """Return the code of a language, with the sign that the old one has before its region.
 
-    >>> _spell_code("pt-br", "en_US"), _spell_code("spa", "en"), _spell_code("zho_Hans", "en")
-    ('pt_BR', 'es', 'zh-Hans')
+    >>> _spell_code("pt-br", "en_US"), _spell_code("pt-br", "en")
+    ('pt_BR', 'pt-BR')
     """
-    short, region = split_code(code)
-    parts = [part.upper() if len(part) == 2 else part.capitalize() for part in region.split("-") if part]
-    return ("_" if "_" in old else "-").join([short, *parts])
+    return spell_code(code, "_" if "_" in old else "-")
 
 
 class _MessageSplitter:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
+from pellucid.documents.android import read_android_texts
 from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
 from pellucid.documents.html import read_html
@@ -11,9 +12,11 @@ from pellucid.documents.markdown import read_markdown
 from pellucid.documents.memory import read_memory
 from pellucid.documents.office import read_docx, read_odt
 from pellucid.documents.plain import read_plain_text
+from pellucid.documents.qt import read_qt_messages
 from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.xliff import read_xliff_document
+from pellucid.documents.yaml_messages import read_yaml_messages
 
 Reader = Callable[[str, bytes, DocumentReading], Document]
 
@@ -22,6 +25,9 @@ _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     **dict.fromkeys((".html", ".htm"), read_html),
     **dict.fromkeys((".md", ".markdown"), read_markdown),
     **dict.fromkeys((".json", ".arb"), read_json_messages),
+    **dict.fromkeys((".yml", ".yaml"), read_yaml_messages),
+    ".xml": read_android_texts,
+    ".ts": read_qt_messages,
     ".srt": read_subtitles,
     **dict.fromkeys((".po", ".pot"), read_catalogue),
     **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
