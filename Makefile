@@ -38,8 +38,10 @@ serve: page ## see every number of a model in your browser: MODEL=runs/demo/best
 screenshots: page .venv/.installed-dev ## make the pictures of README.md from the demo (needs Chromium and `make demo`)
 	@$(BIN)/python tools/screenshots.py
 
-docs: .venv/.installed-dev page ## build the book, as pages and as one file, with every cell executed (trains the demo first if there is none)
-	@test -d runs/demo/average || $(BIN)/pellucid demo
+runs/demo/average: | .venv/.installed-demo
+	@$(BIN)/pellucid demo
+
+docs: .venv/.installed-dev page | runs/demo/average ## build the book, as pages and as one file, with every cell executed (trains the demo first if there is none)
 	@$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html $(ARGS)
 	@$(BIN)/python tools/book_page.py docs/_build/html docs/_build/book.html
 	@echo "The book: docs/_build/html/index.html; the same as one file: docs/_build/book.html"
@@ -58,9 +60,10 @@ test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow
 
 # Other instructions add the terms of a sum in another order. Without AVX2, which hardly any processor lacks, only those
 # tests run that compare numbers: the others start trainings, kill them and compare what one processor gave twice.
-NUMERIC_LAWS := accounts batches both_directions constraints foreign_parts initial_embeddings learning loss model muon one_model search update watching
-NUMERIC_TESTS := tests/model tests/decode $(NUMERIC_LAWS:%=tests/laws/test_%.py) \
-  $(addprefix tests/interop/test_,ctranslate2.py int8.py lexicon.py marian.py marian_start.py)
+NUMERIC_TESTS := tests/model $(addprefix tests/,$(addsuffix .py,\
+  $(addprefix laws/test_,accounts initial_embeddings learning loss model muon one_model search update watching) \
+  $(addprefix decode/test_,alignment beam ctranslate2_engine ensemble greedy sample search translate) \
+  $(addprefix interop/test_,ctranslate2 int8 lexicon marian marian_start)))
 
 test-processors: .venv/.installed-dev page ## run the numeric tests as other processors compute: one with AVX2 and no more, and one without it
 	@if $(BIN)/python -c "import sys, torch; sys.exit(torch.backends.cpu.get_cpu_capability() == 'AVX2')"; then \

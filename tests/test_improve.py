@@ -90,7 +90,7 @@ def test_of_several_corrections_of_a_sentence_the_last_counts_and_doubtful_ones_
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (["a\tb\tc", "a\tb"], ":2: 2 columns, expected 3"),
+        (["a\tb\tc"] + ["a\tb"] * 20, "fewer columns than 3, and so it is in 20 of 21 rows"),
         (["a\tb\tc\td"], ":1: 4 columns"),
         (["source\twrong\tright"], "no"),
     ],

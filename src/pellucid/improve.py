@@ -15,7 +15,8 @@ from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
 from pellucid.data.batching import EncodedPairs, id_type, pack_sentences
 from pellucid.data.corpus import SentencePairs, SkippedPairs, describe_place, read_valid_units
 from pellucid.data.formats import find_pair_format
-from pellucid.data.formats.tables import encode_jsonl, read_tsv
+from pellucid.data.formats.objects import encode_jsonl
+from pellucid.data.formats.tables import read_tsv
 from pellucid.data.formats.units import Sides, Unit
 from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import load_source_profile, write_source_words

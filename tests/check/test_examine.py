@@ -199,7 +199,17 @@ def test_json_names_every_fault_with_its_lines(clean):
     targets[700:800] = [*targets[701:800], targets[700]]
     targets[20] = sources[20]
     answer = json.loads(json.dumps(report_as_object(examine(sources, targets), ["a.en", "a.es"])))
-    assert set(answer) == {"files", "pairs", "faulty", "faults", "shifts", "blocks", "spellings", "not_judged"}
+    assert set(answer) == {
+        "files",
+        "pairs",
+        "faulty",
+        "faults",
+        "shifts",
+        "blocks",
+        "spellings",
+        "no_pair",
+        "not_judged",
+    }
     assert answer["shifts"] == [{"first_line": 701, "last_line": 800, "offset": -1}]
     for fault in answer["faults"]:
         assert set(fault) == {"fault", "title", "pairs", "share", "means", "costs", "option", "examples"}
@@ -363,3 +373,58 @@ def test_a_fifth_of_the_lines_in_the_wrong_language_is_found(clean):
     marked = {*marked_lines(examine(sources, mixed), "language")}
     assert len(marked & {*range(1, 2_501, 5)}) > 450
     assert len(marked - {*range(1, 2_501, 5)}) < 10
+
+
+def test_an_empty_unit_is_one_fault_and_repeats_nothing(clean):
+    sources, targets = map(list, clean)
+    for line in range(100, 1_100, 20):
+        sources[line], targets[line] = "", ""
+    for line in range(1_200, 1_500, 10):
+        # A source that is not translated here, and is on another line, has no second target.
+        sources[line], targets[line] = sources[3], " "
+    report = examine(sources, targets)
+    assert marked_lines(report, "empty") == [*range(101, 1_101, 20), *range(1_201, 1_501, 10)]
+    assert set(report.findings) == {"empty"}
+
+
+NAMES = [
+    ("Open the file in Visual Studio Code.", "Abre el archivo en Visual Studio Code."),
+    ("File > Save As > Microsoft Word Document", "File > Save As > Microsoft Word Document"),
+    ("Set SMTP_SERVER_HOST in settings.json.", "Indica SMTP_SERVER_HOST en settings.json."),
+    ("Philip Glass and the Royal Philharmonic Orchestra", "Philip Glass y la Royal Philharmonic Orchestra"),
+    ('The label says "press and hold the button".', 'La etiqueta dice "press and hold the button".'),
+    ("Johannes Gutenberg, Wolfgang Amadeus Mozart, Schiller", "Johannes Gutenberg, Wolfgang Amadeus Mozart, Schiller"),
+    ("HTTP/2, TLS 1.3, OAuth, JSON Web Token", "HTTP/2, TLS 1.3, OAuth, JSON Web Token"),
+    ("Run `git checkout --theirs` or <b>git merge</b>.", "Ejecuta `git checkout --theirs` o <b>git merge</b>."),
+    ("Business Central on-premises", "Business Central on-premises"),
+    ("See https://www.example.org/what/is/the/weather/like", "Ve https://www.example.org/what/is/the/weather/like"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_names_codes_and_words_of_both_sides_are_no_wrong_language(clean, exchanged):
+    """A name, a quoted word or a command is in the same language on both sides, and says nothing about either."""
+    sources, targets = map(list, clean)
+    for line, (source, target) in zip(range(20, 2_500, 240), NAMES, strict=False):
+        sources[line], targets[line] = source, target
+    targets[7] = "The children played in the garden behind the house."
+    targets[11] = "Les enfants jouaient dans le jardin derrière la maison avec leurs parents."
+    targets[15] = sources[15]
+    report = examine(*((targets, sources) if exchanged else (sources, targets)))
+    assert marked_lines(report, "language") == [8, 12, 16]
+
+
+def test_a_text_in_capitals_has_languages_and_one_of_abbreviations_has_none(clean):
+    sources, targets = ([text.upper() for text in side] for side in clean)
+    targets[40] = "THE CHILDREN PLAYED IN THE GARDEN BEHIND THE HOUSE."
+    assert marked_lines(examine(sources, targets), "language") == [41]
+    report = examine(["XML, JSON, TOML"] * 30, ["XML, JSON & TOML"] * 30)
+    assert "both sides look like one language" in report.notes[-1]
+
+
+def test_the_language_of_a_line_in_a_script_without_spaces_is_told(clean):
+    syllables = np.array([*"あいうえおかきくけこさしすせそたちつてと日本語東京大学生"])
+    at = np.random.default_rng(5)
+    targets = ["".join(at.choice(syllables, 17)) + "。" for _ in clean[0]]
+    targets[40], targets[90] = "The children played in the garden behind the house.", clean[0][90]
+    assert marked_lines(examine(clean[0], targets), "language") == [41, 91]

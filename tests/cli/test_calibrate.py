@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pellucid import load
 from pellucid.cli import app
-from pellucid.cli.translate import leave_to_people
+from pellucid.cli.translation_lines import leave_to_people
 from pellucid.decode.confidence import ConfidenceCurve
 from pellucid.decode.lines import Translation
 from pellucid.store.directory import load_bundle, save_bundle

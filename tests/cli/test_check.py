@@ -133,3 +133,19 @@ def test_a_model_that_is_not_there_is_said_before_the_text_is_read(call, text):
     result = call("check", "a.en", "a.es", "--model", "nowhere")
     assert result.exit_code == 2
     assert "nowhere does not exist; a model is a directory such as" in result.stderr
+
+
+def test_what_holds_no_pair_is_counted_alike_by_check_and_convert(call, tmp_path):
+    rows = ['{"en": "One.", "es": "Uno."}', "null", '{"en": "Two.", "es": 2}', '{"en": "Three.", "es": "Tres."}', "{"]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    checked = call("check", "a.jsonl", "--from", "en", "--to", "es", "--json")
+    reasons = {"a value that is no text": 1, "no valid JSON": 1}
+    assert json.loads(checked.stdout)["no_pair"] == reasons
+    assert [fault["fault"] for fault in json.loads(checked.stdout)["faults"]] == ["empty"]
+    assert "2 pairs skipped: 1 with a value that is no text, 1 with no valid JSON (a.jsonl:3 a value" in checked.stderr
+    shown = call("check", "a.jsonl", "--from", "en", "--to", "es").stdout
+    assert "1 without a pair: no valid JSON" in shown
+    converted = call("convert", "a.jsonl", "-", "--from", "en", "--to", "es")
+    assert converted.stdout == "One.\tUno.\nThree.\tTres.\n"
+    assert "3 pairs skipped" in converted.stderr
+    assert all(f"1 with {reason}" in converted.stderr for reason in (*reasons, "empty source"))

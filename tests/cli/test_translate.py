@@ -12,7 +12,7 @@ import torch
 
 from pellucid.api import load
 from pellucid.cli.files import write_lines
-from pellucid.cli.translate import translation_lines
+from pellucid.cli.translation_lines import translation_lines
 from pellucid.decode.lines import Translation
 from pellucid.documents.readers import read_document
 from pellucid.store.directory import save_bundle
@@ -330,11 +330,11 @@ def test_a_document_is_translated_with_all_else_unchanged(call, model, tmp_path)
         if name == "a.txt":
             assert (tmp_path / "out-a.txt").read_text("utf-8").count("\n") == 4
             continue
-        expected = read_document(name, content, ("en", "es")).write(
-            [translation.text for translation in load(model).translate(texts, max_extra=5)]
-        )
+        translations = load(model).translate(texts, max_extra=5)
+        document = read_document(name, content, ("en", "es"))
+        expected = document.write([translation.text for translation in translations], language="es")
         assert (tmp_path / f"out-{name}").read_bytes() == expected
-    to_output = call("translate", model, "a.html", "--set", "max_extra=5")
+    to_output = call("translate", model, "a.html", "--set", "max_extra=5", "--from", "en", "--to", "es")
     assert to_output.stdout_bytes == (tmp_path / "out-a.html").read_bytes()
 
 
@@ -346,6 +346,24 @@ def test_a_text_of_a_document_that_cannot_be_translated_stays_and_is_named(call,
     assert "pellucid: a.html: not translated: 'The ball.': its 1 terms take " in ended.stderr
 
 
+def test_a_document_has_an_account_of_all_its_texts(call, model, tmp_path):
+    page = "<p>The ball.</p><p>12</p><p>A cat.</p>"
+    (tmp_path / "a.html").write_text(page, encoding="utf-8")
+    told = call("translate", model, "a.html")
+    [line] = [line for line in told.stderr.splitlines() if "translated" in line]
+    assert line.endswith("translated; not given to the model: 1 has no letter")
+
+    asked = call("translate", model, "a.html", "--json", "--out", "b.html")
+    found = json.loads(asked.stdout)
+    account = found["account"]
+    assert account["translated"] + account["unchanged"] == 2
+    assert (account["failed"], account["kept"]) == (0, {"without letters": 1})
+    assert [text["source"] for text in found["texts"]] == ["The ball.", "A cat."]
+    assert [chapter["texts"] for chapter in found["chapters"]] == [2]
+    assert (tmp_path / "b.html").read_text(encoding="utf-8") == told.stdout
+    assert "name a file for the translation" in call("translate", model, "a.html", "--json").stderr
+
+
 def test_a_document_is_refused_in_one_sentence_before_anything_is_written(call, model, tmp_path):
     (tmp_path / "a.docx").write_bytes(b"no zip")
     (tmp_path / "a.tmx").write_bytes(SAMPLES["a.tmx"][0])
@@ -354,8 +372,8 @@ def test_a_document_is_refused_in_one_sentence_before_anything_is_written(call, 
         (["a.tmx"], "a translation memory has several languages; name two of them, such as en and es"),
         (["a.tmx", "--from", "en"], "one language is named; name both: --from en --to es"),
         (
-            ["a.docx", "--json", "--beam", "4", "--n-best", "2"],
-            "a document; --json and --n-best: only for a file of lines",
+            ["a.docx", "--prefix", "a.tmx", "--beam", "4", "--n-best", "2"],
+            "a document; --prefix and --n-best: only for a file of lines",
         ),
     ):
         ended = call("translate", model, *words, "--out", "out")

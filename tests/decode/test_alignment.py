@@ -29,6 +29,7 @@ from pellucid.text.word_pieces import AlignedWord, is_punctuation, word_piece_ra
 from pellucid.trace.edits import Record
 from pellucid.train.loss import loss_sum
 from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.demo_model import DEMO, needs_demo
 from tests.model.models import small_model
 from tests.tolerances import assert_same_sums
 
@@ -421,8 +422,6 @@ def error_rate(model: Path, pairs: AlignedPairs) -> float:
     return rate
 
 
+@needs_demo
 def test_the_demo_model_aligns_its_phrases():
-    model = Path(__file__).parents[2] / "runs" / "demo" / "best"
-    if not model.exists():
-        pytest.skip("there is no runs/demo/best; `make demo` trains it")
-    assert error_rate(model, draw_phrases(211)) < 0.05
+    assert error_rate(DEMO / "best", draw_phrases(211)) < 0.05

@@ -152,10 +152,40 @@ XLIFF2 = b"""<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" 
 <unit id="2"><segment state="initial"><source>A house.</source><target>A house.</target></segment></unit>
 <unit id="3" translate="no"><segment><source>A name.</source></segment></unit></file></xliff>"""
 
+SDLXLIFF = b"""\xef\xbb\xbf<?xml version="1.0" encoding="utf-8"?>
+<xliff xmlns:sdl="http://sdl.com/FileTypes/SdlXliff/1.0" xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+<file original="a.docx" source-language="en-US" target-language="es-ES" datatype="x"><body>
+<trans-unit id="u1"><source>The ball. <g id="1">The house.</g> Yes.</source><seg-source><mrk mtype="seg" mid="1">The
+ball.</mrk> <g id="1"><mrk mtype="seg" mid="2">The <x id="3"/>house.</mrk></g> <mrk mtype="seg" mid="3">Yes.</mrk>
+</seg-source><target><mrk mtype="seg" mid="1">La bola.</mrk> <g id="1"><mrk mtype="seg" mid="2"/></g></target>
+<sdl:seg-defs><sdl:seg id="1" conf="Translated" origin="interactive"/><sdl:seg id="2"/><sdl:seg id="3"></sdl:seg>
+</sdl:seg-defs></trans-unit>
+<trans-unit id="u2" translate="no"><source>A name.</source></trans-unit>
+<trans-unit id="u3"><source>Locked.</source><seg-source><mrk mtype="seg" mid="4">Locked.</mrk></seg-source>
+<sdl:seg-defs><sdl:seg id="4" locked="true"/></sdl:seg-defs></trans-unit>
+</body></file></xliff>"""
+SDLXLIFF_TEXTS = ["The <0/>house.", "Yes."]
+
+MQXLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:mq="MQXliff">
+<file original="a" source-language="en" target-language="es" datatype="x-memoq"><body>
+<trans-unit id="1" mq:status="NotStarted"><source xml:space="preserve">The <bpt id="1" ctype="bold">{}</bpt>red<ept
+id="1">{}</ept> ball.</source><target xml:space="preserve"></target></trans-unit>
+<trans-unit id="2" mq:status="ManuallyConfirmed"><source>Done.</source><target>Hecho.</target></trans-unit>
+<trans-unit id="3" mq:status="NotStarted" mq:locked="locked"><source>Locked.</source><target/></trans-unit>
+</body></file></xliff>"""
+
+MXLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:m="http://www.memsource.com/mxlf/2.0">
+<file original="a" source-language="en" target-language="es" datatype="x"><body><group id="0" m:para-id="0">
+<trans-unit id="a:0" m:confirmed="0"><source>The {1&gt;red&lt;1} ball{2}is here.</source><target></target>
+<m:tunit-metadata><m:mark id="1"><m:content>b</m:content></m:mark></m:tunit-metadata></trans-unit>
+<trans-unit id="a:1" m:confirmed="1"><source>Done.</source><target>Hecho.</target></trans-unit>
+</group></body></file></xliff>"""
+
 TMX = b"""<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tmx version="1.4"><header srclang="en"/><body>
 <tu><tuv xml:lang="en-US"><seg>The <hi>ball</hi>.</seg></tuv></tu>
 <tu><tuv xml:lang="en"><seg>Done.</seg></tuv><tuv xml:lang="es"><seg>Hecho.</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Empty.</seg></tuv><tuv xml:lang="es"><seg/></tuv></tu>
 </body></tmx>"""
 
 PO = b"""# A header.
@@ -194,7 +224,40 @@ SRT = (
     b"{\\an8}The <i>red</i> ball is here\r\nand the house is big.\r\n\r\n"
     b"2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- No.\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n42\r\n"
 )
-SRT_TEXTS = ["The <i>red</i> ball is here and the house is big.", "Yes.", "No."]
+SRT_TEXTS = ["The <0>red</0> ball is here and the house is big.", "Yes.", "No."]
+
+VTT = b"""WEBVTT - a film
+Kind: captions
+Language: en
+
+NOTE a remark
+
+STYLE
+::cue { color: white }
+
+intro
+00:01.000 --> 00:02.500 align:start position:10%
+<v Ann>The <c.red>ball</c> &amp; the house
+are big.</v>
+
+01:00:03.000 --> 01:00:04.000
+<i>- Yes.
+- No.</i>
+"""
+VTT_TEXTS = ["The <0>ball</0> & the house are big.", "Yes.", "No."]
+
+SBV = b"0:00:01.000,0:00:02.500\r\nThe ball is blue.\r\n\r\n0:00:03.000,0:00:04.000\r\n>> Yes.\r\n>> No.\r\n"
+
+ASS = b"""[Script Info]
+Title: A film
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+Comment: 0,0:00:00.00,0:00:01.00,Default,,0,0,0,,A remark
+Dialogue: 0,0:00:01.00,0:00:02.50,Default,Ann,0,0,0,,{\\an8}The {\\i1}red{\\i0} ball, and more.
+Dialogue: 0,0:00:03.00,0:00:04.00,Default,,0,0,0,,- Yes.\\N- No.
+Dialogue: 0,0:00:05.00,0:00:06.00,Default,,0,0,0,,{\\p1}m 0 0 l 9 9{\\p0}
+"""
+ASS_TEXTS = ["The <0/>red<1/> ball, and more.", "Yes.", "No."]
 
 HTML = (
     b'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The ball</title></head><body>\n'
@@ -333,10 +396,16 @@ SAMPLES = {
     "a.xml": (ANDROID, ANDROID_TEXTS),
     "a.ts": (QT, QT_TEXTS),
     "a.srt": (SRT, SRT_TEXTS),
+    "a.vtt": (VTT, VTT_TEXTS),
+    "a.sbv": (SBV, ["The ball is blue.", "Yes.", "No."]),
+    "a.ass": (ASS, ASS_TEXTS),
     "a.po": (PO, PO_TEXTS),
     "a.xliff": (XLIFF, XLIFF_TEXTS),
     "b.xlf": (XLIFF2, ["The <0>ball</0> is <1/>here.", "A house."]),
-    "a.tmx": (TMX, ["The <0>ball</0>."]),
+    "a.sdlxliff": (SDLXLIFF, SDLXLIFF_TEXTS),
+    "a.mqxliff": (MQXLIFF, ["The <0>red</0> ball."]),
+    "a.mxliff": (MXLIFF, ["The <0>red</0> ball<1/>is here."]),
+    "a.tmx": (TMX, ["The <0>ball</0>.", "Empty."]),
     "a.docx": (DOCX, DOCX_TEXTS),
     "a.odt": (ODT, ODT_TEXTS),
 }

@@ -105,6 +105,17 @@ def test_gettext_accepts_what_is_written(language, content, tmp_path: Path):
     require_msgfmt(translate(content, language), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("charset", "written"), [("us-ascii", "UTF-8"), ("CHARSET", "UTF-8"), ("ISO-8859-1", "ISO-8859-1")]
+)
+def test_a_translation_is_in_the_encoding_that_the_header_names(charset, written):
+    header = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={charset}\\n"\n\n'
+    content = f'{header}msgid "Yes."\nmsgstr ""\n'.encode()
+    translated = read_document("a.po", content, ("en", "es")).write(["Sí."])
+    assert f"charset={written}" in translated.decode("latin-1")
+    assert 'msgstr "Sí."' in translated.decode(written)
+
+
 def test_a_catalogue_that_has_begun_keeps_its_header_and_its_forms():
     header = 'msgid ""\nmsgstr "Language: es_MX\\nPlural-Forms: nplurals=2; plural=n>1;\\n"\n\n'
     entry = 'msgid "%d ball"\nmsgid_plural "%d balls"\nmsgstr[0] "%d bola"\nmsgstr[1] ""\n'

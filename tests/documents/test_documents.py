@@ -26,7 +26,8 @@ from tests.documents.samples import (
 )
 
 EN_ES = ("en", "es")
-MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in ("xliff", "xlf", "tmx", "po", "ts")]
+BILINGUAL = ("xliff", "xlf", "sdlxliff", "mqxliff", "mxliff", "tmx", "po", "ts")
+MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in BILINGUAL]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -171,6 +172,8 @@ def test_a_text_box_inside_a_paragraph_is_translated_in_its_place():
 def test_characters_that_an_encoding_has_not_are_written_as_references():
     html = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
     assert read_document("a.html", html).write(["čaj"]) == b'<meta charset="iso-8859-1"><p>&#269;aj</p>'
+    late = b"<head><style>" + b"p { color: red }\n" * 400 + b"</style>" + html
+    assert read_document("a.html", late).texts == ["café"]
     utf16 = "\ufeff<xliff srcLang='en' trgLang='es'><segment><source>A</source></segment></xliff>".encode("utf-16-le")
     assert "<target>Č</target>" in read_document("a.xlf", utf16).write(["Č"]).decode("utf-16")
 
@@ -182,6 +185,11 @@ def bomb(name: str, size: int) -> bytes:
 def entity_docx(declaration: str) -> bytes:
     main = f'<?xml version="1.0"?><!DOCTYPE a [{declaration}]><w:document {W}><w:body/></w:document>'
     return make_zip({**read_zip(DOCX), "word/document.xml": main})
+
+
+def test_the_elements_of_a_document_are_bounded():
+    with pytest.raises(DocumentTooLarge, match="has more than 5 elements of XML"):
+        read_document("a.docx", DOCX, limits=DocumentLimits(elements=5))
 
 
 def with_flag(content: bytes, flag: int) -> bytes:
@@ -293,4 +301,5 @@ def test_hostile_documents_take_no_more_time_than_others():
 
 
 def test_each_format_has_a_sample():
-    assert {document_suffix(name) for name in SAMPLES} | {".htm", ".pot", ".markdown", ".yaml"} == set(DOCUMENT_FORMATS)
+    others = {".htm", ".pot", ".ssa", ".markdown", ".yaml"}
+    assert {document_suffix(name) for name in SAMPLES} | others == set(DOCUMENT_FORMATS)

@@ -121,7 +121,7 @@ def test_units_of_xliff_2_get_a_substate_of_their_segment_and_a_note_before_thei
     units = list(ET.fromstring(written).iter(f"{name}unit"))
     states = [[(s.get("state"), s.get("subState")) for s in unit.iter(f"{name}segment")] for unit in units]
     assert states == [
-        [("translated", None), ("translated", "pellucid:redo")],
+        [("translated", "pellucid:machine"), ("translated", "pellucid:redo")],
         [("translated", "pellucid:look")],
         [("translated", "pellucid:look")],
         [("final", None)],

@@ -16,10 +16,10 @@ from pellucid.evaluate.scores import corpus_scores
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model
+from tests.demo_model import DEMO, needs_demo
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
-DEMO = Path(__file__).parents[2] / "runs" / "demo"
 LONGEST = 70  # so short that the program and `translate_converted` stop at the same length
 TOKENIZERS = {
     "joint": {},
@@ -89,7 +89,7 @@ def set_source_end(path: Path, added: bool) -> None:
     path.write_text(json.dumps({**config, "add_source_eos": added}), encoding="utf-8")
 
 
-@pytest.mark.skipif(not (DEMO / "best").is_dir(), reason="no model of `pellucid demo` is here")
+@needs_demo
 def test_on_the_phrasebook_the_program_has_the_score_of_pellucid(tmp_path: Path):
     sources, references = (list(read_lines(DEMO / "data" / f"test.{code}"))[:300] for code in ("en", "es"))
     english, spanish = (list(read_lines(DEMO / "data" / f"train.{code}"))[:3000] for code in ("en", "es"))

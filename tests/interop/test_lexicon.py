@@ -3,7 +3,6 @@
 from collections import defaultdict
 from itertools import islice, pairwise
 from math import log
-from pathlib import Path
 
 import ctranslate2
 import numpy as np
@@ -29,8 +28,7 @@ from pellucid.phrasebook import generate_phrases
 from pellucid.phrasebook.chunk import split_into_words
 from pellucid.store.directory import load_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
-
-DEMO = Path(__file__).parents[2] / "runs" / "demo"
+from tests.demo_model import DEMO, needs_demo
 
 
 def make_dict(table: Lexicon) -> dict[tuple[int, int], float]:
@@ -204,7 +202,7 @@ def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
     assert not_allowed > 0  # without it other pieces are written
 
 
-@pytest.mark.skipif(not (DEMO / "best").is_dir(), reason="no model of `pellucid demo` is here")
+@needs_demo
 def test_the_phrasebook_model_writes_the_same_with_its_shortlist(tmp_path):
     loaded = load_bundle(DEMO / "best")
     tokenizer = loaded.tokenizer

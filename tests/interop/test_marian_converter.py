@@ -13,6 +13,7 @@ from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, read_json_files
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle, save_bundle
+from tests.demo_model import DEMO, needs_demo
 from tests.interop.marian_models import load_with_transformers, pad_rows, quiet
 
 pytestmark = quiet
@@ -89,15 +90,13 @@ def test_the_real_converter_and_transformers_write_what_we_write(tmp_path: Path,
     assert_same_text(tmp_path / "ours", tmp_path, phrases(90, seed=2)[0])
 
 
+@needs_demo
 def test_the_demo_model_translates_the_same_everywhere(tmp_path: Path):
-    demo = Path("runs/demo/best")
-    if not demo.is_dir():
-        pytest.skip("the demo model is not trained here")
     english = "the ball is blue you are welcome a teacher she reads where house I do not know"
     words = english.split()
     draw = random.Random(1)
     lines = [" ".join(draw.choices(words, k=draw.randint(2, 8))).capitalize() + "." for _ in range(90)]
-    assert_same_text(demo, tmp_path, lines)
+    assert_same_text(DEMO / "best", tmp_path, lines)
 
 
 @pytest.mark.parametrize("name", ["opus-mt-en-es", "Helsinki-NLP/opus-mt-en-es"])

@@ -92,6 +92,7 @@ def test_two_workers_reverse_the_batches_that_one_reverses(tmp_path):
     assert_same_end(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_two_workers_that_share_the_rows_of_a_batch_reverse_it_both(tmp_path):
     run = reversing_run(tmp_path / "data", model={"dropout": 0.0})
     train_alone(run, tmp_path / "one")

@@ -81,6 +81,7 @@ def test_a_few_kills_at_random_moments_change_nothing(tmp_path):
     assert json.loads(rows.read_text(encoding="utf-8").splitlines()[3])["workers"] == 2
 
 
+@pytest.mark.slow
 def test_a_few_resumes_with_one_process_and_with_two_change_nothing(tmp_path):
     """From the end of an epoch and from inside one, from a checkpoint of as many processes and of another number."""
     options = ("--places", "18", "21", "--data", "mixed", "--precision", "bfloat16")

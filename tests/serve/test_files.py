@@ -1,15 +1,20 @@
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from threading import Thread
 from time import sleep
+from typing import cast
 
 import pytest
+from starlette.requests import Request
 
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.readers import read_document
+from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys
-from pellucid.serve.service import BoundedStore
+from pellucid.serve.service import BoundedStore, run_while_wanted
+from pellucid.serve.workers import NobodyWaits
 from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip
 from tests.serve.servers import HeldTranslator, client, request_body, running, small_model
 
@@ -32,13 +37,16 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     answer = upload(server, name, content)
     assert answer.status_code == 200, answer.text
     url = answer.json()["translatedFileUrl"]
-    assert answer.json() == {"translatedFileUrl": url, "texts": len(texts), "failed": 0}
     stem, _, suffix = name.rpartition(".")
     assert url.startswith("http://127.0.0.1/download_file/")
     assert url.endswith(f".{stem}_es.{suffix}")
     fetched = server.get(url)
     expected = [translation.text for translation in small_model().translate(texts, scores=False)]
-    assert fetched.content == read_document(name, content, ("en", "es")).write(expected)
+    document = read_document(name, content, ("en", "es"))
+    assert fetched.content == document.write(expected, language="es")
+    unchanged = sum(text == translation for text, translation in zip(texts, expected, strict=True))
+    account = {"texts": len(texts), "unchanged": unchanged, "failed": 0, "kept": dict(+document.kept)}
+    assert answer.json() == {"translatedFileUrl": url, **account}
     assert fetched.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_es.{suffix}"
     assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
 
@@ -53,6 +61,56 @@ def test_each_text_of_a_document_is_read_with_those_before_it_by_a_model_that_le
     with_context, alone = model.translate_document(texts, scores=False), model.translate(texts, scores=False)
     assert content == "".join(f"<p>{escape(translation.text)}</p>" for translation in with_context)
     assert [t.text for t in with_context] != [t.text for t in alone]
+
+
+class SilentClient:
+    """A request whose client waits, or leaves when it is told to."""
+
+    def __init__(self) -> None:
+        self.leaves = asyncio.Event()
+
+    async def receive(self) -> dict[str, str]:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(("leaves", "seconds", "status"), [(True, 60.0, 499), (False, 0.05, 504)])
+def test_taking_a_document_apart_stops_where_its_client_leaves_and_where_it_takes_too_long(leaves, seconds, status):
+    ended: list[str] = []
+
+    async def ask() -> None:
+        client = SilentClient()
+        loop = asyncio.get_running_loop()
+
+        def work(check_wanted) -> None:
+            if leaves:
+                loop.call_soon_threadsafe(client.leaves.set)
+            try:
+                while True:
+                    check_wanted()
+                    sleep(0.001)
+            finally:
+                ended.append("the thread")
+
+        await run_while_wanted(cast("Request", client), seconds, work)
+
+    with pytest.raises(Refusal) as refusal:
+        asyncio.run(ask())
+    assert refusal.value.status == status
+    assert ended == ["the thread"]
+
+
+def test_what_is_done_in_time_is_returned():
+    assert asyncio.run(run_while_wanted(cast("Request", SilentClient()), 60.0, lambda check_wanted: "done")) == "done"
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if document_suffix(name) != ".txt"])
+def test_every_reader_asks_whether_anybody_still_waits(name):
+    def leave() -> None:
+        raise NobodyWaits
+
+    with pytest.raises(NobodyWaits):
+        read_document(name, SAMPLES[name][0], ("en", "es"), go_on=leave)
 
 
 def test_the_page_of_libretranslate_learns_the_formats(server):

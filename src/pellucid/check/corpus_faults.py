@@ -53,8 +53,19 @@ def hash_pairs(*sides: Sequence[str]) -> PairHashes:
     return PairHashes(exact, bare_hashes, form, lengths)
 
 
-def find_repeated_pairs(hashes: PairHashes) -> dict[str, Floats]:
-    """Return how bad the repetition of each pair is: duplicates, near-duplicates, boilerplate, and many targets."""
+def find_repeated_pairs(hashes: PairHashes, filled: Bools) -> dict[str, Floats]:
+    """Return how bad the repetition of each pair is: duplicates, near-duplicates, boilerplate, and many targets.
+
+    Pairs that are not `filled`, because a side is empty, repeat nothing and are not counted.
+    """
+    found = _find_repeated(PairHashes(*(values[:, filled] for values in hashes)))
+    all_pairs = {name: np.zeros(len(filled)) for name in found}
+    for name, degrees in found.items():
+        all_pairs[name][filled] = degrees
+    return all_pairs
+
+
+def _find_repeated(hashes: PairHashes) -> dict[str, Floats]:
     exact, _, form, lengths = hashes
     pairs, forms = _join_sides(exact), _join_sides(form)
     repeated, near = _later_of_equals(pairs), _later_of_equals(forms)
@@ -191,92 +202,3 @@ def weigh_rare_spellings(rare: Sequence[RareSpelling], pairs: int) -> Floats:
     for pair, number in first.items():
         degrees[pair] = most + len(rare) - number
     return degrees
-
-
-TRIGRAM_BITS = 18
-FEWEST_LETTERS = 12  # letters of a line whose language can be told; of fewer, names and loan words decide
-# Strangeness from which a line is in another language: this, and 12 divided by its letters. Each of its two parts is 1
-# for about the strangest of 33 clean lines.
-STRANGE, SHORT_LINE = 3.3, 12.0
-# Median distances up to about the strangest of 33 clean lines, and rounds of learning without strange lines.
-_SCALE, _ROUNDS = 3.3, 2
-_LEAST_SCALES = (0.25, 0.5)  # for the two parts of strangeness: in a very even text a few loan words are not strange
-SAME_LANGUAGE = 0.5  # nats by which the letters of the two sides must differ, a trigram, to be two languages
-
-
-class LanguageModel:
-    """Letter trigrams of both sides, learned on the text itself, which tell the language of a line."""
-
-    def __init__(self, sources: Sequence[str], targets: Sequence[str]):
-        self._learn((sources, targets))
-        for _ in range(_ROUNDS if self.tells_apart else 0):
-            # Again without the lines that look strange: a few hundred French ones make French look German.
-            plain = self._measure_strangeness((sources, targets)) < 0.5 * STRANGE
-            kept = [[text for text, is_plain in zip(side, marks, strict=True) if is_plain]
-                    for side, marks in zip((sources, targets), plain, strict=True)]  # fmt: skip
-            self._learn((kept[0] or sources, kept[1] or targets))
-
-    def _learn(self, sides: tuple[Sequence[str], Sequence[str]]) -> None:
-        counts = [np.bincount(_trigrams(texts)[0], minlength=2**TRIGRAM_BITS) + 0.1 for texts in sides]
-        self.logs = [np.log(count / count.sum()) for count in counts]
-        likely = [self._measure(texts)[0] for texts in sides]
-        likely = [values[:, ~np.isnan(values[0])] for values in likely]
-        # Of each side: the median of how likely its lines are, and of by how much more so than by the other model.
-        self.own = [float(np.median(values[n])) if values.size else 0.0 for n, values in enumerate(likely)]
-        self.margins = [float(np.median(values[0] - values[1])) if values.size else 0.0 for values in likely]
-        self.tells_apart = self.margins[0] - self.margins[1] > SAME_LANGUAGE
-        if self.tells_apart:
-            # By the median, which lines in a wrong language hardly move, even if they are one in five.
-            distances = [np.abs(self._place(values, n)) for n, values in enumerate(likely)]
-            self.scales = [_SCALE * np.median(values, axis=1) for values in distances]
-
-    def _measure(self, texts: Sequence[str]) -> tuple[Floats, Ints]:
-        """Return the mean log probability of a text's trigrams by both models (NaN for few), and their number."""
-        trigrams, line = _trigrams(texts)
-        counts = np.bincount(line, minlength=len(texts))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            likely = np.stack([np.bincount(line, log[trigrams], minlength=len(texts)) / counts for log in self.logs])
-        likely[:, counts < FEWEST_LETTERS] = np.nan
-        return likely, counts
-
-    def _place(self, likely: Floats, side: int) -> Floats:
-        """Return how near lines are to the other language, from 0 to 1, and how much less likely than their side's."""
-        near = (likely[0] - likely[1] - self.margins[side]) / (self.margins[1 - side] - self.margins[side])
-        return np.stack([near, self.own[side] - likely[side]])
-
-    def _measure_strangeness(self, sides: tuple[Sequence[str], Sequence[str]]) -> Floats:
-        """Return how strange each line of each side is, beside the limit for its length: 2 x lines."""
-        rows = []
-        for side, texts in enumerate(sides):
-            likely, counts = self._measure(texts)
-            # The mean of few trigrams varies more; 50 are usual.
-            parts = self._place(likely, side) / np.maximum(self.scales[side], _LEAST_SCALES)[:, None]
-            parts[1] *= np.sqrt(np.minimum(counts, 100) / 50)
-            strange = parts.sum(axis=0) * STRANGE / (STRANGE + SHORT_LINE / np.maximum(counts, 1))
-            rows.append(np.where(parts[0] > 0.5, np.nan_to_num(strange), 0))
-        return np.stack(rows)
-
-    def find_wrong_languages(self, sources: Sequence[str], targets: Sequence[str]) -> Floats:
-        """Return how strange the stranger side of each pair is for its language, 0 where it is not."""
-        if not self.tells_apart:
-            return np.zeros(len(sources))
-        strange = self._measure_strangeness((sources, targets)).max(axis=0)
-        return np.where(strange > STRANGE, strange, 0)
-
-
-_LETTER = np.array([chr(code).isalpha() for code in range(0x10000)])
-
-
-def _trigrams(texts: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return the hashed trigrams of letters of all texts, and the text that each is in."""
-    codes = np.frombuffer("\n".join(texts).lower().encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
-    line = np.cumsum(codes == 10) if len(codes) else codes
-    # Whatever is no letter ends a word; beyond the first plane there are hardly any letters but rare Chinese ones.
-    codes = np.where(_LETTER[np.minimum(codes, 0xFFFF)] | (codes > 0x1FFFF), codes, 32)
-    if len(codes) < 3:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    keys = (codes[:-2] * 0x9E3779B1 + codes[1:-1] * 0x85EBCA77 + codes[2:] * 0xC2B2AE3D) & 0xFFFFFFFF
-    hashed = ((keys * 0x27D4EB2F) & 0xFFFFFFFF) >> (32 - TRIGRAM_BITS)
-    # Trigrams around a letter only.
-    middle = codes[1:-1] != 32
-    return hashed[middle], line[1:-1][middle]

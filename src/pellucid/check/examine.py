@@ -11,8 +11,9 @@ import numpy as np
 
 from pellucid.check import corpus_faults, evidence
 from pellucid.check.evidence import Shift
+from pellucid.check.language_model import LanguageModel
 from pellucid.check.links import Bools, Floats, Ints, WordIds, WordStems
-from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
+from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS, has_empty_side
 from pellucid.store.atomic import atomic_file
 from pellucid.text.spelling import describe_character
 
@@ -54,6 +55,8 @@ class CorpusReport:
     notes: list[str] = field(default_factory=list)  # sentences about what could not be judged
     # Of each fault: the pairs that have it, counted from 0 in the order of reading, and how badly.
     marks: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
+    # Of units that hold no pair: how many have each reason. They are among the pairs, with empty sides.
+    reasons: dict[str, int] = field(default_factory=dict)
     # Characters of both sides of each pair.
     lengths: Ints = field(default_factory=lambda: np.zeros((2, 0), np.int64), repr=False)
     # Evidence of each pair for being translations, none where it could not be judged.
@@ -74,7 +77,10 @@ class CorpusReport:
         return [block for block in self.blocks if fault == ("shifted" if block.offset else "not_translation")]
 
     def details_of(self, fault: str) -> list[str]:
-        """Return a line for each block, or each rare spelling, of a fault; none of a fault of single pairs."""
+        """Return a line for each block, rare spelling, or reason why there is no pair; none of other faults."""
+        if fault == "empty":
+            reasons = sorted(self.reasons.items(), key=lambda item: -item[1])
+            return [f"{count:,} without a pair: {reason}" for reason, count in reasons]
         if fault == "spelling":
             return [spelling.describe() for spelling in self.spellings[:MOST_SPELLINGS]]
         return [describe_block(block) for block in self.blocks_of(fault)]
@@ -110,23 +116,29 @@ def examine_corpus(
     first = _read_first(read(), report)
     if not report.pairs:
         raise ValueError("there is no pair in it")
-    degrees = corpus_faults.find_repeated_pairs(first.hashes) | {"ratio": corpus_faults.find_odd_ratios(first.hashes)}
+    filled = np.ones(report.pairs, bool)
+    if "empty" in report.marks:
+        filled[report.marks["empty"][0]] = False
+    degrees = corpus_faults.find_repeated_pairs(first.hashes, filled)
+    degrees["ratio"] = corpus_faults.find_odd_ratios(first.hashes)
     if against is not None:
         degrees["leaked"] = corpus_faults.find_leaks(first.hashes, corpus_faults.hash_held_out(against))
     report.spellings = first.spellings.find_rare(report.pairs)
     degrees["spelling"] = corpus_faults.weigh_rare_spellings(report.spellings, report.pairs)
     report.lengths = first.hashes.lengths[:2]
-    _judge_pairs(report, first, degrees)
+    _judge_pairs(report, first, degrees, filled)
     if score is not None:
         degrees["not_translation"] = _judge_by_model(report, first, read(), score)
-    language = corpus_faults.LanguageModel(*first.sample)
+    language = LanguageModel(*first.sample)
     if not language.tells_apart:
         report.notes.append("both sides look like one language, so lines in the wrong language were not looked for")
         language = None
-    _mark(report, degrees)
     if language:
         found = [language.find_wrong_languages(sources, targets) for *_, sources, targets in _read_blocks(read())]
-        _mark(report, {"language": np.concatenate(found)})
+        degrees["language"] = np.concatenate(found)
+    for values in degrees.values():
+        values[~filled] = 0  # an empty side is one fault, and says nothing about another
+    _mark(report, degrees)
     _find_examples(report, read(), examples)
     return report
 
@@ -150,10 +162,11 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     sample, every = ([], []), 1
     spellings = corpus_faults.SpellingLines()
     for start, _, sources, targets in _read_blocks(rows):
+        empty = [has_empty_side(source, target) for source, target in zip(sources, targets, strict=True)]
         for name, check in PAIR_CHECKS.items():
             indices, degrees = marks[name]
             for index, degree in enumerate(map(check, sources, targets), start=start):
-                if degree:
+                if degree and (name == "empty" or not empty[index - start]):
                     indices.append(index)
                     degrees.append(degree)
         spellings.add(start, sources, targets)
@@ -174,7 +187,7 @@ def _read_first(rows: Rows, report: CorpusReport) -> _FirstReading:
     return _FirstReading(corpus_faults.PairHashes.join(hashes), *joined, sample, spellings)
 
 
-def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats]) -> None:
+def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, Floats], filled: Bools) -> None:
     """Find shifted blocks, and pairs that are no translations; leave a note where that cannot be judged."""
     if report.pairs < evidence.FEWEST_PAIRS:
         report.notes.append(
@@ -185,7 +198,7 @@ def _judge_pairs(report: CorpusReport, first: _FirstReading, degrees: dict[str, 
     pairs = np.arange(report.pairs)
     offsets = evidence.guess_offsets(first.sources.lengths, first.targets.lengths)
     # Repeated pairs would confirm themselves.
-    i = np.flatnonzero((degrees["duplicate"] == 0) & (degrees["boilerplate"] == 0))
+    i = np.flatnonzero(filled & (degrees["duplicate"] == 0) & (degrees["boilerplate"] == 0))
     i = i[:: max(1, -(-len(i) // evidence.MOST_PAIRS))]
     judge = evidence.Judge(first.sources, first.targets, i, i + offsets[i])
     if judge.separation < evidence.LEAST_SEPARATION:
@@ -351,6 +364,7 @@ def report_as_object(report: CorpusReport, files: Sequence[str]) -> dict[str, ob
             }
             for spelling in report.spellings
         ],
+        "no_pair": report.reasons,
         "not_judged": report.notes,
     }
 

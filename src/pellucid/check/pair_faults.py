@@ -56,8 +56,13 @@ _MOJIBAKE = re.compile(rf"\ufffd|[\x80-\x9f]|[ÂÃ][{_CONTINUED}]|â[{_CONTINUED
 _CONTROLS = re.compile("[\0-\x1f\x7f\u00ad\u200b\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffc]")
 
 
+def has_empty_side(source: str, target: str) -> bool:
+    """Whether one side of a pair has no text."""
+    return not source or not target or source.isspace() or target.isspace()
+
+
 def _find_empty(source: str, target: str) -> float:
-    return float(not source or not target or source.isspace() or target.isspace())
+    return float(has_empty_side(source, target))
 
 
 def _find_copy(source: str, target: str) -> float:
@@ -154,7 +159,7 @@ FAULTS = {  # all faults by name, the worst first
         means="the words of the two sides have no more to do with each other than those of shuffled pairs",
         costs="the commonest fault of collected text; the model learns to make things up"),
     "empty": _Fault("empty sides", check=_find_empty,
-        means="one side has no text, or a unit of a translation memory holds no pair",
+        means="one side has no text, or a unit or row of the file holds no pair",
         costs="nothing, if the pair is left out, as `pellucid train` does"),
     "copy": _Fault("copies", check=_find_copy,
         means="the target is the source again, untranslated",

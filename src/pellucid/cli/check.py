@@ -57,7 +57,7 @@ def run_check(
     harm and are found surely; the others are listed for you to look at, and --remove takes them out, too.
     """
     from pellucid.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
-    from pellucid.data.corpus import read_rows
+    from pellucid.data.corpus import SkippedPairs, read_rows
     from pellucid.data.formats.units import Sides
 
     faults = faults_removed(remove or (), keep or ())
@@ -70,15 +70,23 @@ def run_check(
     require_writable(fix and f"{fix}.source")
     sides = Sides(source_language, target_language)
     # Standard input can be read only once.
-    held = list(read_rows(source, target, sides)) if "-" in files else None
+    skipped = SkippedPairs()
+    held = list(read_rows(source, target, sides, skipped)) if "-" in files else None
 
     def read() -> Iterator[tuple[int, str, str]]:
-        return show_progress(held if held is not None else read_rows(source, target, sides))
+        if held is None:
+            # The text is read several times, and what holds no pair is counted each time from the beginning.
+            skipped.counts.clear()
+            skipped.examples.clear()
+        return show_progress(held if held is not None else read_rows(source, target, sides, skipped))
 
     held_out = (line for path in against for line in read_sentences(path)) if against else None
     report = examine_corpus(
         read, held_out, examples, make_pair_scores(model, target_language, device) if model is not None else None
     )
+    report.reasons = dict(skipped.counts)
+    if skipped:
+        typer.echo(f"{source}: {skipped}", err=True)
     if html is not None:
         from pellucid.check.page import report_as_html
 

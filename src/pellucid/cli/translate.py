@@ -1,16 +1,11 @@
 """`pellucid translate`: translates a file line by line in the same order, or a document with its formatting."""
 
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from pellucid.cli.document_translation import translate_document
 from pellucid.cli.files import (
-    json_line,
     name_file_in_errors,
     open_output,
     read_parallel_lines,
@@ -39,13 +34,12 @@ from pellucid.cli.options import (
     search_settings,
 )
 from pellucid.cli.translation_grades import sum_up_grades
+from pellucid.cli.translation_lines import leave_to_people, translation_lines
 from pellucid.cli.translation_notes import sum_up_notes
-from pellucid.store.atomic import atomic_file
 
 if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.decode.lines import Translation
-    from pellucid.documents.slots import Review
 
 TRANSLATE_EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -127,10 +121,12 @@ def run_translate(
     and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
     inside a translation is written as a space.
 
-    A document is recognised by its ending: .docx, .odt, .html, .md, .srt (subtitles), .po, .xliff, .xlf, .tmx, or
-    messages of a program in .json, .arb, .yml, .ts (Qt) or .xml (Android). Its paragraphs are translated, bold words
-    and links stay around their words, and all else is kept byte for byte. Units of .po, .ts, .xliff and .tmx that have
-    a translation keep it; new ones are marked for review. A .txt is a file of lines.
+    A document is recognised by its ending: .docx, .odt, .html, .md, .srt, .vtt, .sbv, .ass or .ssa (subtitles), .po,
+    .xliff, .xlf, .tmx, those of Trados, memoQ and Phrase: .sdlxliff, .mqxliff, .mxliff, or messages of a program in
+    .json, .arb, .yml, .ts (Qt) or .xml (Android). Its paragraphs are translated, bold words and links stay around their
+    words, and all else is kept byte for byte. Segments of .po, .ts, .xliff and .tmx that have a translation keep it;
+    new ones are marked for review. A .txt is a file of lines. At the end standard error says how many texts were
+    translated, came out as they were, failed, or were kept, and why.
 
     With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
     from 0 and the best first, as Moses does.
@@ -159,6 +155,10 @@ def run_translate(
     With --mark, the texts of a .docx that a person should look at are highlighted in yellow, and those to do again in
     red; a unit of an .xliff gets the grade (`state-qualifier` in XLIFF 1.2, `subState` in XLIFF 2) and a note that
     says why.
+
+    With --json and --out, a document becomes one object: its "account" ("translated"; "unchanged", those that came out
+    as they were; "failed"; "kept", those not given to the model, by kind), its "chapters" with the grades in each, and
+    its "texts", each an object as above with its "source".
 
     A multilingual model must be told which language to write, with --to.
 
@@ -207,7 +207,7 @@ def run_translate(
         search["scores"] = True
     search |= {"terms": terminology, "translation_memory": remembered, "document": document}
     if is_document:
-        _translate_document(loaded, file, out, languages, search, mark)
+        translate_document(loaded, file, out, languages, search, mark, json)
         return
     with name_file_in_errors(file), open_output(alignments) as align, open_output(out) as write:
         block = 1 if one_by_one else 2048
@@ -231,10 +231,14 @@ def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
     from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 
-    of_lines = ("only_above", "json", "prefix", "alignments")
+    of_lines = ("only_above", "prefix", "alignments")
     used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]
     if used := used + ["--n-best"] * (options["n_best"] > 1):
         raise ValueError(f"{file} is a document; {' and '.join(used)}: only for a file of lines")
+    if options["json"] and options["out"] is None:
+        raise ValueError(
+            f"{file} is a document; --json writes its account, so name a file for the translation: --out FILE"
+        )
     if options["out"] is None and sys.stdout.isatty() and not DOCUMENT_FORMATS[document_suffix(file) or ""].is_text:
         raise ValueError(f"{file} becomes a document that no terminal shows; name a file for it: --out FILE")
 
@@ -268,55 +272,6 @@ def _choose_languages(
     return model, None
 
 
-def _translate_document(
-    model: "Model", file: str, out: str | None, languages: tuple[str, str] | None, search: dict[str, Any], mark: bool
-) -> None:
-    """Translate a document and write it; say of texts that could not be translated that they stay as they are."""
-    from pellucid.decode.lines import NotTranslated
-    from pellucid.documents.readers import read_document
-
-    document = read_document(file, Path(file).read_bytes(), languages)
-    failed: list[Translation] = []
-    reviews: list[Review | None] = []
-
-    def translate() -> Iterator[str]:
-        translations = model.translate_stream(document.texts, **search)
-        shown = show_progress(translations, len(document.texts), "texts", to_file=out is not None)
-        for translation in sum_up_grades(sum_up_notes(shown, file, document.texts), file, document.chapters):
-            if translation.stop == "failed":
-                failed.append(translation)
-            reviews.append(make_review(translation) if mark else None)
-            yield translation.text
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotTranslated)  # its number would be that of a line
-        # A list, as what is said at the end of the translations is only said where they are read to their end.
-        content = document.write(list(translate()), reviews)
-    if out is None:
-        sys.stdout.buffer.write(content)
-    else:
-        with atomic_file(out) as write:
-            write(content)
-    for translation in failed[:10]:
-        reason = "; ".join(translation.notes)
-        typer.echo(f"pellucid: {file}: not translated: {translation.text!r:.80}: {reason}", err=True)
-    if len(failed) > 10:
-        typer.echo(f"pellucid: {file}: {len(failed) - 10} more texts are not translated", err=True)
-
-
-def make_review(translation: "Translation") -> "Review | None":
-    """Return what a person should do about a translation, and why; None where it is usable or has no grade."""
-    from pellucid.decode.alarms import ALARMS
-    from pellucid.documents.slots import Review
-
-    if translation.grade in (None, "usable"):
-        return None
-    reasons = [ALARMS[name] for name in translation.alarms]
-    if translation.stop == "failed":
-        reasons = ["it could not be translated", *translation.notes]
-    return Review(translation.grade, "; ".join(reasons or ["the model is not sure of it"]))
-
-
 def _write_alignments(
     translations: "Iterable[Translation]", write: Callable[[str], Any] | None
 ) -> "Iterator[Translation]":
@@ -326,50 +281,3 @@ def _write_alignments(
             # A line without links writes an empty line, so that line numbers agree.
             write(" ".join(f"{i}-{j}" for i, j in translation.alignment or []) + "\n")
         yield translation
-
-
-def leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
-    """Yield the translations, with an empty text for those left to people, and say at the end which lines these are.
-
-    They are those below a confidence, and those with an alarm, whatever their confidence. A line that needed no search,
-    such as one that a memory has, stays.
-    """
-    left, with_alarm, count = list[int](), 0, 0
-    for count, translation in enumerate(translations, start=1):
-        is_below = translation.confidence is not None and translation.confidence < least
-        if is_below or translation.alarms:
-            left.append(count)
-            with_alarm += not is_below
-            translation = replace(translation, text="", alternatives=[])
-        yield translation
-    numbers = ", ".join(map(str, left[:20])) + (", ..." if len(left) > 20 else "")
-    alarms = f" or an alarm, which {with_alarm:,} of higher confidence have" if with_alarm else ""
-    below = f"with a confidence below {least:g}{alarms}" + (f": {numbers}" if left else "")
-    typer.echo(f"pellucid: {len(left):,} of {count:,} lines are left to people, {below}", err=True)
-
-
-def translation_lines(translations: "Iterable[Translation]", n_best: int = 1, json: bool = False) -> Iterator[str]:
-    """Yield a line for each translation, with `json` an object; with `n_best` above 1 all of them, as Moses does."""
-    for number, translation in enumerate(translations):
-        if json:
-            alternatives = [_translation_object(alternative) for alternative in translation.alternatives]
-            yield json_line({**_translation_object(translation), "alternatives": alternatives})
-        elif n_best > 1:
-            for candidate in (translation, *translation.alternatives):
-                yield f"{number} ||| {candidate.text} ||| {candidate.score:.6f}"
-        else:
-            yield translation.text
-
-
-def _translation_object(translation: "Translation") -> dict[str, Any]:
-    """Return one translation as `--json` writes it."""
-    always = {name: getattr(translation, name) for name in ("text", "score", "stop", "pieces", "notes", "alarms")}
-    there_or_not = {
-        "alignment": translation.alignment,
-        "grade": translation.grade,
-        "confidence": translation.confidence,
-        "word_confidences": translation.word_confidences,
-        "memory": translation.remembered,
-        "missing_sentences": translation.missing_sentences or None,
-    }
-    return always | {name: value for name, value in there_or_not.items() if value is not None}

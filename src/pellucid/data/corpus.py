@@ -43,9 +43,15 @@ _FOREIGN_FORMATS = {
     "xml": "XML",
     "html htm xhtml": "a web page (HTML)",
     "pot": "a template without translations (POT)",
-    "json": "JSON",
     "srt vtt": "subtitles",
-    "docx odt xlsx ods pdf": "a document",
+    "docx odt pdf": "a document",
+}
+
+# Tables in formats that are not read.
+_FOREIGN_TABLES = {
+    "xls xlsb": "a workbook in an old or binary format of Excel",
+    "ods": "a table of LibreOffice (ODS)",
+    "numbers": "a table of Numbers",
 }
 
 # The beginning of the first line of a file in such a format, whatever its name.
@@ -232,10 +238,18 @@ def _counts_lines(file: str) -> bool:
 
 
 def read_rows(
-    source: str | Path, target: str | Path | None = None, sides: Sides | None = None
+    source: str | Path,
+    target: str | Path | None = None,
+    sides: Sides | None = None,
+    skipped: SkippedPairs | None = None,
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield line (or unit) number, source and target of every pair; a unit that holds no pair has empty sides."""
-    for number, left, right, _, problem in _read_units(source, target, sides):
+    """Yield line (or unit) number, source and target of every pair.
+
+    A unit that holds no pair has empty sides, and `skipped` counts why.
+    """
+    for number, left, right, line, problem in _read_units(source, target, sides):
+        if problem and skipped is not None:
+            skipped.add(problem, describe_place(str(source), number, line))
         yield (number, "", "") if problem else (number, _one_line(left), _one_line(right))
 
 
@@ -276,6 +290,15 @@ def _refuse_foreign_format(path: str | Path) -> None:
     for endings, name in _FOREIGN_FORMATS.items():
         if ending in endings.split():
             raise ValueError(f"{path} is {name}: {_EXPORT_ADVICE}")
+    refuse_foreign_table(path)
+
+
+def refuse_foreign_table(path: str | Path) -> None:
+    """Raise ValueError, with what to do, for a file that is by its name a table in a format that is not read."""
+    ending = Path(strip_compression(path).lower()).suffix.removeprefix(".")
+    for endings, name in _FOREIGN_TABLES.items():
+        if ending in endings.split():
+            raise ValueError(f"{path} is {name}, which is not read; save it as CSV (UTF-8), or as .xlsx")
 
 
 def holds_pairs(path: str | Path) -> bool:

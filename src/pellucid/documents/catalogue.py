@@ -14,13 +14,14 @@ from pellucid.documents.slots import Part, Parts, TextSlot, join_markup
 from pellucid.text.plural_rules import PluralRule, find_plural_rule, read_plural_rule
 from pellucid.text.protected import list_protected
 
+_ASCII = re.compile(r'Content-Type:[^"\n]*charset\s*=\s*(?:US-)?ASCII\b', re.IGNORECASE)
 _ENTRIES_TOGETHER = 1000  # entries after which `go_on` is asked
 
 
 def read_catalogue(name: str, content: bytes, reading: DocumentReading) -> Document:
     """Read a message catalogue."""
     text, encoding = decode_catalogue(name, content, "utf-8")
-    if encoding.lower() in ("ascii", "us-ascii"):
+    if _ASCII.search(text[:100_000]):
         encoding = "utf-8"  # the header says so, too: `_complete_header`
 
     def write(bodies: list[str]) -> bytes:

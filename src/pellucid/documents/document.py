@@ -24,6 +24,7 @@ class Document:
         translatable = [[slot for slot in list_slots(body) if slot.is_translatable] for body in bodies]
         self.texts = [slot.text for slots in translatable for slot in slots]
         self._levels = [[slot.heading for slot in slots] for slots in translatable]
+        reading.go_on()
         self.kept = reading.kept
         self.kept["without letters"] += sum(
             not slot.is_translatable and bool(slot.text.strip()) for slot in self._slots

@@ -2,56 +2,70 @@
 
 import codecs
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from html import escape
+from collections.abc import Mapping
 
+from pellucid.data.encodings import decode_bytes, encode_text, find_codec
 from pellucid.documents.document import Document
+from pellucid.documents.html_attributes import RELEVANT, find_kept, names_other_language, read_language_code, split_tag
+from pellucid.documents.html_runs import Piece, join_run
+from pellucid.documents.html_tokens import (
+    RAW_ELEMENTS,
+    Attribute,
+    Markup,
+    find_markup,
+    find_raw_end,
+    read_attributes,
+    split_names,
+)
+from pellucid.documents.html_tree import VOID_ELEMENTS, OpenElements
 from pellucid.documents.plain import decode_text
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Inline, Part, Parts, TextSlot, make_slot
-from pellucid.documents.xml_tree import decode_xml, encode_xml
+from pellucid.documents.slots import Part
 
-# Possessive quantifiers (*+) never backtrack: without them, a crafted page could take exponential time.
-_ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
-_UNTOUCHED_ELEMENTS = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
-# Markup, that is everything but text. As in browsers, an element that is never closed goes on to the end. The last two
-# groups are those of a single tag: whether it closes, and its name.
-_MARKUP = re.compile(
-    rf"<!--.*?(?:-->|\Z)|<[!?][^>]*+(?:>|\Z)"
-    rf"|<({_UNTOUCHED_ELEMENTS})(?=[\s/>]){_ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
-    rf"|<([a-z][\w:-]*+)\s(?=[^<>]*?\btranslate\s*=\s*[\"']?no\b){_ATTRIBUTES}>.*?(?:</\2\s*+>|\Z)"
-    rf"|<(/?)([a-z][\w:-]*+)(?=[\s/>]){_ATTRIBUTES}>",
-    re.IGNORECASE | re.DOTALL | re.ASCII,
+_CHARSET = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<meta[^<>]+?charset\s*=\s*(?:[\"']\s*)?([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL
 )
+_HEAD_BYTES = 2**16  # in which a page may name its encoding: browsers look in all of the head, and read again
+_TOGETHER = 1000  # pieces of markup that are read before anybody is asked whether to go on
 
-_VOID_NAMES = "area base embed img input link meta param source track wbr"
-_VOID_ELEMENTS = frozenset(_VOID_NAMES.split())
 _BLOCK_NAMES = """
-address article aside audio blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
-figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li main menu nav
-noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
-video
+address article aside blockquote body br button caption center col colgroup dd details dialog dir div dl dt fieldset
+figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li listing main
+menu nav noembed noframes noscript object ol optgroup option p plaintext pre search section select summary table tbody
+td template tfoot th thead title tr ul video xmp
 """
-_HEADING = re.compile("h([1-6])", re.IGNORECASE)
-_BLOCK_ELEMENTS = frozenset(_BLOCK_NAMES.split())  # they separate texts; any other is inline, and stands inside a text
-
-
-_CHARSET = re.compile(rb"<meta[^>]+?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_BLOCK_ELEMENTS = split_names(_BLOCK_NAMES)  # they separate texts; any other is inline, and stands inside a text
+_HEADING = re.compile("h([1-6])")
+# What is kept without being asked: translate="yes" asks for it, but not in the raw ones.
+_KEPT_ELEMENTS = {
+    **dict.fromkeys(split_names("pre code kbd samp var svg math script style xmp listing plaintext"), "code"),
+    **dict.fromkeys(split_names("textarea iframe noembed noframes"), "other"),
+}
 
 
 def read_html(name: str, content: bytes, reading: DocumentReading) -> Document:
     """Read a page of HTML, in the encoding that it names."""
-    named = _CHARSET.search(content[:2000])
-    encoding = "utf-8" if content.startswith(codecs.BOM_UTF8) or not named else named[1].decode("ascii")
-    if encoding.lower() in ("iso-8859-1", "us-ascii", "latin1"):
-        encoding = "windows-1252"  # as browsers read it
-    if encoding.lower() == "utf-8" or content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        text, encoding = decode_text(name, content)
+    if content.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text, codec = decode_text(name, content)
     else:
-        text, encoding = decode_xml(name, content, encoding)
-    return Document([split_html(text, reading)], lambda bodies: encode_xml(bodies[0], encoding), reading)
+        text, codec = _decode_page(name, content)
+    return Document([split_html(text, reading)], lambda bodies: encode_text(bodies[0], codec), reading)
+
+
+def _decode_page(name: str, content: bytes) -> tuple[str, str]:
+    """Return the text of a page without a byte order mark, and the codec of the encoding that it names."""
+    label = next(
+        (match[1].decode("latin-1") for match in _CHARSET.finditer(content[:_HEAD_BYTES]) if match[1]), "utf-8"
+    )
+    codec = find_codec(label)
+    if codec is None:
+        raise ValueError(f"{name} is in the encoding {label:.40}, which is not known; convert it to UTF-8")
+    if codec.startswith("utf"):  # a name that can be read byte by byte is not in UTF-16, whatever it says
+        return decode_text(name, content)
+    try:
+        return decode_bytes(content, codec), codec
+    except UnicodeError as error:
+        raise ValueError(f"{name} is not in the encoding {label:.40} that it names: {error!s:.120}") from None
 
 
 def split_html(html: str, reading: DocumentReading) -> list[Part]:
@@ -60,31 +74,96 @@ def split_html(html: str, reading: DocumentReading) -> list[Part]:
     >>> [getattr(part, "text", part) for part in split_html("<p>Tom &amp; <b>Ann</b></p>", DocumentReading())]
     ['<p>', 'Tom & <0>Ann</0>', '</p>']
     """
-    parts: list[Part] = []
-    run: list[re.Match[str] | str] = []
-    position = heading = 0
-    for match in _MARKUP.finditer(html):
-        run.append(html[position : match.start()])
-        position = match.end()
-        if (match[4] or "").lower() in _BLOCK_ELEMENTS:
-            parts += [*_join_run(run, heading), match[0]]
-            run = []
-            if level := _HEADING.fullmatch(match[4]):
-                heading = 0 if match[3] else int(level[1])
-        else:
-            run.append(match)
-    return [*parts, *_join_run([*run, html[position:]])]
+    return _PageSplitter(html, reading).split()
 
 
-def _join_run(run: Sequence[re.Match[str] | str], heading: int = 0) -> Parts:
-    """Join a run of texts and inline tags to one text; a run without words stays as it is."""
-    items = [item if isinstance(item, str) else _describe_tag(item) for item in run]
-    parts = make_slot(items, partial(escape, quote=False))
-    return [replace(part, heading=heading) if isinstance(part, TextSlot) else part for part in parts]
+class _PageSplitter:
+    """Reads a page from its beginning to its end."""
 
+    def __init__(self, html: str, reading: DocumentReading) -> None:
+        self.html = html
+        self.reading = reading
+        self.source = reading.languages[0] if reading.languages else None
+        self.is_xhtml = html.lstrip("\ufeff \t\r\n").startswith("<?xml")
+        self.elements = OpenElements()
+        self.parts: list[Part] = []
+        self.run: list[Piece] = []
+        self.heading = 0
 
-def _describe_tag(match: re.Match[str]) -> Inline:
-    """Describe inline markup; a closing tag has the key of the tags that it may close."""
-    closing, name = match[3], (match[4] or "").lower()
-    single = not name or name in _VOID_ELEMENTS or match[0].endswith("/>")
-    return Inline("closing" if closing else "single" if single else "opening", name, [match[0]])
+    def split(self) -> list[Part]:
+        """Return the parts of the page."""
+        position = number = 0
+        while markup := find_markup(self.html, position, self.elements.is_in_drawing):
+            self._add_text(position, markup.start)
+            position = markup.end
+            if markup.kind == "other":
+                self.run.append(Piece("single", [self.html[markup.start : markup.end]], self.elements.explain_kept()))
+            elif markup.kind == "closing":
+                self._close(markup)
+            else:
+                position = self._open(markup)
+            number += 1
+            if number % _TOGETHER == 0:
+                self.reading.go_on()
+        self._add_text(position, len(self.html))
+        self._end_run()
+        return self.parts
+
+    def _add_text(self, start: int, end: int) -> None:
+        text = self.html[start:end]
+        if not text:
+            return
+        if not text.isspace():
+            self.elements.leave_head()
+            self.elements.reopen_formatting()
+        self.run.append(Piece("text", [text], self.elements.explain_kept()))
+
+    def _open(self, markup: Markup) -> int:
+        """Read an opening tag, and the content of an element that is a text whatever is in it; return its end."""
+        tag, name = self.html[markup.start : markup.end], markup.name
+        attributes: Mapping[str, Attribute] = read_attributes(tag, name) if RELEVANT.search(tag) else {}
+        code = read_language_code(attributes)
+        is_foreign: bool | None = None
+        if name in ("html", "body"):
+            self.source = self.source or code or None
+        elif code and self.source:
+            is_foreign = names_other_language(code, self.source)
+
+        can_end_itself = self.is_xhtml or self.elements.can_end_itself(name)
+        has_content = name not in VOID_ELEMENTS and not (can_end_itself and tag.endswith("/>"))
+        is_raw = has_content and name in RAW_ELEMENTS and not self.elements.is_in_drawing
+        usual = _KEPT_ELEMENTS.get(name)
+        element = self.elements.open(name, find_kept(attributes), is_foreign, usual, has_content)
+        kept = element.kept or (usual if is_raw else None) or ""
+        parts = split_tag(tag, name, attributes, self.source, not element.kept_attributes)
+        self._add_tag(Piece("opening" if has_content else "single", parts, kept, element, element.name))
+        if not is_raw:
+            return markup.end
+        end = find_raw_end(self.html, markup.end, name)
+        if markup.end < end:
+            self.run.append(Piece("text", [self.html[markup.end : end]], kept))
+        return end
+
+    def _close(self, markup: Markup) -> None:
+        """Read a closing tag."""
+        element = self.elements.close(markup.name)
+        kept = element.kept if element else self.elements.explain_kept()
+        parts = [self.html[markup.start : markup.end]]
+        self._add_tag(Piece("closing", parts, kept, element, element.name if element else markup.name))
+
+    def _add_tag(self, piece: Piece) -> None:
+        """Add a tag to the run of texts, or end the run with one that separates texts."""
+        if piece.name not in _BLOCK_ELEMENTS:
+            self.run.append(piece)
+            return
+        self._end_run()
+        self.parts += piece.parts
+        if level := _HEADING.fullmatch(piece.name):
+            self.heading = 0 if piece.kind == "closing" else int(level[1])
+
+    def _end_run(self) -> None:
+        """Join a run of texts and inline tags to one text; a run without words stays as it is."""
+        parts, kept = join_run(self.run, self.heading)
+        self.parts += parts
+        self.reading.kept.update(kept)
+        self.run = []

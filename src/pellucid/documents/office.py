@@ -58,6 +58,7 @@ def read_odt(name: str, content: bytes, reading: DocumentReading) -> Document:
 def split_odt(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take the content or the styles of an ODT document apart: each paragraph and heading is a slot."""
     xml = parse_xml(name, text, reading)
+    text = xml.text
     # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
     paragraphs: dict[int, Parts] = {}
 
@@ -218,6 +219,7 @@ def split_docx(
     `list_heading_styles`.
     """
     xml = parse_xml(name, text, reading)
+    text = xml.text
     return join_markup(
         [text[: xml.root.start], *_DocxReader(xml, heading_styles or {}).describe_all(xml.root), text[xml.root.end :]]
     )

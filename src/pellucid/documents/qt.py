@@ -6,7 +6,7 @@ from pellucid.data.formats.units import matches_language
 from pellucid.data.languages import spell_code
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.segments import put_target
+from pellucid.documents.segments import open_element, place_target, replace_stretches
 from pellucid.documents.slots import Part, Parts, TextSlot, join_markup
 from pellucid.documents.xml_tree import (
     XmlElement,
@@ -98,12 +98,13 @@ def _fill_message(xml: XmlText, message: XmlElement, forms: int, reading: Docume
         return [xml.raw(message)]
 
     opening = xml.opening(translation) if translation is not None else "<translation>"
-    opening = with_attribute(re.sub(r"\s*/>$", ">", opening), "type", "unfinished")
+    opening = with_attribute(open_element(opening), "type", "unfinished")
     inside: Parts = [_make_slot(text)]
     if xml.attribute(message, "numerus") == "yes":
         there = [child for child in translation.children if child.name == "numerusform"] if translation else []
         inside = _list_forms(xml, text, translation, forms or len(there) or 1)
-    return put_target(xml, message, source, translation, [opening, *inside, "</translation>"])
+    edit = place_target(xml, message, source, translation, [opening, *inside, "</translation>"])
+    return replace_stretches(xml, message, [edit])
 
 
 def _list_forms(xml: XmlText, text: str, translation: XmlElement | None, number: int) -> Parts:

@@ -13,7 +13,7 @@ from pellucid.documents.memory import read_memory
 from pellucid.documents.office import read_docx, read_odt
 from pellucid.documents.plain import read_plain_text
 from pellucid.documents.qt import read_qt_messages
-from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair
+from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair, never_stop
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.xliff import read_xliff_document
 from pellucid.documents.yaml_messages import read_yaml_messages
@@ -28,9 +28,9 @@ _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     **dict.fromkeys((".yml", ".yaml"), read_yaml_messages),
     ".xml": read_android_texts,
     ".ts": read_qt_messages,
-    ".srt": read_subtitles,
+    **dict.fromkeys((".srt", ".vtt", ".sbv", ".ass", ".ssa"), read_subtitles),
     **dict.fromkeys((".po", ".pot"), read_catalogue),
-    **dict.fromkeys((".xliff", ".xlf"), read_xliff_document),
+    **dict.fromkeys((".xliff", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff"), read_xliff_document),
     ".tmx": read_memory,
     ".docx": read_docx,
     ".odt": read_odt,
@@ -42,7 +42,7 @@ def read_document(
     content: bytes,
     languages: LanguagePair | None = None,
     limits: DocumentLimits | None = None,
-    go_on: Callable[[], None] | None = None,
+    go_on: Callable[[], None] = never_stop,
 ) -> Document:
     """Take a document apart, by the ending of its name; `languages` are those of the translation, if they are known.
 
@@ -50,9 +50,7 @@ def read_document(
 
     Raises DocumentTooLarge beyond a limit, and ValueError for a format that is not known and for a damaged document.
     """
-    reading = DocumentReading(languages, limits or DocumentLimits())
-    if go_on is not None:
-        reading.go_on = go_on
+    reading = DocumentReading(languages, limits or DocumentLimits(), go_on=go_on)
     suffix = document_suffix(name)
     if suffix is None:
         raise ValueError(f"{name:.120} is of no known format; those are {', '.join(DOCUMENT_FORMATS)}")

@@ -6,15 +6,19 @@ from dataclasses import dataclass, field
 
 LanguagePair = tuple[str, str]
 
-# What a document may hold that is not translated, by kind.
+# Texts of a document that are not translated, by kind: what is said of one, and of several.
 KEPT_KINDS = {
-    "translated": "have a translation already",
-    "protected": "are marked as not to be translated",
-    "code": "are code, formulas or scripts",
-    "comments": "are comments",
-    "deleted": "were deleted with the change recorded",
-    "without letters": "have no letter",
-    "other": "are of a kind that is not translated",
+    "translated": ("has a translation already", "have a translation already"),
+    "protected": ("is marked as not to be translated", "are marked as not to be translated"),
+    "code": ("is code, a formula or a script", "are code, formulas or scripts"),
+    "comments": ("is a comment", "are comments"),
+    "deleted": ("was deleted with the change recorded", "were deleted with the change recorded"),
+    "without letters": ("has no letter", "have no letter"),
+    "unfit characters": (
+        "is a character that XML cannot hold, which was left out",
+        "are characters that XML cannot hold, which were left out",
+    ),
+    "other": ("is of a kind that is not translated", "are of a kind that is not translated"),
 }
 
 
@@ -36,8 +40,8 @@ class DocumentTooLarge(ValueError):
     """Raised for a document beyond a limit."""
 
 
-def _go_on() -> None:
-    pass
+def never_stop() -> None:
+    """Let a reading go on to its end."""
 
 
 @dataclass
@@ -48,7 +52,7 @@ class DocumentReading:
     limits: DocumentLimits = field(default_factory=DocumentLimits)
     kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
     elements: int = 0  # elements of XML read so far
-    go_on: Callable[[], None] = _go_on
+    go_on: Callable[[], None] = never_stop
     """Called now and then while a document is taken apart; it raises an error where nobody waits any more."""
 
     def count_elements(self, name: str, number: int) -> None:

@@ -1,17 +1,38 @@
-"""Takes subtitles (SRT) apart into texts to translate, and their times, numbers and positions."""
+"""Takes subtitles (SRT, WebVTT, SBV, ASS, SSA) apart into texts to translate, and their times and positions."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from html import escape, unescape
+from itertools import pairwise
 
+from pellucid.data.languages import split_code
 from pellucid.documents.document import Document
 from pellucid.documents.plain import LINE, decode_text
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Inline, Part, Parts, join_markup, make_slot
+from pellucid.documents.slots import LanguagePlace, Part, Parts, TextSlot, join_markup
+from pellucid.documents.subtitle_text import SubtitleMarks, describe_subtitle
 
-_TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}.*")
-_SPEAKER = re.compile(r"\s*(?:<[^<>]*>)?\s*[-–—]")
-_STYLE = re.compile(r"\{\\[^{}]*\}")
-_NO_WORDS_YET = re.compile(r"(?:\{\\[^{}]*\})*(?:\s*[-–—]+\s+)?")
+_TIME = r"(?:\d+\s*:\s*)?\d{1,3}\s*:\s*\d{1,2}(?:\s*[,.:]\s*\d{1,3})?"
+_TIMES = re.compile(rf"\s*{_TIME}\s*--?>\s*{_TIME}(?:\s.*)?")
+_SBV_TIMES = re.compile(r"\s*\d+:\d\d:\d\d\.\d{3},\d+:\d\d:\d\d\.\d{3}\s*")
+_HEADER = re.compile("\ufeff?WEBVTT(?:[ \t].*)?")
+_LANGUAGE = re.compile(r"(Language:\s*)([A-Za-z0-9_-]+)(\s*)")
+_NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s.*)?|Region:.*")
+_POSITION = r"\{\\[^{}]*\}"
+
+_SRT_MARKS = SubtitleMarks(
+    re.compile(
+        rf"{_POSITION}|\{{/?(?:[biusBIUS]|[yYcCsSfF]:[^{{}}]*)\}}"
+        r"|</?(?:[biusvc]|font|span|ruby|rt|lang|br)(?:[\s./][^<>]*)?>|<\d+:[\d:.]+>",
+        re.IGNORECASE,
+    )
+)
+_VTT_MARKS = SubtitleMarks(re.compile(rf"<[^<>]*>|{_POSITION}"), read=unescape, escape=partial(escape, quote=False))
+_ASS_MARKS = SubtitleMarks(re.compile(r"\{[^{}]*\}|\\[nh]"))
+_ASS_LINE_END = "\\N"
+_ASS_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 
 
 def read_subtitles(name: str, content: bytes, reading: DocumentReading) -> Document:
@@ -22,56 +43,136 @@ def read_subtitles(name: str, content: bytes, reading: DocumentReading) -> Docum
 
 
 def split_subtitles(name: str, text: str, reading: DocumentReading) -> Parts:
-    """Take subtitles apart: the lines of each are one text, or one each where several people speak.
+    """Take subtitles apart: the lines of each are one text, or one for each person who speaks.
 
-    Raises ValueError where no line has two times with an arrow between them.
+    The format is that of the content, whatever the name says. Raises ValueError where there are no subtitles in it.
     """
-    parts: list[Part] = []
     lines = LINE.findall(text)
-    times = [number for number, line in enumerate(lines) if _TIMES.fullmatch(line.rstrip("\r\n"))]
-    if text.strip() and not times:
-        raise ValueError(f"{name} has no line such as 00:00:01,000 --> 00:00:02,500, so it holds no subtitles (SRT)")
+    if lines and _HEADER.fullmatch(lines[0].rstrip("\r\n")):
+        return _split_webvtt(lines, reading)
+    if name.lower().endswith((".ass", ".ssa")) or text.lstrip("\ufeff \t\r\n").lower().startswith("[script info]"):
+        return _split_ass(name, lines, reading)
+    return _split_srt(name, lines, reading)
+
+
+def _split_srt(name: str, lines: Sequence[str], reading: DocumentReading) -> Parts:
+    """Take the lines of SRT or SBV apart. An empty line in a subtitle does not end it; the next times do."""
+    times = [number for number, line in enumerate(lines) if _is_times(line)]
+    if not times and any(line.strip("\ufeff \t\r\n") for line in lines):
+        raise ValueError(
+            f"{name} has no line such as 00:00:01,000 --> 00:00:02,500, so it holds no subtitles (SRT, WebVTT, SBV)"
+        )
+    parts: list[Part] = []
     position = 0
-    for number, following in zip(times, [*times[1:], len(lines)], strict=True):
-        first = number + 1
-        last = next((i for i in range(first, following) if not lines[i].strip()), following)
-        # Without an empty line before it, the number of the next subtitle stands below this one's text.
-        if last == following < len(lines) and last > first and lines[last - 1].strip().isdecimal():
-            last -= 1
-        parts += [*lines[position:first], *_describe_subtitle(lines[first:last])]
+    for number, following in pairwise([*times, len(lines)]):
+        last = following
+        # The number of the next subtitle stands before its times, even where there is no empty line before it.
+        if following < len(lines) and lines[following - 1].strip().isdecimal() and following - 1 > number:
+            last = following - 1
+        parts += [*lines[position : number + 1], *_describe_paragraphs(lines[number + 1 : last], _SRT_MARKS)]
         position = last
+        reading.go_on()
     return join_markup([*parts, *lines[position:]])
 
 
-def _describe_subtitle(lines: list[str]) -> Parts:
-    """Return the lines of one subtitle as a slot, or as one for each line where several people speak."""
-    if len(lines) > 1 and sum(_SPEAKER.match(line) is not None for line in lines) > 1:
-        return [part for line in lines for part in _describe_subtitle([line])]
-    text = "".join(lines)
-    # A position such as {\\an8} is that of the whole subtitle; it stays before it, and so does a dash.
-    first = _NO_WORDS_YET.match(text)
-    position = first.end() if first else 0
-    before = text[:position]
-    items: list[str | Inline] = []
-    for match in _STYLE.finditer(text, position):
-        items += [text[position : match.start()], Inline("single", None, [match[0]])]
-        position = match.end()
-    end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-    finish = partial(_wrap_evenly, lines=len(lines), end=end)
-    items = [item for item in [*items, text[position:]] if item]
-    return join_markup([before, *make_slot(items, str, read=str, finish=finish)])
+def _is_times(line: str) -> bool:
+    return (_TIMES.fullmatch(line.rstrip("\r\n")) or _SBV_TIMES.fullmatch(line.rstrip("\r\n"))) is not None
 
 
-def _wrap_evenly(text: str, lines: int, end: str = "\n") -> str:
-    r"""Break a text between words into at most so many lines of about equal length.
+def _describe_paragraphs(lines: Sequence[str], marks: SubtitleMarks) -> list[Part]:
+    """Return the parts of the lines of a subtitle; lines with an empty one between them are texts of their own."""
+    parts: list[Part] = []
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        if line.strip():
+            paragraph.append(line)
+            continue
+        if paragraph:
+            end = "\r\n" if paragraph[0].endswith("\r\n") else "\n"
+            parts += describe_subtitle(paragraph, marks, end)
+            paragraph = []
+        parts.append(line)
+    return parts
 
-    >>> _wrap_evenly("La bola es azul y la casa es grande.", 2)
-    'La bola es azul y\nla casa es grande.'
-    """
-    words, position = text.split(" "), 0
-    out: list[list[str]] = [[] for _ in range(lines)]
-    for word in words:
-        # A word stands on the line in whose share of the text its middle is.
-        out[min(lines - 1, int((position + len(word) / 2) * lines / max(1, len(text))))].append(word)
-        position += len(word) + 1
-    return end.join(" ".join(line) for line in out if line)
+
+def _split_webvtt(lines: Sequence[str], reading: DocumentReading) -> Parts:
+    """Take the lines of WebVTT apart, block by block; only what stands below times is translated."""
+    parts: list[Part] = []
+    block: list[str] = []
+    is_header = True
+    for line in [*lines, ""]:
+        if line.strip("\r\n"):
+            block.append(line)
+            continue
+        times = [number for number, text in enumerate(block) if "-->" in text]
+        first = times[0] if times else len(block)
+        if is_header and block:
+            parts += [_describe_header_line(text, reading) for text in block[:first]]
+            is_header = False
+        else:
+            parts += block[:first]
+            # Players do not show a text without times, such as one behind an empty line in a subtitle.
+            if block and not times and not _NO_CUE.fullmatch(block[0].rstrip("\r\n")):
+                reading.kept["other"] += 1
+        for number, following in pairwise([*times, len(block)]):
+            parts += [block[number], *_describe_paragraphs(block[number + 1 : following], _VTT_MARKS)]
+        parts.append(line)
+        block = []
+        reading.go_on()
+    return join_markup(parts)
+
+
+def _describe_header_line(line: str, reading: DocumentReading) -> Part:
+    """Return a line of the header of WebVTT; one that names the source language is a place for the new one."""
+    named = _LANGUAGE.fullmatch(line)
+    source = reading.languages[0] if reading.languages else None
+    if named is None or (source is not None and split_code(named[2])[0] != split_code(source)[0]):
+        return line
+    return LanguagePlace(line, lambda code: f"{named[1]}{code}{named[3]}")
+
+
+def _split_ass(name: str, lines: Sequence[str], reading: DocumentReading) -> Parts:
+    """Take the lines of ASS or SSA apart; the texts are the last fields of the lines that begin with Dialogue."""
+    parts: list[Part] = []
+    fields = 10
+    has_dialogue = False
+    section = ""
+    for line in lines:
+        kind, _, rest = line.partition(":")
+        kind = kind.strip().lower()
+        if line.startswith("["):
+            section = line.strip().lower()
+        if section == "[events]" and kind == "format":
+            fields = rest.count(",") + 1
+        if kind == "comment":
+            reading.kept["comments"] += 1
+        columns = line.split(",", fields - 1)
+        if kind != "dialogue" or len(columns) < fields:
+            parts.append(line)
+            continue
+        has_dialogue = True
+        text = columns[-1].rstrip("\r\n")
+        parts.append(line[: len(line) - len(columns[-1])])
+        if _ASS_DRAWING.search(text):
+            reading.kept["code"] += 1
+            parts.append(text)
+        elif text.strip():
+            spoken = LINE.findall(text.replace(_ASS_LINE_END, "\n"))
+            parts += _restore_line_ends(describe_subtitle(spoken, _ASS_MARKS, _ASS_LINE_END))
+        parts.append(line[len(line.rstrip("\r\n")) :])
+        reading.go_on()
+    if lines and not has_dialogue:
+        raise ValueError(f"{name} has no line that begins with Dialogue:, so it holds no subtitles (ASS, SSA)")
+    return join_markup(parts)
+
+
+def _restore_line_ends(parts: Parts) -> list[Part]:
+    """Return parts in which line ends are written as ASS has them."""
+    restored: list[Part] = []
+    for part in parts:
+        if isinstance(part, str):
+            part = part.replace("\n", _ASS_LINE_END)
+        elif isinstance(part, TextSlot):
+            part = replace(part, original=_restore_line_ends(part.original or []))
+        restored.append(part)
+    return restored

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape, unescape
 from xml.parsers import expat
 
+from pellucid.data.encodings import decode_bytes, encode_text, find_codec
+from pellucid.data.formats.xml_characters import FORBIDDEN, EncodingCheck, drop_bad_characters
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part
 
@@ -21,7 +23,6 @@ _MARKUP = re.compile(
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +138,7 @@ def read_xml_text(raw: str) -> str:
 
 def escape_xml_text(text: str) -> str:
     """Escape a text for the content of an element; characters that XML cannot hold become spaces."""
-    return _FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
+    return FORBIDDEN.sub(" ", escape(text, quote=False)).replace("\r", "&#13;")
 
 
 def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str, str]:
@@ -145,34 +146,41 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
 
     Raises ValueError for an encoding that is not known, and for bytes that are not in it.
     """
-    declared = _DECLARED_ENCODING.match(content[:200])
+    declared = _DECLARED_ENCODING.match(content[:200].removeprefix(codecs.BOM_UTF8))
     if content.startswith((codecs.BOM_UTF16_LE, b"<\0")):
-        encoding = "utf-16-le"
+        encoding = "utf-16le"
     elif content.startswith((codecs.BOM_UTF16_BE, b"\0<")):
-        encoding = "utf-16-be"
-    elif declared:
+        encoding = "utf-16be"
+    elif declared and not content.startswith(codecs.BOM_UTF8):
         encoding = declared[1].decode("ascii")
+    codec = find_codec(encoding, exact=True)
+    if codec is None:
+        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8")
+    if codec.startswith("utf-16") and declared:
+        # A declaration that can be read byte by byte is not in UTF-16, which programs for Windows name all the same.
+        codec = "utf-8"
+    else:
+        EncodingCheck(name).take(content)
     try:
-        if not codecs.lookup(encoding)._is_text_encoding:  # pyright: ignore[reportAttributeAccessIssue]
-            raise LookupError
-        text = content.decode(encoding)
-    except LookupError:
-        raise ValueError(f"{name} is in the encoding {encoding:.40}, which is not known; convert it to UTF-8") from None
+        return decode_bytes(content, codec), codec
     except UnicodeError as error:
         raise ValueError(f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}") from None
-    return text, encoding
 
 
 def encode_xml(text: str, encoding: str) -> bytes:
-    """Return the bytes of an XML or HTML text; characters that the encoding has not are written as references."""
-    return text.encode(encoding, errors="xmlcharrefreplace")
+    """Return the bytes of an XML text; characters that the encoding has not are written as references."""
+    return encode_text(text, encoding)
 
 
 def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
     """Return the tree of an XML text, in which nothing is expanded or fetched.
 
+    Characters that XML cannot hold are left out of it, and counted as kept back from the translation.
+
     Raises ValueError for a text that is not well-formed, declares anything of its own, or has too many elements.
     """
+    text, lost = drop_bad_characters(text)
+    reading.kept["unfit characters"] += lost
     _refuse_unsound(name, text, reading)
     root: XmlElement | None = None
     open_elements: list[XmlElement] = []

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -18,12 +19,13 @@ from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
+from pellucid.documents.account import make_account
 from pellucid.documents.readers import read_document
 from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import describe_languages, validate_limited
-from pellucid.serve.service import BoundedStore, Service, TranslationJob
+from pellucid.serve.service import BoundedStore, Service, TranslationJob, run_while_wanted
 
 # Bounds on the texts of a document that are translated together, between which other requests get their turn.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
@@ -42,11 +44,15 @@ class TranslateFileRequest(BaseModel):
 
 
 class TranslatedFile(BaseModel):
-    """Where the translated document can be fetched. LibreTranslate itself has no `texts` and no `failed`."""
+    """Where the translated document can be fetched; LibreTranslate itself only has the address."""
 
     translatedFileUrl: str
-    texts: int = Field(description="texts that were translated")
-    failed: int = Field(description="texts that could not be translated as asked and stay as they are")
+    texts: int = Field(description="texts that were given to the model")
+    unchanged: int = Field(description="texts among them whose translation is the text itself")
+    failed: int = Field(description="texts among them that could not be translated as asked and stay as they are")
+    kept: dict[str, int] = Field(
+        description="texts that were not given to the model, by kind, as far as the reader of the format counts them"
+    )
 
 
 def file_routes(service: Service) -> APIRouter:
@@ -130,8 +136,9 @@ async def _translate_upload(
     service.directions.find(form.source, form.target)  # refuses other languages before the document is read
     languages = None if form.source == "auto" else (form.source, form.target)
     try:
-        document = await run_in_threadpool(
-            read_document, PurePath(upload.file_name).name, upload.value, languages, limits
+        name = PurePath(upload.file_name).name
+        document = await run_while_wanted(
+            request, service.limits.seconds, partial(read_document, name, upload.value, languages, limits)
         )
     except DocumentTooLarge as error:
         raise Refusal(413, str(error)) from None
@@ -140,10 +147,14 @@ async def _translate_upload(
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, document.texts[:_SAMPLE])
     terms = await run_in_threadpool(service.terms_with, form.terms)
     translations = await _translate_texts(request, service, document.texts, direction, terms)
+    written = [translation.text for translation in translations]
     try:
-        content = await run_in_threadpool(document.write, [translation.text for translation in translations])
+        language = form.target if direction.languages.are_named else None
+        content = await run_in_threadpool(document.write, written, language=language)
     except ValueError as error:
         raise Refusal(400, str(error)) from None
+    failed = sum(translation.stop == "failed" for translation in translations)
+    account = make_account(document.texts, written, failed, document.kept)
     suffix = document_suffix(upload.file_name) or ""
     stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
     # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
@@ -152,7 +163,9 @@ async def _translate_upload(
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=name)),
         texts=len(translations),
-        failed=sum(translation.stop == "failed" for translation in translations),
+        unchanged=account.unchanged,
+        failed=failed,
+        kept=dict(account.kept),
     )
 
 

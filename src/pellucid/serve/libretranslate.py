@@ -267,7 +267,10 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
         raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")
     texts, ranks = _as_list(form.q), 1 + form.alternatives
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, texts)
-    pages = [split_html(text, DocumentReading()) if form.format == "html" else [TextSlot(text)] for text in texts]
+    languages = direction.languages.codes
+    pages: list[Parts] = [
+        split_html(text, DocumentReading(languages)) if form.format == "html" else [TextSlot(text)] for text in texts
+    ]
     segments = tuple(slot.text for page in pages for slot in list_slots(page))
     # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
     search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
@@ -275,7 +278,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     terms = await run_in_threadpool(service.terms_with, form.terms)
     job = TranslationJob(segments, direction, search, terms)
     translations = iter(await service.answer(request, service.translation_worker, job))
-    answers = [_assemble_text(page, translations, ranks) for page in pages]
+    answers = [_assemble_text(page, translations, ranks, languages[1] if languages else None) for page in pages]
     if service.translation_memory is None:
         for answer in answers:
             answer.memory = None
@@ -331,15 +334,15 @@ def _as_list(q: str | list[str]) -> list[str]:
     return q if isinstance(q, list) else [q]
 
 
-def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int) -> Translated:
+def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, language: str | None) -> Translated:
     """Put the n-th best translations of all segments together to the n-th best translation of the page."""
     translations = [next(answers) for _ in list_slots(page)]
     ranked = [[translation, *translation.alternatives] for translation in translations]
-    texts = [
+    texts: list[str] = []
+    for rank in range(max(map(len, ranked), default=1)):
         # A segment with fewer translations than others repeats its last one.
-        fill_slots(page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked]))
-        for rank in range(max(map(len, ranked), default=1))
-    ]
+        chosen = (segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked)
+        texts.append(fill_slots(page, chosen, language=language))
     # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
     best, *alternatives = list(dict.fromkeys(texts))[:ranks]
     notes = [note for translation in translations for note in translation.notes]

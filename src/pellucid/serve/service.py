@@ -5,10 +5,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import Gauge
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from pellucid.api import Model, study_heads
@@ -22,7 +23,7 @@ from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
-from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, QueueFull, Worker
+from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, NobodyWaits, QueueFull, Worker
 from pellucid.trace.session import Trace, perform_act
 
 DRAIN_SECONDS = 5.0  # seconds that jobs under way may still take when the server stops
@@ -32,6 +33,7 @@ TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
+Finished = TypeVar("Finished")
 
 
 class Service:
@@ -145,10 +147,7 @@ class Service:
             await asyncio.wait({answer, gone}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 return answer.result()
-            if gone.done():
-                # nginx's status for this case; no client is left to read it.
-                raise Refusal(499, "the client went away")  # seen only in the metrics
-            raise Refusal(504, f"not done within {self.limits.seconds:g} s; ask for less at a time")
+            raise _make_late_refusal(self.limits.seconds, client_left=gone.done())
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
@@ -221,6 +220,42 @@ class Service:
         workers = (self.translation_worker, self.trace_worker)
         closing = [worker.close for worker in workers] + ([self.head_study.close] if self.head_study else [])
         await asyncio.gather(*(asyncio.to_thread(close, DRAIN_SECONDS) for close in closing))
+
+
+async def run_while_wanted(
+    request: Request, seconds: float, work: Callable[[Callable[[], None]], Finished]
+) -> Finished:
+    """Run work in a thread as long as its client waits, and for so many seconds at most.
+
+    `work` is given a function to call now and then, which raises `NobodyWaits`. Raises `Refusal` where it did.
+    """
+    stop = Event()
+    deadline = time.monotonic() + seconds
+
+    def check_wanted() -> None:
+        if stop.is_set() or time.monotonic() > deadline:
+            raise NobodyWaits
+
+    task = asyncio.ensure_future(run_in_threadpool(work, check_wanted))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            stop.set()
+        # Only once the thread has ended: a client that leaves must not make room for more threads than there may be.
+        return await task
+    except NobodyWaits:
+        raise _make_late_refusal(seconds, client_left=stop.is_set()) from None
+    finally:
+        stop.set()
+        gone.cancel()
+
+
+def _make_late_refusal(seconds: float, client_left: bool) -> Refusal:
+    if client_left:
+        # nginx's status for this case; no client is left to read it, and it is seen only in the metrics.
+        return Refusal(499, "the client went away")
+    return Refusal(504, f"not done within {seconds:g} s; ask for less at a time")
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.data.formats.moses import read_moses_zip
+from pellucid.data.formats.objects import encode_json, encode_jsonl, read_json_array, read_jsonl
 from pellucid.data.formats.parquet import encode_parquet, read_parquet
 from pellucid.data.formats.po import encode_po, read_po
-from pellucid.data.formats.tables import encode_csv, encode_jsonl, encode_tsv, read_csv, read_jsonl, read_tsv
+from pellucid.data.formats.tables import encode_csv, encode_tsv, read_csv, read_tsv
 from pellucid.data.formats.tmx import encode_tmx, read_tmx
 from pellucid.data.formats.units import Sides, Skip, Unit
 from pellucid.data.formats.xliff import encode_xliff, read_xliff
+from pellucid.data.formats.xlsx import read_xlsx
 from pellucid.data.lines import strip_compression
 
 Read = Callable[[str, Sides], Iterator[Unit]]
@@ -45,10 +47,12 @@ PAIR_FORMATS = (
     ),
     PairFormat("a message catalogue (PO)", ("po",), read_po, encode_po, by_line=False),
     PairFormat("a table (CSV)", ("csv",), read_csv, encode_csv),
+    PairFormat("an array of objects (JSON)", ("json",), read_json_array, encode_json, by_line=False),
+    PairFormat("a workbook of Excel (XLSX)", ("xlsx", "xlsm"), read_xlsx),
     PairFormat("an archive of two files (ZIP)", ("zip",), read_moses_zip),
     PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False),
 )
-"""Every format of pairs, by the endings of its files; all but the last two may be compressed."""
+"""Every format of pairs, by the endings of its files; all but XLSX, ZIP and Parquet may be compressed."""
 
 PAIR_ENDINGS = " or ".join(", ".join(f".{found.endings[0]}" for found in PAIR_FORMATS).rsplit(", ", 1))
 """The endings of files of pairs, one of each format, as a message lists them."""

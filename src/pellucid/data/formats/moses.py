@@ -63,9 +63,14 @@ def _choose_members(path: str, archive: zipfile.ZipFile, sides: Sides) -> list[z
     for member in chosen:
         if member.flag_bits & 1:
             raise ValueError(f"{path}: {member.filename!r} is encrypted; unpack it with its password")
-        if member.file_size > max(LARGEST_UNCHECKED, MOST_EXPANSION * member.compress_size):
-            raise ValueError(
-                f"{path}: {member.filename!r} has {member.compress_size:,} bytes and would expand to "
-                f"{member.file_size:,}, more than {MOST_EXPANSION} times as many; is it a text?"
-            )
+        refuse_bomb(path, member)
     return chosen
+
+
+def refuse_bomb(path: str, member: zipfile.ZipInfo) -> None:
+    """Raise ValueError for a large file of an archive that expands as no text does."""
+    if member.file_size > max(LARGEST_UNCHECKED, MOST_EXPANSION * member.compress_size):
+        raise ValueError(
+            f"{path}: {member.filename!r} has {member.compress_size:,} bytes and would expand to "
+            f"{member.file_size:,}, more than {MOST_EXPANSION} times as many; is it a text?"
+        )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pellucid.data.encodings import decode_bytes, find_codec
 from pellucid.data.formats.po_entries import PoEntry, parse_po_entries, read_po_header
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
@@ -13,7 +14,7 @@ from pellucid.text.plural_rules import PluralRule, read_plural_rule
 # The most bytes of a catalogue, which is read as a whole; the largest of well-known programs have a tenth of that.
 LARGEST_CATALOGUE = 64 * 2**20
 
-_CHARSET = re.compile(rb'Content-Type:[^"\n]*charset\s*=\s*([\w-]+)', re.IGNORECASE)
+_CHARSET = re.compile(rb'Content-Type:[^"\n]{0,200}?charset\s*=\s*([\w-]+)', re.IGNORECASE)
 
 # What the characters that stand for something else in a string of a catalogue are written as.
 PO_ESCAPES = str.maketrans(
@@ -91,16 +92,20 @@ def _parse_catalogue(path: str) -> tuple[list[PoEntry], dict[str, str]]:
 def decode_catalogue(path: str, raw: bytes, otherwise: str = "UTF-8") -> tuple[str, str]:
     """Return the text of a catalogue and its encoding: the one that its header names, `otherwise` where it names none.
 
-    Raises ValueError, naming the line, for bytes that are not in it.
+    Raises ValueError for an encoding that is not known, and, naming the line, for bytes that are not in it.
     """
     named = _CHARSET.search(raw[:100_000])
-    charset = named[1].decode("ascii", "replace") if named else otherwise
+    charset = named[1].decode("ascii") if named else otherwise
+    if charset == "CHARSET":  # as templates say where nobody has filled it in
+        charset = otherwise
+    codec = find_codec(charset, exact=True)
+    if codec is None:
+        raise ValueError(
+            f"{path} is in the encoding {charset:.40}, as its header says, which is not known; convert it with "
+            "msgconv --to-code=UTF-8"
+        )
     try:
-        codecs.lookup(charset)
-    except LookupError:
-        charset = otherwise  # templates say CHARSET
-    try:
-        return raw.decode(charset), charset
+        return decode_bytes(raw, codec), codec
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ValueError(

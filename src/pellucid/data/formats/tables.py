@@ -1,8 +1,8 @@
-"""Reads and writes pairs in lines: TSV, CSV and JSONL, with columns or keys that are chosen or found by their names."""
+"""Reads and writes tables of pairs: TSV and CSV, with columns that are chosen or found by their names."""
 
 import csv
-import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain, islice
@@ -21,13 +21,16 @@ from pellucid.data.formats.units import (
     is_header,
     languages_in_name,
     names_side,
+    require_fitting_rows,
 )
 from pellucid.data.languages import split_code
-from pellucid.data.lines import read_lines
+from pellucid.data.lines import LONGEST_LINE, read_lines
 
 _DELIMITERS = ",;\t|"
 
-_LINES_SEEN = 50  # lines by which the delimiter of a CSV file is found
+_LINES_SEEN = 50  # lines by which the delimiter of a CSV file is found, and rows by which the columns of a table are
+
+Row = tuple[int, list[str]]  # the line where a row of a table begins, and its cells
 
 
 def read_tsv(path: str, sides: Sides) -> Iterator[Unit]:
@@ -39,25 +42,27 @@ def read_tsv(path: str, sides: Sides) -> Iterator[Unit]:
     """
     # Quotes are text, so not the csv module: a sentence may begin or end inside a quotation.
     rows = enumerate((line.split("\t") for line in read_lines(path)), start=1)
-    yield from _read_table(path, rows, sides)
+    yield from read_table_rows(path, rows, sides)
 
 
 def read_csv(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the pairs of a table with a comma, semicolon, tab or bar between its columns, and with quotes around text.
 
     The columns are named by a header or chosen by their numbers; without either there are two. Raises ValueError for
-    quotes that do not fit.
+    quotes that do not fit: where a row with them ends is not known.
     """
+    # The limit of the csv module, 131,072 characters, is that of the whole process, and is only ever raised.
+    csv.field_size_limit(max(LONGEST_LINE, csv.field_size_limit()))
     lines = read_lines(path)
     first = list(islice(lines, _LINES_SEEN))
     delimiter = _find_delimiter(first)
     # Excel's own mark, which is no row.
     marked = bool(first) and re.fullmatch("sep=.", first[0]) is not None
     reader = csv.reader((f"{line}\n" for line in chain(first[marked:], lines)), delimiter=delimiter, strict=True)
-    yield from _read_table(path, _number_rows(path, reader, marked), sides)
+    yield from read_table_rows(path, _number_rows(path, reader, marked), sides)
 
 
-def _number_rows(path: str, reader: Any, before: int) -> Iterator[tuple[int, list[str]]]:
+def _number_rows(path: str, reader: Any, before: int) -> Iterator[Row]:
     """Yield the rows of a CSV file with the numbers of their first lines."""
     while True:
         line = reader.line_num + 1 + before
@@ -66,11 +71,15 @@ def _number_rows(path: str, reader: Any, before: int) -> Iterator[tuple[int, lis
         except StopIteration:
             return
         except csv.Error as error:
+            if "field limit" in str(error):
+                raise ValueError(
+                    f"{path}:{line}: a cell of this row has more than {LONGEST_LINE:,} characters; is there a quote "
+                    "that nothing closes?"
+                ) from None
             raise ValueError(
                 f"{path}:{line}: the quotes of this row do not fit ({error}); a quote inside of quotes is doubled"
             ) from None
-        if row:  # an empty line is no row
-            yield line, row
+        yield line, row
 
 
 def _find_delimiter(lines: Sequence[str]) -> str:
@@ -92,16 +101,57 @@ def _find_delimiter(lines: Sequence[str]) -> str:
     return max(_DELIMITERS, key=judge)  # of equals the first: a comma
 
 
-def _read_table(path: str, rows: Iterator[tuple[int, list[str]]], sides: Sides) -> Iterator[Unit]:
-    """Yield the pairs of rows, from the columns that the first row or `sides` names."""
-    for line, row in islice(rows, 1):
-        columns, header = _choose_columns(path, line, row, sides)
-        for number, cells in rows if header else chain([(line, row)], rows):
-            if len(cells) != len(row):
-                raise ValueError(
-                    f"{path}:{number}: {len(cells)} columns, expected {len(row)}, as many as in the first line"
-                )
-            yield Unit(number, cells[columns[0]], cells[columns[1]])
+def read_table_rows(path: str, rows: Iterator[Row], sides: Sides, may_pad: bool = False) -> Iterator[Unit]:
+    """Yield the pairs of rows, from the columns that the header or `sides` names.
+
+    An empty row has empty sides. A row with another number of columns than the others has a problem, for which of its
+    cells are the pair is not known; with `may_pad` it is known, and missing cells are empty. Raises ValueError if
+    hardly any row fits.
+    """
+    first = list(islice(rows, _LINES_SEEN))
+    decisive = _find_decisive_row(first, sides)
+    if decisive is None:
+        yield from (Unit(line) for line, _ in chain(first, rows))
+        return
+    line, row = decisive
+    columns, has_header = _choose_columns(path, line, row, sides)
+
+    def read_rows() -> Iterator[Unit]:
+        for number, cells in chain(first, rows):
+            if has_header and number == line:
+                continue
+            if not any(map(str.strip, cells)):
+                yield Unit(number)
+            elif has_header and cells == row:
+                yield Unit(number, problem="the header once more")
+            elif len(cells) != len(row) and not may_pad:
+                comparison = "fewer" if len(cells) < len(row) else "more"
+                yield Unit(number, problem=f"{comparison} columns than {len(row)}")
+            else:
+                source, target = (cells[column] if column < len(cells) else "" for column in columns)
+                yield Unit(number, source, target)
+
+    yield from require_fitting_rows(path, read_rows(), lambda: f"{len(row)} columns, as many as line {line:,} has")
+
+
+def _find_decisive_row(rows: Sequence[Row], sides: Sides) -> Row | None:
+    """Return the row that says which columns a table has: its header, or the first row that is as wide as most.
+
+    Titles above a table, which fill one cell, say nothing. None if all rows are empty.
+    """
+    filled = [sum(bool(cell.strip()) for cell in cells) for _, cells in rows]
+    candidates = [row for row, count in zip(rows, filled, strict=True) if count >= min(2, max(filled))]
+    if not candidates or not any(filled):
+        return None
+    if len(set(list_side_names(candidates[0][1], sides))) > 1:
+        return candidates[0]
+    # Columns that are chosen by their numbers must be there.
+    wishes = [int(wish) for wish in (sides.source, sides.target) if wish is not None and wish.isdecimal()]
+    candidates = [row for row in candidates if len(row[1]) >= max(wishes, default=0)] or candidates
+    widths = Counter(len(cells) for _, cells in candidates)
+    # Of equals two columns, for these are pairs, and then the first.
+    width = max(widths, key=lambda width: (widths[width], width == 2))
+    return next(row for row in candidates if len(row[1]) == width)
 
 
 def _choose_columns(path: str, line: int, row: list[str], sides: Sides) -> tuple[tuple[int, int], bool]:
@@ -192,40 +242,6 @@ def _is_from_tatoeba(row: Sequence[str]) -> bool:
     return len(row) == 4 and row[0].isdecimal() and row[2].isdecimal()
 
 
-def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
-    """Yield the pairs of a file with one JSON object on each line, which has the two texts under its keys.
-
-    The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
-    it; the first object decides.
-    """
-    keys = None
-    for line, text in enumerate(read_lines(path), start=1):
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{line}: not JSON: {error}") from None
-        row = row if isinstance(row, dict) else {}
-        nested = row.get("translation")
-        table = nested if isinstance(nested, dict) else row
-        if keys is None:
-            names = list(table) if table is nested else list_side_names(list(table), sides)
-            if len(names) > 1:
-                keys = choose_names(path, names, sides, "languages" if table is nested else "keys")
-        left, right = (table.get(key) for key in keys or ("", ""))
-        if not isinstance(left, str) or not isinstance(right, str):
-            raise ValueError(f"{path}:{line}: expected an object with texts, {_describe_object(keys)}")
-        # JSON can spell what no line of text can hold: NUL, half of a surrogate pair.
-        if bad := re.search("[\0\ud800-\udfff]", left + right):
-            raise ValueError(f"{path}:{line}: U+{ord(bad[0]):04X} inside a sentence, which no text contains")
-        yield Unit(line, left, right)
-
-
-def _describe_object(keys: tuple[str, str] | None) -> str:
-    names = keys or ("source", "target")
-    shape = json.dumps(dict.fromkeys(names, "..."), ensure_ascii=False)
-    return shape if keys else f'{shape} or {{"translation": {{"en": "...", "de": "..."}}}}'
-
-
 def encode_tsv(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
     """Yield the bytes of a file with one tab between source and target; a text with a tab is skipped."""
     first = True
@@ -247,11 +263,3 @@ def encode_csv(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[byte
         text = StringIO(newline="")
         csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(row)
         yield text.getvalue().encode()
-
-
-def encode_jsonl(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
-    """Yield the bytes of a file with one object on each line: as Hugging Face has it if the languages are known."""
-    languages = sides.languages
-    for unit in units:
-        row = dict(zip(languages or ("source", "target"), (unit.source, unit.target), strict=True))
-        yield f"{json.dumps({'translation': row} if languages else row, ensure_ascii=False)}\n".encode()

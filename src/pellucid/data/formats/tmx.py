@@ -5,11 +5,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.formats.inline_codes import read_inline_text
 from pellucid.data.formats.units import Sides, Skip, Unit, choose_sides, find_language
-from pellucid.data.formats.xml import escape_xml, inline_text, local_name, parse_units, without_unfit_for_xml
-
-# Inline elements whose content is code of another program and no text of the sentence; `hi` is text.
-_NATIVE_CODE = frozenset({"bpt", "ept", "ph", "it", "ut", "sub"})
+from pellucid.data.formats.xliff_states import TRADOS, SegmentState
+from pellucid.data.formats.xml import escape_xml, local_name, make_unit, parse_units, without_unfit_for_xml
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
@@ -40,7 +39,10 @@ def read_tmx(path: str, sides: Sides) -> Iterator[Unit]:
             yield Unit(number, line=line, problem=f"no {missing}")
             continue
         kept += 1
-        yield Unit(number, _variant_text(variants[source]), _variant_text(variants[target]), line)
+        if problem := _explain_unfit_variant(element, variants[target]):
+            yield Unit(number, line=line, problem=problem)
+        else:
+            yield make_unit(number, _variant_text(variants[source]), _variant_text(variants[target]), line)
         for i, language in enumerate(languages):
             if i not in (source, target) and language.lower() in (languages[source].lower(), languages[target].lower()):
                 number += 1
@@ -83,7 +85,18 @@ def _variant_language(variant: Any) -> str:
 
 def _variant_text(variant: Any) -> str:
     segment = next((child for child in variant if local_name(child) == "seg"), None)
-    return "" if segment is None else inline_text(segment, _NATIVE_CODE)
+    return "" if segment is None else read_inline_text(segment)
+
+
+def _explain_unfit_variant(unit: Any, variant: Any) -> str | None:
+    """Return why nobody stands by a translation in a memory yet, None for a good one."""
+    if variant.get("creationtool") == "pellucid" and not variant.get("changeid"):
+        return "a translation by pellucid that nobody has changed"
+    for element in (variant, unit):
+        for child in element:
+            if local_name(child) == "prop" and child.get("type") == "x-ConfirmationLevel":
+                return SegmentState(tool=TRADOS, tool_state=(child.text or "").strip()).explain_unfit()
+    return None
 
 
 def encode_tmx(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Units of a file of pairs, each with its pair or a reason why there is none, and the choice of the two sides."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,36 @@ class Unit(NamedTuple):
     target: str = ""
     line: int | None = None  # line of the file where the unit stands, if its number is not that line
     problem: str | None = None
+
+
+_ROWS_JUDGED = 1_000  # rows after which a file is refused at once if hardly any fits, and not only at its end
+_FEWEST_FITTING = 0.1  # the share of the rows that must fit
+
+
+def require_fitting_rows(path: str, units: Iterable[Unit], expect: Callable[[], str]) -> Iterator[Unit]:
+    """Yield the units of a file of rows; raise ValueError if fewer than one row in ten fits, with what was expected.
+
+    A row that does not fit has a problem, and whoever reads the units counts it. If hardly any row fits, the file
+    holds something else than pairs, or was read in a wrong way, and the few rows that fit do so by accident.
+    """
+    fitting, first, misfits = 0, None, 0
+    for unit in units:
+        if unit.problem is None:
+            fitting += 1
+        else:
+            first, misfits = first or unit, misfits + 1
+        if fitting + misfits == _ROWS_JUDGED:
+            _refuse_misfits(path, fitting, misfits, first, expect)
+        yield unit
+    _refuse_misfits(path, fitting, misfits, first, expect)
+
+
+def _refuse_misfits(path: str, fitting: int, misfits: int, first: Unit | None, expect: Callable[[], str]) -> None:
+    if first is not None and fitting < _FEWEST_FITTING * (fitting + misfits):
+        raise ValueError(
+            f"{path}:{first.line or first.number}: {first.problem}, and so it is in {misfits:,} of "
+            f"{fitting + misfits:,} rows, too many to leave out; expected {expect()}"
+        )
 
 
 @dataclass

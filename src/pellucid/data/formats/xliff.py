@@ -1,16 +1,21 @@
 """Reads and writes files of segments: XLIFF 1.2 with its dialects, and XLIFF 2."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.formats.inline_codes import join_pieces, read_inline_text, split_phrase_tags
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
-from pellucid.data.formats.xml import escape_xml, inline_text, local_name, parse_units, without_unfit_for_xml
-
-# Inline elements of XLIFF 1.2 and 2 whose content, if any, is code; `g`, `pc` and `mrk` surround text.
-_NATIVE_CODE = frozenset({"bpt", "ept", "ph", "it", "x", "bx", "ex", "sub"})
-# States of a target that nobody has translated yet; "initial" is that of XLIFF 2.
-_UNTRANSLATED = ("new", "needs-translation", "initial")
+from pellucid.data.formats.xliff_states import (
+    PHRASE,
+    PO_HEADER,
+    TRADOS,
+    SegmentState,
+    inherit_translate,
+    name_tool,
+)
+from pellucid.data.formats.xml import escape_xml, local_name, make_unit, parse_units, without_unfit_for_xml
 
 
 def read_xliff(path: str, sides: Sides) -> Iterator[Unit]:
@@ -26,24 +31,139 @@ def read_xliff(path: str, sides: Sides) -> Iterator[Unit]:
                 sides.source, sides.target = found[0] or wish.source, found[1] or wish.target
                 sides.said_by = "" if wish.source or wish.target else Path(path).name
             continue
-        for segment in _list_segments(element):
+        is_second = local_name(element) == "unit"
+        for source, target, line, problem in _read_second(element) if is_second else _read_first(element):
             number += 1
-            children = {local_name(child): child for child in reversed(segment)}
-            source, target = (children.get(name) for name in ("source", "target"))
-            state = segment.get("state") or (target.get("state") if target is not None else None)
-            line = segment.sourceline
-            if target is None:
-                yield Unit(number, line=line, problem="no target")
-            elif state in _UNTRANSLATED:
-                yield Unit(number, line=line, problem=f"the state {state}")
+            if problem:
+                yield Unit(number, line=line, problem=problem)
             else:
-                texts = ["" if side is None else inline_text(side, _NATIVE_CODE) for side in (source, target)]
-                yield Unit(number, texts[exchanged], texts[not exchanged], line)
+                yield make_unit(number, *((target, source) if exchanged else (source, target)), line)
 
 
-def _list_segments(unit: Any) -> list[Any]:
-    """Return what holds a source and a target: a unit of XLIFF 1.2 itself, the segments of a unit of XLIFF 2."""
-    return [child for child in unit if local_name(child) == "segment"] if local_name(unit) == "unit" else [unit]
+_Segment = tuple[str, str, int | None, str | None]  # source, target, line, and why they are no pair
+
+
+def _read_first(unit: Any) -> Iterator[_Segment]:
+    """Yield the segments of a unit of XLIFF 1.2: those that a tool has marked in it, or the unit as one."""
+    children = {local_name(child): child for child in reversed(unit)}
+    source, target, line = children.get("source"), children.get("target"), unit.sourceline
+    segmented = children.get("seg-source")
+    if problem := _explain_no_text(unit):
+        yield "", "", line, problem
+        return
+    definitions = {
+        seg.get("id"): seg for child in unit if local_name(child) == "seg-defs" for seg in child if seg.get("id")
+    }
+    from_marks = {} if segmented is None else _list_marks(segmented)
+    to_marks = {} if target is None else _list_marks(target)
+    read = _choose_reader(unit)
+    if from_marks and (to_marks or target is None or not read(target).strip()):
+        # By position where a tool gave the marks of both sides other numbers.
+        if len(from_marks) == len(to_marks) and not set(from_marks) & set(to_marks):
+            to_marks = dict(zip(from_marks, to_marks.values(), strict=True))
+        for key, mark in from_marks.items():
+            translation = to_marks.get(key)
+            if translation is None:
+                yield "", "", mark.sourceline, "no target"
+                continue
+            problem = _read_state(unit, target, definitions.get(key[0])).explain_unfit()
+            yield read(mark), read(translation), mark.sourceline, problem if read(translation).strip() else None
+        return
+
+    if target is None:
+        yield "", "", line, "no target"
+        return
+    translation = read(target)
+    if to_marks and translation.strip() and not all(read(mark).strip() for mark in to_marks.values()):
+        # Which sentences of the source these are, nobody can tell.
+        yield "", "", line, "a target of which some segments are empty"
+        return
+    definition = next(iter(definitions.values())) if len(definitions) == 1 else None
+    text = "" if source is None else read(source)
+    is_empty = not translation.strip() and (target.get("state") or "") == ""
+    yield text, translation, line, None if is_empty else _read_state(unit, target, definition).explain_unfit()
+
+
+def _read_second(unit: Any) -> Iterator[_Segment]:
+    """Yield the segments of a unit of XLIFF 2."""
+    problem = _explain_no_text(unit)
+    data = {
+        entry.get("id"): "".join(entry.itertext())
+        for child in unit
+        if local_name(child) == "originalData"
+        for entry in child
+        if entry.get("id")
+    }
+    for segment in unit:
+        if local_name(segment) != "segment":
+            continue
+        children = {local_name(child): child for child in reversed(segment)}
+        source, target, line = children.get("source"), children.get("target"), segment.sourceline
+        if problem:
+            yield "", "", line, problem
+        elif target is None:
+            yield "", "", line, "no target"
+        else:
+            texts = ["" if side is None else read_inline_text(side, data) for side in (source, target)]
+            yield texts[0], texts[1], line, _read_state(segment, target, None).explain_unfit()
+
+
+def _explain_no_text(unit: Any) -> str | None:
+    """Return why nothing in a unit is a pair, None if something may be."""
+    if unit.get("restype") == PO_HEADER:
+        return "the header of a message catalogue"
+    own = (element.get("translate") for element in (unit, *unit.iterancestors()))
+    return None if inherit_translate(own) else "marked as not to be translated"
+
+
+def _list_marks(element: Any) -> dict[tuple[str, int], Any]:
+    """Return the segments that are marked in an element, each with its name and how often that came before."""
+    marks: dict[tuple[str, int], Any] = {}
+    seen = Counter[str]()
+    for mark in element.iter("{*}mrk"):
+        name = mark.get("mid", "")
+        if mark.get("mtype") == "seg" and not any(
+            outer.get("mtype") == "seg" for outer in mark.iterancestors("{*}mrk")
+        ):
+            marks[name, seen[name]] = mark
+            seen[name] += 1
+    return marks
+
+
+def _choose_reader(unit: Any) -> Any:
+    """Return the function that reads the texts of a unit; Phrase writes the tags in them as text."""
+    if not any(name_tool(namespace) == PHRASE for namespace in unit.nsmap.values()):
+        return read_inline_text
+    marks = {
+        mark.get("id", ""): next(("".join(part.itertext()) for part in mark if local_name(part) == "content"), "")
+        for child in unit
+        if local_name(child) == "tunit-metadata"
+        for mark in child
+    }
+    return lambda element: join_pieces(split_phrase_tags(read_inline_text(element), marks))
+
+
+def _read_state(unit: Any, target: Any, definition: Any | None) -> SegmentState:
+    """Return what a file says about the state of a translation; `definition` is that of Trados for it."""
+    tool, tool_state, origin = "", None, ""
+    if definition is not None:
+        tool, tool_state, origin = TRADOS, definition.get("conf", ""), definition.get("origin", "")
+    for key, value in unit.attrib.items() if definition is None else ():
+        namespace, _, name = key[1:].rpartition("}")
+        found = name_tool(namespace) if namespace else ""
+        if found and name in ("status", "confirmed"):
+            tool, tool_state = found, value
+        elif found and name == "trans-origin":
+            tool, origin = found, value
+    return SegmentState(
+        state=(unit.get("state") or target.get("state") or "").strip(),
+        qualifier=(target.get("state-qualifier") or "").strip(),
+        sub_state=(unit.get("subState") or "").strip(),
+        approved=(unit.get("approved") or "").strip().lower(),
+        tool=tool,
+        tool_state=tool_state,
+        origin=origin,
+    )
 
 
 def _must_exchange(path: str, wish: Sides, source: str, target: str) -> bool:
@@ -67,7 +187,7 @@ def encode_xliff(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[by
     ).encode()
     for number, unit in enumerate(without_unfit_for_xml(units, skip), start=1):
         yield (
-            f'<trans-unit id="{number}" xml:space="preserve"><source>{escape_xml(unit.source)}</source>'
+            f'<trans-unit id="{number}" xml:space="preserve" approved="yes"><source>{escape_xml(unit.source)}</source>'
             f'<target state="final">{escape_xml(unit.target)}</target></trans-unit>\n'
         ).encode()
     yield b"</body>\n</file>\n</xliff>\n"

@@ -1,30 +1,37 @@
 """Reads the units of an XML file one after another, in bounded memory, and fetches or expands nothing."""
 
-import html
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pellucid.data.formats.units import Skip, Unit
+from pellucid.data.formats.xml_characters import FORBIDDEN, CharacterFilter, EncodingCheck, find_bad_character
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
 
 # The most bytes of XML up to the end of the next unit, so that a file without units cannot fill the memory.
 LARGEST_UNIT = 16 * 2**20
-# Characters that an XML file cannot hold in any spelling.
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class _MeteredStream:
-    """A stream for the parser, which refuses to read too far without a unit, and says that gzip is damaged."""
+    """A stream for the parser, which refuses to read too far without a unit, and says that gzip is damaged.
+
+    Characters that XML cannot hold are replaced, so that one of them costs its unit and not the whole file.
+    """
 
     def __init__(self, stream: Any, path: str) -> None:
         self.stream, self.path, self.since_unit = stream, path, 0
+        self._filter, self._encoding = CharacterFilter(), EncodingCheck(path)
 
     def read(self, size: int) -> bytes:
-        try:
-            content = self.stream.read(size)
-        except DAMAGES as error:
-            raise ValueError(f"{self.path}: {describe_damage(error)}") from None
+        content, is_end = b"", False
+        while not content and not is_end:
+            try:
+                chunk = self.stream.read(size)
+            except DAMAGES as error:
+                raise ValueError(f"{self.path}: {describe_damage(error)}") from None
+            is_end = not chunk
+            self._encoding.take(chunk)
+            content = self._filter.clean(chunk)
         self.since_unit += len(content)
         if self.since_unit > LARGEST_UNIT:
             raise ValueError(f"{self.path}: no unit ends within {LARGEST_UNIT:,} bytes; does it hold sentence pairs?")
@@ -72,6 +79,11 @@ def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str
                             del node.getparent()[0]
         except etree.XMLSyntaxError as error:
             reason = re.sub(r"(, line \d+, column \d+)?( \(.*, line \d+\))?$", "", str(error.msg))
+            if "not proper UTF-8" in reason or "ncoding" in reason or "conversion" in reason:
+                reason = (
+                    "its bytes are not in the encoding that it names (UTF-8 where it names none); write the true one "
+                    'into its first line, such as encoding="windows-1252"'
+                )
             raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {' '.join(reason.split())}") from None
         if not checked:
             _refuse_foreign_root(path, root, events.root)
@@ -95,19 +107,11 @@ def local_name(element: Any) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def inline_text(element: Any, codes: Collection[str]) -> str:
-    """Return the text of an element without the content of inline elements called in `codes`, which is no language."""
-    from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-
-    parts = [element.text or ""]
-    for child in element:
-        if child.tag is etree.Entity:
-            # Not declared in the file, so from a DTD that is not read: almost always one of HTML's.
-            parts.append(html.unescape(child.text))
-        elif local_name(child) not in codes:
-            parts.append(inline_text(child, codes))
-        parts.append(child.tail or "")
-    return "".join(parts)
+def make_unit(number: int, source: str, target: str, line: int | None) -> Unit:
+    """Return a unit of an XML file; one with a character that XML cannot hold has a problem in place of its pair."""
+    if bad := find_bad_character(source) or find_bad_character(target):
+        return Unit(number, line=line, problem=f"{bad}, which XML cannot hold")
+    return Unit(number, source, target, line)
 
 
 def escape_xml(text: str) -> str:
@@ -121,7 +125,7 @@ def escape_xml(text: str) -> str:
 def without_unfit_for_xml(units: Iterable[Unit], skip: Skip) -> Iterator[Unit]:
     """Yield the units that XML can hold; the others are skipped."""
     for unit in units:
-        if bad := _NOT_XML.search(unit.source) or _NOT_XML.search(unit.target):
+        if bad := FORBIDDEN.search(unit.source) or FORBIDDEN.search(unit.target):
             skip(unit, f"U+{ord(bad[0]):04X}, which XML cannot hold")
         else:
             yield unit

@@ -1,0 +1,222 @@
+"""Reads and writes pairs in objects: JSONL, with one on each line, and JSON, one array of them."""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pellucid.data.formats.tables import choose_names, list_side_names
+from pellucid.data.formats.units import Sides, Skip, Unit, find_column, require_fitting_rows
+from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed, read_lines
+
+# The most characters of an object in an array, so that a file that is no array of objects cannot fill the memory.
+LARGEST_OBJECT = 16 * 2**20
+_CHARACTERS_READ = 2**16
+
+# Characters that JSON can spell and no line of text can hold: NUL, half of a surrogate pair.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of a file with one JSON object on each line, which has the two texts under its keys.
+
+    The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
+    it; the first object with two texts decides. A line without a pair has a problem, and an empty line empty sides.
+    """
+    reader = _ObjectReader(path, sides)
+    advice = "; a file that is one array is read if its name ends in .json"
+
+    def read_units() -> Iterator[Unit]:
+        for line, text in enumerate(read_lines(path), start=1):
+            yield reader.read_line(line, text)
+        reader.refuse_other_keys()
+
+    yield from require_fitting_rows(path, read_units(), lambda: f"on each line {reader.describe_object()}{advice}")
+
+
+def read_json_array(path: str, sides: Sides) -> Iterator[Unit]:
+    """Yield the pairs of a file that is one array of objects, like those of a JSONL file, or such a file itself.
+
+    The array is read piece by piece. Raises ValueError for what is no JSON, for nothing behind it can be read.
+    """
+    reader = _ObjectReader(path, sides)
+
+    def read_units() -> Iterator[Unit]:
+        with open_decompressed(path) as stream:
+            text = _JsonText(path, stream)
+            is_array = text.find_sign() in ("", "[")
+            if is_array:
+                for number, (line, row) in enumerate(text.parse_array(), start=1):
+                    yield reader.read_object(row, number, line)
+        if not is_array:
+            for line, content in enumerate(read_lines(path), start=1):
+                yield reader.read_line(line, content)
+        reader.refuse_other_keys()
+
+    yield from require_fitting_rows(path, read_units(), lambda: f"an array of objects, each {reader.describe_object()}")
+
+
+class _ObjectReader:
+    """Reads the pairs of objects, from the keys that the first object with two texts has."""
+
+    def __init__(self, path: str, sides: Sides) -> None:
+        self.path, self.sides = path, sides
+        self.keys: tuple[str, str] | None = None
+        self.other_keys: ValueError | None = None
+        """Why the keys of the first object with texts are not those that were asked for."""
+
+    def read_line(self, line: int, text: str) -> Unit:
+        """Return the pair of a line of JSON."""
+        if not text.strip():
+            return Unit(line)
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            return Unit(line, problem="no valid JSON")
+        return self.read_object(row, line)
+
+    def read_object(self, row: Any, number: int, line: int | None = None) -> Unit:
+        """Return the pair of an object; null stands for a text, or a row, that is empty."""
+        if row is None:
+            return Unit(number, line=line)
+        if not isinstance(row, dict):
+            return Unit(number, line=line, problem="no object")
+        nested = row.get("translation", "")
+        if nested is None:
+            return Unit(number, line=line)
+        table = nested if isinstance(nested, dict) else row
+        if self.keys is None:
+            self._choose_keys(table, table is nested)
+        if self.keys is None or not any(key in table for key in self.keys):
+            return Unit(number, line=line, problem="no keys of two texts")
+        source, target = ("" if table.get(key) is None else table[key] for key in self.keys)
+        if not isinstance(source, str) or not isinstance(target, str):
+            return Unit(number, line=line, problem="a value that is no text")
+        if bad := _NO_TEXT.search(source + target):
+            return Unit(number, line=line, problem=f"U+{ord(bad[0]):04X} inside a sentence, which no text contains")
+        return Unit(number, source, target, line)
+
+    def _choose_keys(self, table: dict[str, Any], is_nested: bool) -> None:
+        """Choose the keys by an object that has two texts; one without the languages that are asked for may be odd."""
+        if is_nested:
+            names = [name for name, value in table.items() if value is None or isinstance(value, str)]
+        else:
+            names = list_side_names(list(table), self.sides)
+        if len(names) < 2:
+            return
+        try:
+            self.keys = choose_names(self.path, names, self.sides, "languages" if is_nested else "keys")
+        except ValueError as error:
+            wishes = [wish for wish in (self.sides.source, self.sides.target) if wish is not None]
+            if all(find_column(wish, names) is not None for wish in wishes):
+                raise
+            self.other_keys = self.other_keys or error
+
+    def refuse_other_keys(self) -> None:
+        """Raise ValueError if no object had the languages that were asked for."""
+        if self.keys is None and self.other_keys is not None:
+            raise self.other_keys
+
+    def describe_object(self) -> str:
+        """Return what an object must look like."""
+        shape = json.dumps(dict.fromkeys(self.keys or ("source", "target"), "..."), ensure_ascii=False)
+        return shape if self.keys else f'{shape} or {{"translation": {{"en": "...", "de": "..."}}}}'
+
+
+class _JsonText:
+    """The text of an array in JSON, of which a piece is in memory at a time."""
+
+    def __init__(self, path: str, stream: Any) -> None:
+        self.path = path
+        try:
+            # Some programs write JSON in UTF-16, with a byte order mark.
+            encoding = json.detect_encoding(stream.peek(4)[:4])
+        except DAMAGES as error:
+            raise ValueError(f"{path}: {describe_damage(error)}") from None
+        self.stream = io.TextIOWrapper(stream, "utf-8-sig" if encoding == "utf-8" else encoding, newline="")
+        self.text, self.place, self.lines_before = "", 0, 0
+
+    @property
+    def line(self) -> int:
+        return self.lines_before + self.text.count("\n", 0, self.place) + 1
+
+    def parse_array(self) -> Iterator[tuple[int, Any]]:
+        """Yield the line and the value of each element, up to the end of the file."""
+        if self.find_sign():
+            self.place += 1
+            is_first = True
+            while (sign := self.find_sign()) != "]":
+                if not is_first and sign == ",":
+                    self.place += 1
+                    sign = self.find_sign()
+                elif not is_first and sign:
+                    raise self._refuse("expected a comma or ']' behind an element of the array")
+                if not sign:
+                    raise self._refuse("the file ends inside of the array")
+                is_first = False
+                yield self.line, self._parse_value()
+            self.place += 1
+            if self.find_sign():
+                raise self._refuse("there is something behind the end of the array")
+
+    def find_sign(self) -> str:
+        """Go to the next character that is no white space, and return it; "" at the end of the file."""
+        while True:
+            while self.text[self.place : self.place + 1] in (" ", "\t", "\n", "\r"):
+                self.place += 1
+            if self.place < len(self.text) or not self._read_more():
+                return self.text[self.place : self.place + 1]
+
+    def _parse_value(self) -> Any:
+        decoder = json.JSONDecoder()
+        while True:
+            problem, value, end = "an element without an end", None, None
+            try:
+                value, end = decoder.raw_decode(self.text, self.place)
+            except ValueError as error:
+                problem = str(error).partition(": line ")[0]
+            except RecursionError:
+                raise self._refuse("too many brackets inside of each other") from None
+            # What is no JSON may be half of an element, and a number at the end of the piece may go on.
+            if end is not None and end < len(self.text):
+                self.place = end
+                return value
+            if len(self.text) - self.place > LARGEST_OBJECT:
+                raise self._refuse(f"{problem}, or an element of more than {LARGEST_OBJECT:,} characters")
+            if not self._read_more():
+                raise self._refuse(problem)
+
+    def _read_more(self) -> bool:
+        """Read the next piece; with what is in memory it is twice as long, so that long elements take no longer."""
+        try:
+            more = self.stream.read(max(_CHARACTERS_READ, len(self.text) - self.place))
+        except DAMAGES as error:
+            raise ValueError(f"{self.path}: {describe_damage(error)}") from None
+        except UnicodeError as error:
+            raise ValueError(
+                f"{self.path}: it is not {self.stream.encoding.upper()} ({error}); save it as UTF-8"
+            ) from None
+        self.lines_before += self.text.count("\n", 0, self.place)
+        self.text, self.place = self.text[self.place :] + more, 0
+        return bool(more)
+
+    def _refuse(self, problem: str) -> ValueError:
+        return ValueError(f"{self.path}:{self.line}: not JSON: {problem}")
+
+
+def encode_jsonl(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of a file with one object on each line: as Hugging Face has it if the languages are known."""
+    languages = sides.languages
+    for unit in units:
+        row = dict(zip(languages or ("source", "target"), (unit.source, unit.target), strict=True))
+        yield f"{json.dumps({'translation': row} if languages else row, ensure_ascii=False)}\n".encode()
+
+
+def encode_json(units: Iterable[Unit], sides: Sides, skip: Skip) -> Iterator[bytes]:
+    """Yield the bytes of an array of the objects that `encode_jsonl` writes."""
+    before = b"[\n"
+    for line in encode_jsonl(units, sides, skip):
+        yield before + line.removesuffix(b"\n")
+        before = b",\n"
+    yield before.replace(b",", b"") + b"]\n"
