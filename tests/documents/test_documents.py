@@ -42,6 +42,19 @@ def test_a_document_translated_into_itself_keeps_every_byte(name):
     assert read_document(name, content).write(texts) == content
 
 
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_document_is_written_although_nobody_waits_for_its_reading_any_more(name):
+    content, texts = SAMPLES[name]
+    is_read = False
+
+    def stop_once_read() -> None:
+        assert not is_read
+
+    document = read_document(name, content, EN_ES, go_on=stop_once_read)
+    is_read = True
+    assert document.write([f"{text} 1. *a*" for text in texts])
+
+
 def shout(text: str) -> str:
     """Return a text in capital letters, apart from its tags and placeholders."""
     return re.sub(

@@ -12,7 +12,7 @@ from pellucid.documents.html import split_html
 from pellucid.documents.markdown_marks import MarkdownMark, MarkdownScanner
 from pellucid.documents.markdown_writing import MarkdownWriter, protect_tag
 from pellucid.documents.plain import decode_text
-from pellucid.documents.reading import DocumentReading
+from pellucid.documents.reading import DocumentReading, never_stop
 from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup, number_tags
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def split_markdown(text: str, reading: DocumentReading) -> Parts:
     return join_markup(_MarkdownReader(text, reading).read())
 
 
-def _make_parser(reading: DocumentReading) -> "MarkdownIt":
+def _make_parser(go_on: Callable[[], None]) -> "MarkdownIt":
     """Return the parser of blocks; what is inside them is read by `MarkdownScanner`, which knows the places."""
     try:
         from markdown_it import MarkdownIt
@@ -58,16 +58,16 @@ def _make_parser(reading: DocumentReading) -> "MarkdownIt":
     parser = MarkdownIt("commonmark").enable("table")
     parser.disable(["inline", "text_join"])
     parser.block.ruler.before(
-        "reference", "footnote", partial(_read_footnote, reading=reading), {"alt": ["paragraph", "reference"]}
+        "reference", "footnote", partial(_read_footnote, go_on=go_on), {"alt": ["paragraph", "reference"]}
     )
     return parser
 
 
 def _read_footnote(
-    state: "StateBlock", start_line: int, end_line: int, silent: bool, *, reading: DocumentReading
+    state: "StateBlock", start_line: int, end_line: int, silent: bool, *, go_on: Callable[[], None]
 ) -> bool:
     """Read the text of a footnote, a block that holds others; a rule of markdown-it."""
-    reading.go_on()
+    go_on()
     start = state.bMarks[start_line] + state.tShift[start_line]
     if state.is_code_block(start_line):
         return False
@@ -121,7 +121,8 @@ class _MarkdownReader:
     def __init__(self, text: str, reading: DocumentReading):
         self.text = text
         self.reading = reading
-        self.parser = _make_parser(reading)
+        self.parser = _make_parser(reading.go_on)
+        self.writing_parser = _make_parser(never_stop)  # translations are written after the reading has ended
         front = _FRONT_MATTER.match(text)
         self.begin = front.end() if front else 0
         if front:
@@ -307,7 +308,7 @@ class _MarkdownReader:
             kind.is_part,
             start == 0 or stretch.text[start - 1] == "\n",
             self.is_label,
-            self.parser,
+            self.writing_parser,
         )
         slot = TextSlot(text, tags, original, writer.escape, writer.finish, heading=kind.heading)
         self.parts += [self.text[self.position : first], slot]
