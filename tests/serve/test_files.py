@@ -134,6 +134,8 @@ def test_terms_of_a_request_apply_to_a_document_and_failures_are_counted(server)
         ("../../a.docx/..", b"", {}, 400, "of no known format"),
         ("a.odt", make_zip({"content.xml": b"0" * 2**22}), {}, 413, "unpacks to 4,194,304 bytes"),
         ("a.txt", b"a" * 3000, {}, 413, "3,000 characters together"),
+        ("a.html", b"<br>" * 3001, {}, 413, "more than 3,000 elements"),
+        ("a.tmx", b"<tmx>" + b"<tu/>" * 3000 + b"</tmx>", {}, 413, "more than 3,000 elements"),
         ("a.html", HTML, {"target": "de"}, 422, "not 'en' to 'de'"),
         ("a.html", HTML, {"glossary": "x"}, 422, "glossary: there is no such field"),
         ("a.html", HTML, {"terms": "x"}, 422, "terms: expected a JSON object"),
@@ -141,7 +143,7 @@ def test_terms_of_a_request_apply_to_a_document_and_failures_are_counted(server)
     ],
 )
 def test_a_document_that_cannot_be_translated_is_refused_in_one_sentence(name, content, fields, status, sentence):
-    with client(document_characters=2000) as server:
+    with client(document_characters=2000, document_elements=3000) as server:
         answer = upload(server, name, content, **fields)
         assert (answer.status_code, sentence in answer.json()["error"]) == (status, True), answer.text
 

@@ -26,7 +26,7 @@ _CHARSET = re.compile(
     rb"<!--.*?(?:-->|\Z)|<meta[^<>]+?charset\s*=\s*(?:[\"']\s*)?([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL
 )
 _HEAD_BYTES = 2**16  # in which a page may name its encoding: browsers look in all of the head, and read again
-_TOGETHER = 1000  # pieces of markup that are read before anybody is asked whether to go on
+_TOGETHER = 1000  # pieces of markup after which elements are counted, and somebody is asked whether to go on
 
 _BLOCK_NAMES = """
 address article aside blockquote body br button caption center col colgroup dd details dialog dir div dl dt fieldset
@@ -92,7 +92,7 @@ class _PageSplitter:
 
     def split(self) -> list[Part]:
         """Return the parts of the page."""
-        position = number = 0
+        position = pieces = opened = 0
         while markup := find_markup(self.html, position, self.elements.is_in_drawing):
             self._add_text(position, markup.start)
             position = markup.end
@@ -102,9 +102,12 @@ class _PageSplitter:
                 self._close(markup)
             else:
                 position = self._open(markup)
-            number += 1
-            if number % _TOGETHER == 0:
-                self.reading.go_on()
+                opened += 1
+            pieces += 1
+            if pieces == _TOGETHER:
+                self.reading.count_elements("the page", opened)
+                pieces = opened = 0
+        self.reading.count_elements("the page", opened)
         self._add_text(position, len(self.html))
         self._end_run()
         return self.parts

@@ -33,7 +33,7 @@ class DocumentLimits:
     ratio: int = 200
     texts: int = 200_000
     characters: int = 20_000_000  # characters of all texts to translate together
-    elements: int = 1_000_000  # elements of all its XML together
+    elements: int = 1_000_000  # elements of all its XML and HTML together
 
 
 class DocumentTooLarge(ValueError):
@@ -51,13 +51,13 @@ class DocumentReading:
     languages: LanguagePair | None = None  # those of the translation, if they are known
     limits: DocumentLimits = field(default_factory=DocumentLimits)
     kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
-    elements: int = 0  # elements of XML read so far
+    elements: int = 0  # elements of XML and HTML read so far
     go_on: Callable[[], None] = never_stop
     """Called now and then while a document is taken apart; it raises an error where nobody waits any more."""
 
     def count_elements(self, name: str, number: int) -> None:
-        """Count elements of XML in a file. Raises DocumentTooLarge where they are more than the limit."""
+        """Count elements of a file. Raises DocumentTooLarge where they are more than the limit."""
         self.elements += number
         if self.elements > self.limits.elements:
-            raise DocumentTooLarge(f"{name} has more than {self.limits.elements:,} elements of XML")
+            raise DocumentTooLarge(f"{name} has more than {self.limits.elements:,} elements")
         self.go_on()

@@ -67,6 +67,7 @@ def file_routes(service: Service) -> APIRouter:
         members=2000,
         texts=limits.document_characters,
         characters=limits.document_characters,
+        elements=limits.document_elements,
     )
     under_way = 0
 

@@ -25,6 +25,9 @@ class Limits:
     body: Annotated[Count, "bytes in the body of a request"] = 2**20
     document_bytes: Annotated[Count, "bytes of a document; unpacked it may have eight times as many"] = 2**23
     document_characters: Annotated[Count, "characters in all texts of a document together"] = 200_000
+    document_elements: Annotated[Count, "elements of all XML or HTML in a document; each takes up to 800 bytes"] = (
+        200_000
+    )
     documents: Annotated[Count, "documents translated at the same time; one more is told to come again (503)"] = 4
     files: Annotated[Count, "translated documents kept; the oldest goes first"] = 32
     file_bytes: Annotated[Count, "bytes of all translated documents kept"] = 2**27
