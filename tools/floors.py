@@ -28,9 +28,11 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data text", others="numpy sentencepiece torch jaxtyping lxml", others_inside="polib pyarrow"),
+    "data": Floor(ours="data text", others="numpy sentencepiece torch jaxtyping lxml", others_inside="pyarrow"),
     "text": Floor(ours="text"),
-    "documents": Floor(ours="documents data.encodings data.formats data.languages"),
+    "documents": Floor(
+        ours="documents data.encodings data.formats data.languages text", others_inside="markdown_it yaml"
+    ),
     "store": Floor(ours="config store model data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(

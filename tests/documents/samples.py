@@ -268,6 +268,124 @@ HTML = (
 )
 HTML_TEXTS = ["The ball", "The <0>red</0> ball & a house\xa0."]
 
+MD = b"""---\r
+title: A ball\r
+---\r
+\r
+# The *red* ball {#ball}\r
+\r
+The **red** ball is [here](x.html "A title") and `code`\r
+is [there][a]. ![A picture](a.png)\r
+\r
+> - [ ] A task\r
+\r
+| Name | Value |\r
+|------|------:|\r
+| A \\| B | `a \\| b` |\r
+| Two | 12 |\r
+\r
+```python\r
+print("Hello")\r
+```\r
+\r
+<p>Some <b>HTML</b>.</p>\r
+\r
+A note[^1].\r
+\r
+[^1]: The note.\r
+\r
+[a]: y.html\r
+"""
+MD_TEXTS = [
+    "The <0>red</0> ball",
+    "The <0>red</0> ball is <1>here</1> and <2/> is <3>there</3>. <4/>",
+    "A title",
+    "A picture",
+    "A task",
+    "Name",
+    "Value",
+    "A | B",
+    "Two",
+    "Some <0>HTML</0>.",
+    "A note<0/>.",
+    "The note.",
+]
+
+JSON = b"""{
+  "title": "The \\"ball\\" is {{color}}.",
+  "nested": {"list": ["One\\n", 2, null, "12"], "caf\\u00e9": "A cat"},
+  "file_one": "One file",
+  "file_other": "{{count}} files"
+}
+"""
+JSON_TEXTS = ['The "ball" is {{color}}.', "One\n", "A cat", "One file", "{{count}} files"]
+
+YAML = b"""# A comment.
+en:
+  title: "The \\"ball\\" is %{color}.\\n"  # another
+  plain: A house
+  quoted: 'It''s here'
+  flag: true
+  order:
+    - :year
+  balls: {one: One ball, other: "%{count} balls"}
+  text: |
+    One line.
+    Two lines.
+
+  folded: >-
+    A folded text
+"""
+YAML_TEXTS = [
+    'The "ball" is %{color}.\n',
+    "A house",
+    "It's here",
+    "One ball",
+    "%{count} balls",
+    "One line.\nTwo lines.\n",
+    "A folded text",
+]
+
+ANDROID = rb"""<?xml version="1.0" encoding="utf-8"?>
+<resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
+    <!-- A comment. -->
+    <string name="a">Tom\'s <b>cat</b> is <xliff:g id="n">%1$s</xliff:g>.\n</string>
+    <string name="b" translatable="false">Name</string>
+    <string name="c">@string/a</string>
+    <string-array name="d"><item>One &amp; two</item><item>12</item></string-array>
+    <plurals name="e">
+        <item quantity="one">One ball</item>
+        <item quantity="other">%d balls</item>
+    </plurals>
+    <color name="f">#ff0000</color>
+</resources>
+"""
+ANDROID_TEXTS = ["Tom's <0>cat</0> is <1/>.\n", "One & two", "One ball", "%d balls"]
+
+QT = b"""<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="es_ES" sourcelanguage="en">
+<context>
+    <name>Main</name>
+    <message>
+        <location filename="a.cpp" line="3"/>
+        <source>The &quot;ball&quot; is %1.</source>
+        <translation type="unfinished"></translation>
+    </message>
+    <message numerus="yes">
+        <source>%n ball(s)</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+            <numerusform></numerusform>
+        </translation>
+    </message>
+    <message><source>Done</source><translation>Hecho</translation></message>
+    <message><source>Gone</source><translation type="vanished">Ido</translation></message>
+</context>
+</TS>
+"""
+QT_TEXTS = ['The "ball" is %1.', "%n ball(s)", "%n ball(s)"]
+
 TXT = b"\xef\xbb\xbfThe ball is blue.\r\n\r\n\tThe house.\n12"
 TXT_TEXTS = ["The ball is blue.", "The house."]
 
@@ -452,6 +570,12 @@ EPUB_TEXTS = ["A book", "A house & more", "The ball.", "The <0>red ball</0> is h
 SAMPLES = {
     "a.txt": (TXT, TXT_TEXTS),
     "a.html": (HTML, HTML_TEXTS),
+    "a.md": (MD, MD_TEXTS),
+    "a.json": (JSON, JSON_TEXTS),
+    "a.arb": (b'{"a": "Hello {name}", "@a": {"description": "No."}}', ["Hello {name}"]),
+    "a.yml": (YAML, YAML_TEXTS),
+    "a.xml": (ANDROID, ANDROID_TEXTS),
+    "a.ts": (QT, QT_TEXTS),
     "a.srt": (SRT, SRT_TEXTS),
     "a.vtt": (VTT, VTT_TEXTS),
     "a.sbv": (SBV, ["The ball is blue.", "Yes.", "No."]),

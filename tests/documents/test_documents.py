@@ -14,7 +14,6 @@ from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from tests.documents.samples import (
     DOCX,
     ODT,
-    PO,
     SAMPLES,
     TMX,
     XLIFF,
@@ -27,7 +26,7 @@ from tests.documents.samples import (
 )
 
 EN_ES = ("en", "es")
-BILINGUAL = ("xliff", "xlf", "sdlxliff", "mqxliff", "mxliff", "tmx", "po")
+BILINGUAL = ("xliff", "xlf", "sdlxliff", "mqxliff", "mxliff", "tmx", "po", "ts")
 MONOLINGUAL = [name for name in SAMPLES if name.rpartition(".")[2] not in BILINGUAL]
 
 
@@ -41,6 +40,19 @@ def test_the_texts_of_a_document_are_found_with_their_markup_as_tags(name):
 def test_a_document_translated_into_itself_keeps_every_byte(name):
     content, texts = SAMPLES[name]
     assert read_document(name, content).write(texts) == content
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_document_is_written_although_nobody_waits_for_its_reading_any_more(name):
+    content, texts = SAMPLES[name]
+    is_read = False
+
+    def stop_once_read() -> None:
+        assert not is_read
+
+    document = read_document(name, content, EN_ES, go_on=stop_once_read)
+    is_read = True
+    assert document.write([f"{text} 1. *a*" for text in texts])
 
 
 def shout(text: str) -> str:
@@ -161,19 +173,6 @@ def test_xliff_and_tmx_between_other_languages_are_refused():
         read_document("a.xlf", XLIFF2)
 
 
-def test_a_new_translation_in_po_is_marked_fuzzy_and_polib_reads_it():
-    polib = pytest.importorskip("polib")
-    document = read_document("a.po", PO)
-    catalogue = polib.pofile(document.write([shout(text) for text in document.texts]).decode())
-    entries = {entry.msgid: entry for entry in catalogue}
-    assert entries['The "ball" is %s.\n'].msgstr == 'THE "BALL" IS %s.\n'
-    assert entries['The "ball" is %s.\n'].flags == ["fuzzy", "c-format"]
-    assert entries["A house."].msgstr == "A HOUSE."
-    assert entries["%d ball"].msgstr_plural == {0: "%d BALL", 1: "%d BALLS"}
-    assert entries["Old."].msgstr == "Viejo."
-    assert not entries["Gone."].msgstr
-
-
 def test_a_text_box_inside_a_paragraph_is_translated_in_its_place():
     box = "<w:r><w:pict><w:txbxContent><w:p><w:r><w:t>Inside.</w:t></w:r></w:p></w:txbxContent></w:pict></w:r>"
     content = make_docx(f"<w:p><w:r><w:t>One </w:t></w:r>{box}<w:r><w:t>two.</w:t></w:r></w:p>")
@@ -236,7 +235,7 @@ def with_flag(content: bytes, flag: int) -> bytes:
         ("a.xliff", b"<tmx/>", "begins with <tmx>, expected <xliff>"),
         ("a.tmx", b"<tmx>&a;</tmx>", "not well-formed XML: undefined entity"),
         ("a.xliff", b'<?xml version="1.0" encoding="rot13"?><xliff/>', "encoding rot13, which is not known"),
-        ("a.po", b'msgid "a\nmsgstr ""\n', "a.po:1: this line fits no entry"),
+        ("a.po", b'msgid "a\nmsgstr ""\n', "a.po:1: not a message catalogue (PO): the quotes"),
         ("a.po", b'msgid "a"\nmsgstr "\xff"\n', "byte 0xFF is not utf-8"),
         ("a.srt", b"Nothing here.", "holds no subtitles"),
         ("a.srt", b"1\n00:00:01,000 --> 00:00:02,500\ncaf\xe9", "a.srt:3: byte 0xE9 is not UTF-8"),
@@ -318,5 +317,5 @@ def test_hostile_documents_take_no_more_time_than_others():
 
 def test_each_format_has_a_sample():
     # Endings of formats that have another ending, too.
-    others = ".htm .pot .ssa .docm .dotx .pptm .ppsx .potx .xlsm .xltx .ott .otp .ots .odg"
+    others = ".htm .pot .ssa .markdown .yaml .docm .dotx .pptm .ppsx .potx .xlsm .xltx .ott .otp .ots .odg"
     assert {document_suffix(name) for name in SAMPLES} | {*others.split()} == set(DOCUMENT_FORMATS)

@@ -65,9 +65,9 @@ def run_serve(
 
     Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs written for
     LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Documents
-    (.docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .srt, .vtt, .po, .xliff, .tmx, .txt) are translated at
-    /translate_file. Nothing leaves the machine, and no text is stored but suggestions, where --corrections asks for
-    them. Ctrl-C stops the server once the requests under way are answered.
+    (.docx, .pptx, .xlsx, .odt, .epub, .html, .md, .srt, .po, .json, .xliff and more) are translated at /translate_file.
+    Nothing leaves the machine, and no text is stored but suggestions, where --corrections asks for them. Ctrl-C stops
+    the server once the requests under way are answered.
 
     It listens on this machine only, unless you give another --host. Requests that arrive together are translated
     together, and each gets the same text as it would alone. Every limit is on by default, and a request beyond one is

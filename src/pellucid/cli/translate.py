@@ -124,10 +124,10 @@ def run_translate(
     and addresses stay as they are, and of a message of ICU only the texts are translated. A carriage return or NUL
     inside a translation is written as a space.
 
-    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .srt, .vtt, .sbv, .ass
-    or .ssa (subtitles), .po, .xliff, .xlf, .tmx, and those of Trados, memoQ and Phrase: .sdlxliff, .mqxliff, .mxliff;
-    templates and files with macros, such as .dotx and .xlsm, are read, too. Its paragraphs are translated, bold words
-    and links stay around their words, and all else is kept byte for byte. Segments of .po, .xliff and .tmx that have a
+    A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .md, .srt, .vtt (and
+    other subtitles), .po, .xliff, .tmx (and those of Trados, memoQ and Phrase: .sdlxliff, .mqxliff, .mxliff), or
+    messages of a program in .json, .arb, .yml, .ts (Qt) or .xml (Android). Its paragraphs are translated, bold words
+    and links stay around their words, and all else is kept. Segments of .po, .ts, .xliff and .tmx that have a
     translation keep it; new ones are marked for review. A .txt is a file of lines. At the end standard error says how
     many texts were translated, came out as they were, failed, or were kept, and why.
 

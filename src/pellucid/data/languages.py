@@ -47,6 +47,17 @@ def split_code(code: str) -> tuple[str, str]:
     return _SHORT_CODES.get(language, language), rest
 
 
+def spell_code(code: str, separator: str = "-") -> str:
+    """Return the code of a language as most files spell it: es, pt-BR, zh-Hans.
+
+    >>> spell_code("spa"), spell_code("pt-br", "_"), spell_code("zho_Hans")
+    ('es', 'pt_BR', 'zh-Hans')
+    """
+    short, region = split_code(code)
+    parts = [part.upper() if len(part) == 2 else part.capitalize() for part in region.split("-") if part]
+    return separator.join([short, *parts])
+
+
 def list_spellings(code: str) -> list[str]:
     """Return the codes and the English name of a language, in small letters, its region left out.
 

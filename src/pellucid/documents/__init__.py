@@ -18,6 +18,11 @@ _OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 DOCUMENT_FORMATS = {
     ".txt": _DocumentFormat("text/plain"),
     **dict.fromkeys((".html", ".htm"), _DocumentFormat("text/html")),
+    **dict.fromkeys((".md", ".markdown"), _DocumentFormat("text/markdown")),
+    **dict.fromkeys((".json", ".arb"), _DocumentFormat("application/json")),
+    **dict.fromkeys((".yml", ".yaml"), _DocumentFormat("application/yaml")),
+    ".xml": _DocumentFormat("text/xml"),
+    ".ts": _DocumentFormat("text/vnd.qt.linguist"),
     ".srt": _DocumentFormat("application/x-subrip"),
     ".vtt": _DocumentFormat("text/vtt"),
     ".sbv": _DocumentFormat("text/plain"),

@@ -5,14 +5,24 @@ from collections.abc import Sequence
 from functools import partial
 
 from pellucid.data.formats.po import PO_ESCAPES, decode_catalogue
+from pellucid.data.formats.po_entries import PoEntry, parse_po_entries, read_po_header
+from pellucid.data.formats.units import matches_language
+from pellucid.data.languages import spell_code, split_code
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part, Parts, TextSlot, join_markup
+from pellucid.text.plural_rules import PluralRule, find_plural_rule, read_plural_rule
+from pellucid.text.protected import list_protected
+
+_ASCII = re.compile(r'Content-Type:[^"\n]*charset\s*=\s*(?:US-)?ASCII\b', re.IGNORECASE)
+_ENTRIES_TOGETHER = 1000  # entries after which `go_on` is asked
 
 
 def read_catalogue(name: str, content: bytes, reading: DocumentReading) -> Document:
     """Read a message catalogue."""
     text, encoding = decode_catalogue(name, content, "utf-8")
+    if _ASCII.search(text[:100_000]):
+        encoding = "utf-8"  # the header says so, too: `_complete_header`
 
     def write(bodies: list[str]) -> bytes:
         try:
@@ -26,82 +36,224 @@ def read_catalogue(name: str, content: bytes, reading: DocumentReading) -> Docum
     return Document([split_po(name, text, reading)], write, reading)
 
 
-_PO_STRING = re.compile(
-    r'[ \t]*(?:(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d+)\])?[ \t]+)?"((?:[^"\\]|\\.)*+)"[ \t]*\r?\n?'
-)
-_PO_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
-_PO_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "b": "\b", "a": "\a"}
-
-
 def split_po(name: str, text: str, reading: DocumentReading) -> Parts:
-    """Take a message catalogue apart, with a slot for each message without a translation, which is marked as fuzzy.
+    """Take a message catalogue apart, with a slot for each translation that is missing; its entry is marked as fuzzy.
 
-    Raises ValueError for a line that fits no entry.
+    The header gets the language, the encoding and the rule of plurals, where it has none. Raises ValueError for a line
+    that fits no entry, and for a catalogue in another language.
     """
+    entries = []
+    for number, entry in enumerate(parse_po_entries(name, text)):
+        if number % _ENTRIES_TOGETHER == 0:
+            reading.go_on()
+        entries.append(entry)
+    end = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
+    header = next((entry for entry in entries if entry.is_header), None)
+    fields = read_po_header(header.translations[0].text) if header else {}
+    target = _choose_target(name, entries, fields.get("Language", ""), reading)
+    rule = _choose_rule(fields, target, reading)
+    if target is None and "Plural-Forms" not in fields and not any(entry.forms for entry in entries):
+        rule = None  # nothing asks for it
+
     parts: list[Part] = []
-    entry: list[str] = []
-    is_complete = False
-    for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), start=1):
-        stripped = line.strip().removeprefix("\ufeff")
-        if stripped and not stripped.startswith("#") and not _PO_STRING.fullmatch(line.removeprefix("\ufeff")):
-            raise ValueError(f"{name}:{number}: this line fits no entry of a message catalogue (PO)")
-        begins = is_complete and re.match(r"msgctxt\b|msgid\s|#", stripped) is not None
-        if not stripped or begins:
-            parts += _fill_entry(entry)
-            entry, is_complete = [], False
-        is_complete = is_complete or stripped.startswith("msgstr")
-        if stripped:
-            entry.append(line)
+    position = 0
+    if header is None and target is not None and entries:
+        position = entries[0].comments[0][0] if entries[0].comments else entries[0].start
+        parts += [text[:position], _make_header(target, end)]
+    for entry in entries:
+        if entry is header:
+            position = _complete_header(text, position, entry, fields, target, rule, parts, end)
+        elif entry.is_obsolete:
+            reading.kept["other"] += 1
+        elif not any(not translation.text for translation in entry.translations):
+            reading.kept["translated"] += 1
+        elif entry.message is not None and not entry.is_header:
+            position = _fill_entry(text, position, entry, rule, parts, end)
+    return join_markup([*parts, text[position:]])
+
+
+# The header
+
+
+def _choose_target(name: str, entries: Sequence[PoEntry], language: str, reading: DocumentReading) -> str | None:
+    """Return the language that the header has to name; None where it names it, and where it is not known.
+
+    Raises ValueError for a catalogue with translations into another language.
+    """
+    if reading.languages is None:
+        return None
+    source, target = reading.languages
+    if matches_language(target, language) or matches_language(language, target):
+        return None
+    is_begun = any(
+        text.text for entry in entries if not entry.is_header and not entry.is_obsolete for text in entry.translations
+    )
+    if language and is_begun and not matches_language(source, language):
+        raise ValueError(f"{name} is translated into {language}, as its header says, not {target}")
+    return target
+
+
+def _choose_rule(fields: dict[str, str], target: str | None, reading: DocumentReading) -> PluralRule | None:
+    """Return the rule of plurals: that of the header, unless it is that of a template or of another language."""
+    rule = read_plural_rule(fields.get("Plural-Forms", ""))
+    if reading.languages is None or (rule is not None and target is None):
+        return rule
+    code = reading.languages[1]
+    short, region = split_code(code)
+    return find_plural_rule(f"{short}_{region}" if region else short)
+
+
+def _make_header(target: str, end: str) -> str:
+    """Return the header for a catalogue that has none."""
+    short, region = split_code(target)
+    rule = find_plural_rule(f"{short}_{region}" if region else short)
+    lines = [
+        'msgid ""',
+        'msgstr ""',
+        f'"Language: {spell_code(target, "_")}\\n"',
+        '"MIME-Version: 1.0\\n"',
+        '"Content-Type: text/plain; charset=UTF-8\\n"',
+        '"Content-Transfer-Encoding: 8bit\\n"',
+        f'"Plural-Forms: {rule.header}\\n"',
+    ]
+    return end.join([*lines, "", ""])
+
+
+def _complete_header(
+    text: str,
+    position: int,
+    entry: PoEntry,
+    fields: dict[str, str],
+    target: str | None,
+    rule: PluralRule | None,
+    parts: list[Part],
+    end: str,
+) -> int:
+    """Append the header to the parts, with the fields that it lacks; return the place where it ends."""
+    wanted: dict[str, str] = {}
+    is_template = target is not None
+    charset = re.search(r"charset\s*=\s*([\w-]+)", fields.get("Content-Type", ""))
+    transfer = fields.get("Content-Transfer-Encoding", "" if is_template else "8bit")
+    if target is not None:
+        wanted["Language"] = spell_code(target, "_")
+    named = charset[1].upper() if charset else ""
+    if named in ("CHARSET", "ASCII", "US-ASCII") or (not named and is_template):
+        wanted["Content-Type"] = "text/plain; charset=UTF-8"
+    if transfer in ("", "ENCODING"):
+        wanted["Content-Transfer-Encoding"] = "8bit"
+    if rule is not None and read_plural_rule(fields.get("Plural-Forms", "")) != rule:
+        wanted["Plural-Forms"] = rule.header
+    translation = entry.translations[0]
+    if target is None and not wanted:
+        return position
+
+    lines = [line for line in translation.text.split("\n") if line]
+    for name, value in wanted.items():
+        line = f"{name}: {value}"
+        places = [i for i, old in enumerate(lines) if old.partition(":")[0].strip() == name]
+        if places:
+            lines[places[0]] = line
         else:
-            parts.append(line)
-    return join_markup([*parts, *_fill_entry(entry)])
+            lines.append(line)
+    # A template's header is fuzzy, and gettext leaves fuzzy entries out; of one that is filled it says nothing more.
+    position = _remove_fuzzy(text, position, entry, parts)
+    strings = end.join(
+        [f"{text[translation.start : translation.word_end].rstrip()} {_quote('')}", *map(_quote_line, lines)]
+    )
+    parts += [text[position : translation.start], strings]
+    return translation.end
 
 
-def _fill_entry(lines: Sequence[str]) -> Parts:
-    """Return an entry of a catalogue, with slots if it has a message and no translation."""
-    texts: dict[tuple[str, str], str] = {}
-    key = ("", "")
-    for line in lines:
-        match = _PO_STRING.fullmatch(line)
-        if match:
-            key = (match[1], match[2] or "") if match[1] else key
-            texts[key] = texts.get(key, "") + _read_po(match[3])
-    message = texts.get(("msgid", ""), "")
-    translations = [text for (word, _), text in texts.items() if word == "msgstr"]
-    if not message or not translations or any(translations):
-        return list(lines)
-    end = "\r\n" if lines[0].endswith("\r\n") else "\n"
-    out: list[Part] = []
-    is_fuzzy = in_translation = False
-    for line in lines:
-        match = _PO_STRING.fullmatch(line)
-        if line.startswith("#,") and not is_fuzzy:
-            line, is_fuzzy = line if "fuzzy" in line else f"#, fuzzy,{line[2:]}", True
-        elif not is_fuzzy and (match or line.startswith("#|")):
-            out.append(f"#, fuzzy{end}")
-            is_fuzzy = True
-        in_translation = match is not None and (match[1] or "msgstr" * in_translation) == "msgstr"
-        if match is None or not in_translation:
-            out.append(line)
-        elif match[1]:  # the lines below an empty msgstr are empty strings, too
-            is_plural = match[2] is not None and (len(translations) == 1 or int(match[2]) > 0)
-            source = texts.get(("msgid_plural", ""), message) if is_plural else message
-            head = f"msgstr[{match[2]}]" if match[2] is not None else "msgstr"
-            slot = TextSlot(source, finish=partial(_write_po, end=end))
-            out += [f"{head} ", slot, line[len(line.rstrip("\r\n")) :]]
-    return out
+def _remove_fuzzy(text: str, position: int, entry: PoEntry, parts: list[Part]) -> int:
+    """Append the comments of an entry without the flag "fuzzy"; return the place where they end."""
+    for start, stop in entry.comments:
+        comment = text[start:stop]
+        if not comment.startswith("#,"):
+            continue
+        flags = [flag.strip() for flag in comment[2:].split(",")]
+        if "fuzzy" not in flags:
+            continue
+        kept = [flag for flag in flags if flag and flag != "fuzzy"]
+        parts.append(text[position:start])
+        if kept:
+            parts.append(f"#, {', '.join(kept)}{comment[len(comment.rstrip()) :]}")
+            position = stop
+        else:
+            position = stop + text.startswith("\n", stop)
+    return position
 
 
-def _read_po(escaped: str) -> str:
-    """Return the characters of a string in a catalogue."""
+# The other entries
 
-    def character(match: re.Match[str]) -> str:
-        code = match[1]
-        if code[0] == "x" and len(code) > 1:
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if code[0] in "01234567" else _PO_CHARACTERS.get(code, code)
 
-    return _PO_ESCAPE.sub(character, escaped)
+def _fill_entry(text: str, position: int, entry: PoEntry, rule: PluralRule | None, parts: list[Part], end: str) -> int:
+    """Append an entry to the parts, with a slot for each translation that it lacks; return the place where it ends."""
+    assert entry.message is not None
+    position = _add_fuzzy(text, position, entry, parts, end)
+    if entry.translation is not None:
+        parts += [text[position : entry.translation.start], "msgstr ", _make_slot(entry.message.text, end)]
+        return entry.translation.end
+
+    plural = entry.plural.text if entry.plural is not None else entry.message.text
+    number = rule.forms if rule is not None else len(entry.forms)
+    singular = _find_singular_form(rule, entry.message.text, plural) if number > 1 else None
+    last = max((form for form, translation in entry.forms.items() if translation.text), default=-1)
+    written = [form for form in sorted(entry.forms) if form < number or form <= last]
+    missing = [form for form in range(number) if form not in entry.forms]
+    parts.append(text[position : min(translation.start for translation in entry.translations)])
+    is_first = True
+    for form in sorted([*written, *missing]):
+        parts += ["" if is_first else end, f"msgstr[{form}] "]
+        is_first = False
+        translation = entry.forms.get(form)
+        if translation is not None and translation.text:
+            parts.append(text[translation.word_end : translation.end].lstrip(" \t"))
+        else:
+            parts.append(_make_slot(entry.message.text if form == singular else plural, end))
+    return max(translation.end for translation in entry.translations)
+
+
+def _find_singular_form(rule: PluralRule | None, message: str, plural: str) -> int | None:
+    """Return the form that the singular of a message is translated to; None where all forms translate the plural.
+
+    A form that counts 21 things too, as in Russian, needs the number that "one file" does not have.
+    """
+    if rule is None:
+        return 0
+    if rule.singular_counts_more and sorted(list_protected(message)) != sorted(list_protected(plural)):
+        return None
+    return rule.singular
+
+
+def _add_fuzzy(text: str, position: int, entry: PoEntry, parts: list[Part], end: str) -> int:
+    """Append what stands before an entry, marked as fuzzy; return the place where it ends."""
+    if entry.is_fuzzy:
+        return position
+    before = [(start, stop) for start, stop in entry.comments if start < entry.start]
+    place = entry.start
+    for start, _ in before:
+        if text.startswith("#,", start):
+            parts += [text[position:start], "#, fuzzy,"]
+            return start + 2
+        if text.startswith("#|", start):
+            place = min(place, start)
+    # A few characters, so that a catalogue on one line takes no longer than another.
+    stands_before = text[max(0, place - 80) : place].rstrip(" \t\ufeff")
+    is_first_on_line = not stands_before or stands_before.endswith("\n")
+    parts += [text[position:place], "" if is_first_on_line else end, f"#, fuzzy{end}"]
+    return place
+
+
+def _make_slot(source: str, end: str) -> TextSlot:
+    return TextSlot(source, finish=partial(_write_po, end=end))
+
+
+def _quote(text: str) -> str:
+    return f'"{text.translate(PO_ESCAPES)}"'.replace("\n", "\\n")
+
+
+def _quote_line(line: str) -> str:
+    return _quote(f"{line}\n")
 
 
 def _write_po(text: str, end: str) -> str:
@@ -112,5 +264,5 @@ def _write_po(text: str, end: str) -> str:
     "Two\n"
     "lines."
     """
-    lines = [f'"{line.translate(PO_ESCAPES)}"'.replace("\n", "\\n") for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    lines = [_quote(line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
     return "".join(lines or ['""']) if len(lines) < 2 else end.join(['""', *lines])

@@ -3,25 +3,35 @@
 from collections.abc import Callable
 
 from pellucid.documents import DOCUMENT_FORMATS, document_suffix
+from pellucid.documents.android import read_android_texts
 from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
 from pellucid.documents.epub import read_epub
 from pellucid.documents.html import read_html
+from pellucid.documents.json_messages import read_json_messages
+from pellucid.documents.markdown import read_markdown
 from pellucid.documents.memory import read_memory
 from pellucid.documents.opendocument import read_opendocument
 from pellucid.documents.plain import read_plain_text
 from pellucid.documents.presentation import read_pptx
+from pellucid.documents.qt import read_qt_messages
 from pellucid.documents.reading import DocumentLimits, DocumentReading, DocumentTooLarge, LanguagePair, never_stop
 from pellucid.documents.spreadsheet import read_xlsx_document
 from pellucid.documents.subtitles import read_subtitles
 from pellucid.documents.word import read_docx
 from pellucid.documents.xliff import read_xliff_document
+from pellucid.documents.yaml_messages import read_yaml_messages
 
 Reader = Callable[[str, bytes, DocumentReading], Document]
 
 _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     ".txt": read_plain_text,
     **dict.fromkeys((".html", ".htm"), read_html),
+    **dict.fromkeys((".md", ".markdown"), read_markdown),
+    **dict.fromkeys((".json", ".arb"), read_json_messages),
+    **dict.fromkeys((".yml", ".yaml"), read_yaml_messages),
+    ".xml": read_android_texts,
+    ".ts": read_qt_messages,
     **dict.fromkeys((".srt", ".vtt", ".sbv", ".ass", ".ssa"), read_subtitles),
     **dict.fromkeys((".po", ".pot"), read_catalogue),
     **dict.fromkeys((".xliff", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff"), read_xliff_document),

@@ -39,6 +39,17 @@ def find_message_texts(line: str) -> list[Span]:
     return [(first, last) for first, last in spans if first < last]
 
 
+def is_damaged_message(text: str) -> bool:
+    """Whether a text has an argument of ICU with texts, but braces that do not fit together.
+
+    >>> [is_damaged_message(text) for text in ("{n, plural, one {a} other {b}}", "{n, plural, one {a}", "a {b}")]
+    [False, True, False]
+    """
+    if not _ARGUMENT.search(text):
+        return False
+    return _parse_message(text, quoting=True) is None and _parse_message(text, quoting=False) is None
+
+
 def _parse_message(line: str, quoting: bool) -> list[Span] | None:
     """Return the spans of the texts of a message, some of them empty; None where its braces do not fit together."""
     spans: list[Span] = []

@@ -4,21 +4,22 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pellucid.data.encodings import decode_bytes, find_codec
+from pellucid.data.formats.po_entries import PoEntry, parse_po_entries, read_po_header
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
+from pellucid.text.plural_rules import PluralRule, read_plural_rule
 
 # The most bytes of a catalogue, which is read as a whole; the largest of well-known programs have a tenth of that.
 LARGEST_CATALOGUE = 64 * 2**20
 
 _CHARSET = re.compile(rb'Content-Type:[^"\n]{0,200}?charset\s*=\s*([\w-]+)', re.IGNORECASE)
 
-# A line with text, of which polib would lose a part where its last quote is missing.
-_LINE = re.compile(r'(?:#~)?\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*"\s*')
 # What the characters that stand for something else in a string of a catalogue are written as.
-PO_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b"})
+PO_ESCAPES = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\v": "\\v", "\f": "\\f", "\b": "\\b", "\a": "\\a"}
+)
 
 
 def read_po(path: str, sides: Sides) -> Iterator[Unit]:
@@ -27,7 +28,8 @@ def read_po(path: str, sides: Sides) -> Iterator[Unit]:
     The language of the translations is that of its header; `sides` may ask for the other direction. Raises ValueError
     for a catalogue that is not well-formed, not in the encoding that it names, or too large.
     """
-    entries, language = _parse_catalogue(path)
+    entries, header = _parse_catalogue(path)
+    language = header.get("Language", "")
     exchanged = False
     if language:
         fits = sides.target is None or matches_language(sides.target, language)
@@ -40,29 +42,38 @@ def read_po(path: str, sides: Sides) -> Iterator[Unit]:
         sides.source = language
     elif language:
         sides.target = language
+
+    rule = read_plural_rule(header.get("Plural-Forms", ""))
     number = 0
     for entry in entries:
-        # The first form of the translation is the singular; the others translate the plural.
-        forms = [(entry.msgid, entry.msgstr)]
-        if entry.msgid_plural:
-            texts = [entry.msgstr_plural[form] for form in sorted(entry.msgstr_plural)]
-            singular = [entry.msgid] if len(texts) > 1 else []
-            forms = list(zip([*singular, *[entry.msgid_plural] * (len(texts) - len(singular))], texts, strict=True))
-        for message, translation in forms:
+        if entry.is_header or entry.message is None:
+            continue
+        for message, translation in _list_forms(entry, rule):
             number += 1
-            problem = "an obsolete translation" if entry.obsolete else "a fuzzy translation" if entry.fuzzy else None
+            problem = "an obsolete translation" if entry.is_obsolete else None
+            if problem is None and entry.is_fuzzy:
+                problem = "a fuzzy translation"
             if problem is None and not translation:
                 problem = "no translation"
             pair = (translation, message) if exchanged else (message, translation)
-            yield Unit(number, *pair, entry.linenum or None, problem)
+            yield Unit(number, *pair, entry.line, problem)
 
 
-def _parse_catalogue(path: str) -> tuple[list, str]:
-    """Return the entries of a catalogue and the language in its header, "" for none."""
-    try:
-        import polib
-    except ModuleNotFoundError:
-        raise ValueError(f"{path}: reading PO needs the package polib: pip install 'pellucid[po]'") from None
+def _list_forms(entry: PoEntry, rule: PluralRule | None) -> list[tuple[str, str]]:
+    """Return the message of an entry with its translation, or one for each form of its plural."""
+    assert entry.message is not None
+    message = entry.message.text
+    if entry.plural is None:
+        return [(message, translation.text) for translation in entry.translations]
+    singular = rule.singular if rule is not None and rule.forms == len(entry.forms) else 0
+    if len(entry.forms) < 2:
+        singular = None  # a language without a plural has one form for all numbers
+    plural = entry.plural.text
+    return [(message if form == singular else plural, entry.forms[form].text) for form in sorted(entry.forms)]
+
+
+def _parse_catalogue(path: str) -> tuple[list[PoEntry], dict[str, str]]:
+    """Return the entries of a catalogue and the fields of its header."""
     try:
         with open_decompressed(path) as stream:
             raw = stream.read(LARGEST_CATALOGUE + 1)
@@ -73,22 +84,9 @@ def _parse_catalogue(path: str) -> tuple[list, str]:
     text, _ = decode_catalogue(path, raw.removeprefix(codecs.BOM_UTF8))
     if "\0" in text:
         raise ValueError(f"{path}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
-    for number, line in enumerate(text.split("\n"), start=1):
-        line = line.strip()
-        if line and (line[0] != "#" or line[:2] == "#~") and '"' in line and not _LINE.fullmatch(line):
-            raise ValueError(f"{path}:{number}: not a message catalogue (PO): the quotes of this line do not fit")
-    # polib splits a text, but not a file, at characters that are no line ends; so it gets a file.
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "catalogue.po"
-        copy.write_text(text, encoding="utf-8")
-        try:
-            catalogue = polib.pofile(str(copy), encoding="utf-8", wrapwidth=0)
-        except (OSError, ValueError, IndexError) as error:
-            line = re.search(r"\(line (\d+)\)(?:: (.+))?", str(error))
-            where = f"{path}:{line[1]}" if line else path
-            reason = (line and line[2]) or "this line fits no entry"
-            raise ValueError(f"{where}: not a message catalogue (PO): {reason}") from None
-    return list(catalogue), catalogue.metadata.get("Language", "").strip()
+    entries = list(parse_po_entries(path, text))
+    headers = [entry.translations[0].text for entry in entries if entry.is_header]
+    return entries, read_po_header(headers[0]) if headers else {}
 
 
 def decode_catalogue(path: str, raw: bytes, otherwise: str = "UTF-8") -> tuple[str, str]:

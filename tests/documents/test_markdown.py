@@ -1,0 +1,166 @@
+"""Markdown: nothing but the words changes, and the marks of a translation are read as those of its source."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from pellucid.documents.markdown_marks import MarkdownScanner
+from pellucid.documents.readers import read_document
+from tests.documents.steps import require_linear_steps
+
+HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def translate(content: str, *translations: str) -> str:
+    """Return a document with these translations; without any, with each of its texts in capitals."""
+    document = read_document("a.md", content.encode(), ("en", "es"))
+    shouted = [re.sub(r"[a-zé]+", lambda match: match[0].upper(), text) for text in document.texts]
+    return document.write(translations or shouted).decode()
+
+
+def list_texts(content: str) -> list[str]:
+    return read_document("a.md", content.encode()).texts
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("# One\n\nTwo\n===\n\n> Three\n", ["One", "Two", "Three"]),
+        ("- One\n  two\n- [x] Three\n  1. Four\n", ["One two", "Three", "Four"]),
+        ("One  \ntwo\\\nthree<br>four", ["One", "two", "three", "four"]),
+        ("**One  \ntwo**", ["<0>One<1/>two</0>"]),
+        ("A &amp; B \\* &copy;", ["A & B * ©"]),
+        ("`code` alone: `a`", ["<0/> alone: <1/>"]),
+        ("A ~~crossed~~ word, <kbd>Ctrl</kbd> and <b>bold</b>.", ["A <0>crossed</0> word, <1/> and <2>bold</2>."]),
+        ("See <http://a.b> or [it][] or [b].\n\n[it]: c\n", ["See <0/> or <1>it</1> or [b]."]),
+        ("A _word_ and a snake_case_name.", ["A <0>word</0> and a snake_case_name."]),
+        ("The area is $\\pi r^2$, for $5 or $6.", ["The area is <0/>, for $5 or $6."]),
+        ("Term\n: Its meaning.\n", ["Term", "Its meaning."]),
+        ("> [!NOTE]\n> A note.\n", ["A note."]),
+        (":::{note}\nInside.\n:::\n", ["Inside."]),
+        ("+++\ntitle = 'A'\n+++\nText.\n", ["Text."]),
+        ("    code\n\n```\ncode\n```\n\n$$\nx = y\n$$\n", []),
+        ("|a|b|\n|-|-|\n| | c `x \\| y` |\n", ["a", "b", "c <0/>"]),
+    ],
+)
+def test_each_block_is_a_text_and_its_marks_are_tags(content, texts):
+    assert list_texts(content) == texts
+
+
+def test_what_stays_is_counted():
+    content = "---\na: b\n---\n`x`\n\n    code\n\n$$\ny\n$$\n\n[a]: b 'A title'\n\n![](c.png)\n\n12\n\n<!-- no -->\n"
+    document = read_document("a.md", content.encode())
+    assert document.texts == []
+    assert document.kept["code"] == 3
+    assert document.kept["other"] == 3  # the front matter, the title and the image
+    assert document.kept["without letters"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "translation", "written"),
+    [
+        # A word that would begin another block gets a backslash, or the line ends at another place.
+        ("One.", "1. Uno", "1\\. Uno"),
+        ("One.", "- Uno", "\\- Uno"),
+        ("One.", "# Uno", "\\# Uno"),
+        ("One.", "2024 - Uno", "2024 - Uno"),
+        ("One.", "a * b _ c < d", "a * b _ c < d"),
+        ("One.", "*Uno*", "\\*Uno\\*"),
+        ("One.", "[Uno](x)", "\\[Uno\\](x)"),
+        ("One.", "<b>", "\\<b>"),
+        ("|One|\n|-|\n", "U | no", "|U \\| no|\n|-|\n"),
+        # Emphasis that Markdown could not read inside a word is written in HTML.
+        ("A **bold** word.", "太<0>（字）</0>字", "太<strong>（字）</strong>字"),
+        ("A **bold** word.", "Una <0>palabra</0>.", "Una **palabra**."),
+        ("A **bold** word.", "Una palabra<0> </0>.", "Una palabra ."),
+        # A reference keeps its name.
+        ("See [it].\n\n[it]: x\n", "Véase <0>eso</0>.", "Véase [eso][it].\n\n[it]: x\n"),
+        ("See [*it*][].\n\n[*it*]: x\n", "Véase <0><1>eso</1></0>.", "Véase [*eso*][*it*].\n\n[*it*]: x\n"),
+        ("> One\n> two.", "Uno dos.", "> Uno dos."),
+    ],
+)
+def test_a_translation_is_written_so_that_it_is_read_as_it_is_meant(content, translation, written):
+    assert translate(content, translation) == written
+
+
+def test_long_translations_are_wrapped_as_their_source_was():
+    content = f"> {'word ' * 12}\n> {'word ' * 12}end\n"
+    written = translate(content, " ".join(["palabra"] * 30))
+    assert all(line.startswith("> palabra") and len(line) <= 65 for line in written.splitlines())
+    assert translate("word " * 40, " ".join(["palabra"] * 60)).count("\n") == 0
+
+
+BLOCKS = ["# ", "- ", "1. ", "> ", "", "", "## "]
+PIECES = [
+    "a",
+    "two words",
+    "*soft*",
+    "**hard**",
+    "`code`",
+    "[link](b.html)",
+    "![image](c.png)",
+    "~~gone~~",
+    "é",
+    "&amp;",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(BLOCKS), st.lists(st.sampled_from(PIECES), min_size=1, max_size=5)), max_size=5)
+)
+def test_a_translated_document_has_the_marks_of_its_source(blocks):
+    content = "\n\n".join(block + " ".join(pieces) for block, pieces in blocks)
+    source, translated = (re.sub(r'"[^"]*"', "", HTML.render(text)) for text in (content, translate(content)))
+    assert translated.lower() == source.lower()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text("ab *_`[]()<>!#-+.=|~\\&$:1\n", max_size=20))
+def test_whatever_the_translation_is_the_blocks_stay(translation):
+    content = "# One\n\nTwo [three](x).\n\n- Four\n\n|Five|\n|-|\n|Six|\n"
+    written = translate(content, translation, f"{translation} <0>x</0>", *[translation] * 3)
+    tags = [
+        re.findall(r"</?(?:h1|p|ul|li|table|th|td|pre|blockquote|hr)\b", HTML.render(text))
+        for text in (content, written)
+    ]
+    assert tags[1] == tags[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*"ab *_`[]()<>!\\&\n", "**", "<b>", "(x)", "&lt;"]), max_size=12).map("".join))
+def test_marks_are_those_that_a_parser_of_commonmark_finds(text):
+    """Emphasis, code, links and images are counted beside markdown-it, in one paragraph."""
+    paragraph = f"x{text}x"
+    tokens = MarkdownIt("commonmark").parse(paragraph)
+    if len(tokens) != 3 or "\n" in paragraph:
+        return
+    names = {"em_open": "em", "strong_open": "strong", "link_open": "link", "code_inline": "code", "image": "image"}
+    expected = sorted(names[child.type] for child in tokens[1].children or () if child.type in names)
+    marks = MarkdownScanner(paragraph, lambda label: False).scan()
+    found = [mark.name for mark in marks if mark.kind != "closing" and mark.name in names.values()]
+    addresses = [mark for mark in marks if mark.name == "address"]
+    assert sorted([*found, *["link"] * len(addresses)]) == expected
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda size: "The red ball is here.\n" * size,
+        lambda size: "- a\n" * size,
+        lambda size: "> " * size + "a",
+        lambda size: "[a" * size + "]" * size,
+        lambda size: "![" * size,
+        lambda size: "*a _b " * size,
+        lambda size: "a**" * min(size, 900),
+        lambda size: "|a" * size + "|\n" + "|-" * size + "|\n",
+        lambda size: "a <b " * size,
+        lambda size: "[^1]: " * size,
+        lambda size: "a\n: b\n" * size,
+    ],
+)
+def test_the_steps_of_reading_markdown_grow_with_its_size_alone(make):
+    require_linear_steps(lambda size: read_document("a.md", make(size).encode(), ("en", "es")))
