@@ -1,4 +1,4 @@
-"""Pages of the book that are made from the code: map, commands, settings, glossary, laws; --check names stale ones."""
+"""Pages of the book made from the code: map, commands, settings, glossary and more; --check names stale ones."""
 
 import ast
 import dataclasses
@@ -250,6 +250,37 @@ def tensor_table(rows: list[Any]) -> str:
     return "\n".join(["| tensor | dimensions | what it is | made of |", "|---|---|---|---|", *lines])
 
 
+def documents_page() -> str:
+    """List what becomes of the parts of a document, format by format."""
+    sys.path.insert(0, str(SOURCE))
+    formats = import_module(f"{PACKAGE}.documents.formats").FORMATS
+    kinds = import_module(f"{PACKAGE}.documents.reading").KEPT_KINDS
+    rows = []
+    for described in formats:
+        endings = " ".join(f"`{ending}`" for ending in described.media_types)
+        kept = "; ".join(f"*{kind}*: {what}" for kind, what in described.kept.items())
+        cells = [f"{described.name} {endings}", described.translated, kept, described.stays, described.rewritten]
+        rows.append(f"| {' | '.join(cells)} |")
+    names = "; ".join(f"*{kind}* {several}" for kind, (_, several) in kinds.items())
+    texts = [
+        "# Formats of documents",
+        "What `pellucid translate` and the server do with the parts of a [document](../start/documents.md). In all of "
+        "them the text of paragraphs is translated, and what the second column names. What stays is byte for byte as "
+        "it was, and so is all else but what the last column names: of an archive, this is said of the files in it. "
+        "The table is made from the code, and a test reads a document for each kind of text that the third column has.",
+        "\n".join(
+            [
+                "| format | translated | stays, and is counted | stays | written anew |",
+                "|---|---|---|---|---|",
+                *rows,
+            ]
+        ),
+        f"The kinds are those of the account at the end: {names}. In every format a text without letters stays and is "
+        "counted, and in every format of XML a character that XML cannot hold is left out and counted.",
+    ]
+    return "\n\n".join(texts) + "\n"
+
+
 def laws_page() -> str:
     """List every test of tests/laws as the sentence that it proves, file by file."""
     texts = [
@@ -283,6 +314,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/commands.md": commands_page,
     "reference/settings.md": settings_page,
     "reference/glossary.md": glossary_page,
+    "reference/documents.md": documents_page,
     "reference/articles.md": articles.articles_page,
     "design/laws.md": laws_page,
     "design/reading.md": reading_page,

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from starlette.requests import Request
 
-from pellucid.documents import DOCUMENT_FORMATS, document_suffix
+from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.readers import read_document
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys
@@ -48,7 +48,8 @@ def test_a_document_is_translated_and_can_be_fetched(server, name):
     account = {"texts": len(texts), "unchanged": unchanged, "failed": 0, "kept": dict(+document.kept)}
     assert answer.json() == {"translatedFileUrl": url, **account}
     assert fetched.headers["content-disposition"] == f"attachment; filename*=UTF-8''{stem}_es.{suffix}"
-    assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[document_suffix(name) or ""].media_type
+    ending = document_suffix(name) or ""
+    assert fetched.headers["content-type"].partition(";")[0] == DOCUMENT_FORMATS[ending].media_types[ending]
 
 
 @pytest.mark.parametrize("context", [1, 2])

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.android import read_android_texts
 from pellucid.documents.catalogue import read_catalogue
 from pellucid.documents.document import Document
 from pellucid.documents.epub import read_epub
+from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.html import read_html
 from pellucid.documents.json_messages import read_json_messages
 from pellucid.documents.markdown import read_markdown

@@ -18,8 +18,8 @@ from pellucid.data.context import DocumentReader
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
-from pellucid.documents import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.account import make_account
+from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.readers import read_document
 from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
@@ -160,7 +160,7 @@ async def _translate_upload(
     stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
     # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
     name = f"{secrets.token_hex(16)}.{stem}_{form.target}{suffix}"
-    store.put(name, (content, DOCUMENT_FORMATS[suffix].media_type), len(content))
+    store.put(name, (content, DOCUMENT_FORMATS[suffix].media_types[suffix]), len(content))
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=name)),
         texts=len(translations),

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from pellucid.decode.alarms import ALARMS, sort_alarms
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.documents import DOCUMENT_FORMATS
+from pellucid.documents.formats import DOCUMENT_FORMATS
 from pellucid.documents.html import split_html
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots

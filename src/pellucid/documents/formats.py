@@ -1,0 +1,302 @@
+"""Formats of documents: their endings, and what of each is translated, kept and written anew.
+
+Here nothing is read, so that the formats can be looked up without importing their readers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+
+@dataclass(frozen=True)
+class DocumentFormat:
+    """A format of documents. Its phrases are a row of the table in the book."""
+
+    name: str
+    media_types: Mapping[str, str]
+    """The media types of its files, by the endings of their names."""
+    translated: str
+    """What is translated, beside the plain text of its paragraphs."""
+    kept: Mapping[str, str]
+    """What is not translated and is counted, by kind in `KEPT_KINDS`, beside texts without letters."""
+    rewritten: str = ""
+    """What is written anew beside the translated texts; all else stays byte for byte."""
+    stays: str = ""
+    """What stays and is not counted, since no reader of the document takes it for its text."""
+    is_text: bool = True
+    is_xml: bool = False
+    """Whether it is XML, of which characters that XML cannot hold are left out and counted."""
+    can_be_marked: bool = False
+    """Whether a translation can be marked for a person in it."""
+    has_comments: bool = False
+    """Whether its comments can be translated, too."""
+
+
+_WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+_SLIDES = "application/vnd.openxmlformats-officedocument.presentationml"
+_SHEETS = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+_OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
+_OFFICE = "spaces and tabs where the text has them, the language, and runs of one formatting, which are joined"
+
+FORMATS = (
+    DocumentFormat("plain text", {".txt": "text/plain"}, "each line", {}),
+    DocumentFormat(
+        "web pages",
+        {".html": "text/html", ".htm": "text/html"},
+        "attributes that people read (`alt`, `title`, `placeholder`, `aria-label`, labels of buttons), the description "
+        "of the page",
+        {
+            "protected": '`translate="no"`, the class `notranslate`, parts in a third language',
+            "code": "`pre`, `code`, `kbd`, `samp`, `var`, scripts, styles, SVG, formulas",
+            "other": "text that is typed into fields, and text for browsers without frames",
+        },
+        "the language and its direction; line ends inside a paragraph; references such as `&eacute;` in a translated "
+        "text, which become characters",
+        "comments, addresses, values of fields",
+    ),
+    DocumentFormat(
+        "Markdown",
+        {".md": "text/markdown", ".markdown": "text/markdown"},
+        "headings, items, cells of tables, titles of links and pictures, blocks of HTML",
+        {
+            "protected": "what HTML in it marks so",
+            "code": "blocks of code, formulas",
+            "other": "front matter, HTML in quotations, titles of links that are defined apart from their text",
+        },
+        "line ends inside a paragraph, and backslashes in a translated text",
+        "addresses, names of links, code in the line",
+    ),
+    DocumentFormat(
+        "messages in JSON",
+        {".json": "application/json", ".arb": "application/json"},
+        "the texts under the keys, and each form of a plural",
+        {
+            "code": "names such as `home.title`, addresses, placeholders alone",
+            "comments": "descriptions for translators",
+            "other": "messages of ICU whose braces do not fit, halves of characters",
+        },
+        "the language (`@@locale`), and forms of a plural that the language needs",
+        "keys, numbers",
+    ),
+    DocumentFormat(
+        "messages in YAML",
+        {".yml": "application/yaml", ".yaml": "application/yaml"},
+        "the texts under the keys, and each form of a plural",
+        {
+            "code": "names such as `home.title`, addresses, placeholders alone",
+            "comments": "descriptions under a key such as `_comment`",
+            "other": "blocks whose indent is given by a number, messages of ICU whose braces do not fit",
+        },
+        "the key with the language, forms of a plural that the language needs, and line ends in folded texts",
+        "keys, comments, numbers",
+    ),
+    DocumentFormat(
+        "Android's texts",
+        {".xml": "text/xml"},
+        "`string`, `string-array` and `plurals`",
+        {"protected": '`translatable="false"`', "code": "names of other resources, such as `@string/name`"},
+        "forms of a plural that the language needs, and backslashes in a translated text",
+        "comments, names, and what `xliff:g` marks",
+        is_xml=True,
+    ),
+    DocumentFormat(
+        "Qt's messages",
+        {".ts": "text/vnd.qt.linguist"},
+        "messages without a translation; they become `unfinished`",
+        {"translated": "messages with a translation", "other": "messages that are no longer used"},
+        "the language of the file, and forms of a plural that the language needs",
+        "comments",
+        is_xml=True,
+    ),
+    DocumentFormat(
+        "subtitles",
+        {
+            ".srt": "application/x-subrip",
+            ".vtt": "text/vtt",
+            ".sbv": "text/plain",
+            ".ass": "text/x-ssa",
+            ".ssa": "text/x-ssa",
+        },
+        "each subtitle, and what each person says in it",
+        {
+            "comments": "lines of comment in ASS and SSA",
+            "code": "drawings in ASS and SSA",
+            "other": "text without times in WebVTT, which players do not show",
+        },
+        "line ends inside a subtitle",
+        "times, positions, tags, styles, notes of WebVTT",
+    ),
+    DocumentFormat(
+        "message catalogues",
+        {".po": "text/x-gettext-translation", ".pot": "text/x-gettext-translation"},
+        "messages without a translation; they become `fuzzy`",
+        {"translated": "messages with a translation", "other": "obsolete messages"},
+        "the header of a template: language, encoding, rule of plurals; and forms of a plural that the language needs",
+        "comments",
+    ),
+    DocumentFormat(
+        "XLIFF",
+        {".xliff": "application/xliff+xml", ".xlf": "application/xliff+xml"},
+        "segments without a translation, and texts in codes (`sub`); they ask for a review",
+        {
+            "translated": "segments with a translation",
+            "protected": '`translate="no"`, `mtype="protected"`, locked segments',
+            "other": "headers of message catalogues",
+        },
+        "targets, the states of new segments, and the language of the target",
+        "sources, notes, proposals of other programs",
+        is_xml=True,
+        can_be_marked=True,
+    ),
+    DocumentFormat(
+        "XLIFF of Trados, memoQ and Phrase",
+        dict.fromkeys((".sdlxliff", ".mqxliff", ".mxliff"), "application/xliff+xml"),
+        "segments without a translation; they are drafts of a machine",
+        {
+            "translated": "segments with a translation",
+            "protected": "locked segments, and what the file marks as not to be translated",
+        },
+        "targets, and the states of new segments",
+        "sources, notes, proposals of other programs",
+        is_xml=True,
+    ),
+    DocumentFormat(
+        "translation memories",
+        {".tmx": "application/x-tmx+xml"},
+        "units without the target language, and texts in codes (`sub`)",
+        {"translated": "units with both languages"},
+        "a variant for each new translation, which names the program",
+        "notes, properties",
+        is_xml=True,
+    ),
+    DocumentFormat(
+        "Word",
+        {
+            ".docx": f"{_WORD}.document",
+            ".docm": "application/vnd.ms-word.document.macroEnabled.12",
+            ".dotx": f"{_WORD}.template",
+        },
+        "headers, footers, notes, text boxes, charts, descriptions of pictures, results of fields with words, titles "
+        "of the document",
+        {
+            "code": "fields that are computed, such as numbers of pages; formulas",
+            "comments": "comments, without `--comments`",
+            "deleted": "what was deleted with the change recorded",
+            "other": "how signs are pronounced, documents inside the document, keywords",
+        },
+        _OFFICE,
+        "names of styles and bookmarks, building blocks, macros",
+        is_text=False,
+        is_xml=True,
+        can_be_marked=True,
+        has_comments=True,
+    ),
+    DocumentFormat(
+        "PowerPoint",
+        {
+            ".pptx": f"{_SLIDES}.presentation",
+            ".pptm": "application/vnd.ms-powerpoint.presentation.macroEnabled.12",
+            ".ppsx": f"{_SLIDES}.slideshow",
+            ".potx": f"{_SLIDES}.template",
+        },
+        "notes, tables, charts, diagrams, descriptions of pictures, titles of the document",
+        {
+            "code": "fields that are computed, such as numbers of slides; formulas",
+            "comments": "comments, without `--comments`",
+            "other": "documents inside the document, such as the table behind a chart; keywords",
+        },
+        _OFFICE,
+        "what layouts ask for (`Click to edit`), names of shapes, macros",
+        is_text=False,
+        is_xml=True,
+        has_comments=True,
+    ),
+    DocumentFormat(
+        "Excel",
+        {
+            ".xlsx": f"{_SHEETS}.sheet",
+            ".xlsm": "application/vnd.ms-excel.sheet.macroEnabled.12",
+            ".xltx": f"{_SHEETS}.template",
+        },
+        "texts in cells, headers and footers, messages beside cells, charts, text boxes",
+        {
+            "code": "formulas",
+            "named": "texts that a formula, a list, a filter or a table's column asks for",
+            "comments": "comments, without `--comments`",
+            "other": "names of sheets, how signs are pronounced, documents inside the document, keywords",
+        },
+        _OFFICE,
+        "numbers, dates, names of cells, macros",
+        is_text=False,
+        is_xml=True,
+        has_comments=True,
+    ),
+    DocumentFormat(
+        "OpenDocument",
+        {
+            ".odt": f"{_OPEN_DOCUMENT}.text",
+            ".ott": f"{_OPEN_DOCUMENT}.text-template",
+            ".odp": f"{_OPEN_DOCUMENT}.presentation",
+            ".otp": f"{_OPEN_DOCUMENT}.presentation-template",
+            ".ods": f"{_OPEN_DOCUMENT}.spreadsheet",
+            ".ots": f"{_OPEN_DOCUMENT}.spreadsheet-template",
+            ".odg": f"{_OPEN_DOCUMENT}.graphics",
+        },
+        "headers, footers, notes, text boxes, charts, tables, descriptions of pictures, titles of the document",
+        {
+            "code": "fields that are computed, such as numbers of pages; formulas, scripts",
+            "named": "texts that a formula or a list asks for",
+            "comments": "comments, without `--comments`",
+            "deleted": "what was deleted with the change recorded",
+            "other": "how signs are pronounced, documents inside the document, keywords",
+        },
+        _OFFICE,
+        "names of styles and bookmarks, numbers, dates, macros",
+        is_text=False,
+        is_xml=True,
+        has_comments=True,
+    ),
+    DocumentFormat(
+        "electronic books",
+        {".epub": "application/epub+zip"},
+        "pages, tables of contents, titles of the book",
+        {
+            "protected": "as in web pages",
+            "code": "as in web pages",
+            "other": "as in web pages; keywords and the description of the book",
+        },
+        "as in web pages",
+        "names of authors, styles",
+        is_text=False,
+        is_xml=True,
+    ),
+)
+
+DOCUMENT_FORMATS = {ending: document_format for document_format in FORMATS for ending in document_format.media_types}
+"""The format of each ending."""
+
+MARKED_FORMATS = tuple(ending for ending, its_format in DOCUMENT_FORMATS.items() if its_format.can_be_marked)
+"""Endings of documents in which a translation can be marked for a person."""
+
+COMMENTED_FORMATS = tuple(ending for ending, its_format in DOCUMENT_FORMATS.items() if its_format.has_comments)
+"""Endings of documents whose comments can be translated, too."""
+
+
+def document_suffix(name: str) -> str | None:
+    """Return the ending of a name, in small letters, if it is that of a document.
+
+    >>> document_suffix("Book.DOCX"), document_suffix("book.en")
+    ('.docx', None)
+    """
+    suffix = PurePath(name).suffix.lower()
+    return suffix if suffix in DOCUMENT_FORMATS else None
+
+
+def list_kept_kinds(suffix: str) -> set[str]:
+    """Return the kinds in `KEPT_KINDS` of what a document with this ending may hold that is not translated.
+
+    >>> sorted(list_kept_kinds(".ts"))
+    ['other', 'translated', 'unfit characters', 'without letters']
+    """
+    described = DOCUMENT_FORMATS[suffix]
+    return {*described.kept, "without letters", *(["unfit characters"] if described.is_xml else [])}
