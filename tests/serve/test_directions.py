@@ -212,5 +212,7 @@ def test_a_multilingual_model_is_loaded_once_for_all_of_its_directions_and_may_b
         assert (
             server.post("/translate", json=request_body("red cat", target="tlh")).json()["translatedText"] == "cat red"
         )
+    with client(model, languages=Languages("eng", "epo")) as server:
+        assert server.get("/languages").json()[0]["targets"] == ["eo"]
     with pytest.raises(ValueError, match="this model translates en to eo, en to tlh, not 'en' to 'es'"):
         create_app(model, languages=EN_ES)

@@ -27,7 +27,7 @@ from pellucid.serve.gate import (
     ReadRequestLine,
     RequestLog,
 )
-from pellucid.serve.libretranslate import cat_tool_routes, libretranslate_routes
+from pellucid.serve.libretranslate import IGNORED, cat_tool_routes, libretranslate_routes
 from pellucid.serve.service import Service
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.trace_routes import page_routes, trace_routes
@@ -154,7 +154,11 @@ def _list_middleware(
 ) -> list[Any]:
     """List the middleware in the order in which a request passes it."""
     cors = Middleware(
-        CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization"],
+        expose_headers=[IGNORED],
     )
     # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what refuses, so that it
     # counts refusals too.

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 from pellucid.api import Model
+from pellucid.data.languages import is_language_code, is_same_variety, write_standard_code
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
@@ -39,10 +40,14 @@ class Direction:
         codes = [Languages.from_manifest({}, *pair) for pair in manifest.get("directions", [])]
         if not codes:
             return [self]
-        if self.languages.are_named and self.languages not in codes:
-            raise ValueError(describe_missing_direction(codes, self.languages.source, self.languages.target))
-        chosen = [self.languages] if self.languages.are_named else codes
-        return [replace(self, languages=languages, base=self) for languages in chosen]
+        if self.languages.are_named:
+            # The very code before another one of its language: "pt-BR" before "pt", and "eng" for "en".
+            source, target = self.languages.source, self.languages.target
+            fitting = [languages for languages in codes if languages.fit(source, target)]
+            if not fitting:
+                raise ValueError(describe_missing_direction(codes, source, target))
+            codes = [self.languages] if self.languages in codes else fitting[:1]
+        return [replace(self, languages=languages, base=self) for languages in codes]
 
     def set_language(self, model: Model) -> Model:
         """Return its model with the language to write, where that model writes several."""
@@ -140,6 +145,11 @@ class Directions:
 
         Raises `Refusal` for languages between which nothing is translated here.
         """
+        if not self.first.languages.are_named:
+            # Such a model takes all languages; what is no code would stand in the names of files.
+            for side, code in (("source", source), ("target", target)):
+                if not is_language_code(code) and (side, code) != ("source", "auto"):
+                    raise Refusal(422, f"{side}: {code!r:.40} is not a language code; write es, spa or pt-BR")
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
             who = "this model" if len(self.all) == 1 else "this server"
@@ -148,22 +158,33 @@ class Directions:
             return fitting[0]
         return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))
 
+    def stays_same(self, source: str, target: str) -> bool:
+        """Whether texts are asked for in their own language, which is one of those known here."""
+        if source == "auto" or not is_same_variety(source, target):
+            return False
+        is_known = any(is_same_variety(code, source) and is_same_variety(code, target) for code in self.targets)
+        return is_known and not any(direction.languages.fit(source, target) for direction in self.all)
+
     def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """Return the languages that the models read, each with the percentage of words known, the best known first."""
         sources: dict[str, float] = {}
         for direction in self.all:
-            code = direction.languages.source
+            code = write_standard_code(direction.languages.source)
             sources[code] = max(sources.get(code, 0.0), measure_known_words(direction.tokenizer, texts))
         return sorted(sources.items(), key=lambda item: -item[1])
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        """Codes of all languages, each with those into which it is translated here."""
+        """Codes of all languages, as most programs write them, each with those into which it is translated here."""
+        pairs = [
+            (write_standard_code(direction.languages.source), write_standard_code(direction.languages.target))
+            for direction in self.all
+        ]
         targets: dict[str, list[str]] = {}
-        for direction in self.all:
-            targets.setdefault(direction.languages.source, []).append(direction.languages.target)
-        for direction in self.all:
-            targets.setdefault(direction.languages.target, [])
+        for source, target in pairs:
+            targets.setdefault(source, []).append(target)
+        for _, target in pairs:
+            targets.setdefault(target, [])
         return targets
 
 
