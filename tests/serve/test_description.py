@@ -14,7 +14,7 @@ from tests.serve.servers import EN_ES, client, small_model
 
 # The time limits are no part of the description: a trace may take long beside other busy processes.
 LIMITS = Limits(characters=20, texts=3, alternatives=2, seconds=600, arrival=600)
-CORRECTIONS = Corrections(Path(mkdtemp()) / "corrections.tsv")
+CORRECTIONS = Corrections(Path(mkdtemp()) / "corrections.jsonl")
 APP = create_app(small_model(), LIMITS, languages=EN_ES, hosts=None, corrections=CORRECTIONS)
 
 

@@ -24,7 +24,7 @@ SERVE_EXAMPLES = """\
   pellucid serve runs/demo/best --host 0.0.0.0 --set characters=2000 --set texts=16
   pellucid serve runs/demo/best --exported demo-int8
   pellucid serve en:es=runs/demo/best es:en=runs/back/best
-  pellucid serve runs/demo/best --memory memory.tmx --terms glossary.tsv --corrections corrections.tsv
+  pellucid serve runs/demo/best --memory memory.tmx --terms glossary.tsv --corrections corrections.jsonl
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
@@ -42,7 +42,8 @@ def run_serve(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     corrections: Annotated[
-        str | None, file_option("append translations that users suggest to this file, .tsv or .jsonl")
+        str | None,
+        file_option("append translations that users suggest to this .jsonl, each with its languages and its time"),
     ] = None,
     api_key_file: Annotated[
         str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")

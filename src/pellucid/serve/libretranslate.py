@@ -192,8 +192,10 @@ def libretranslate_routes(service: Service) -> APIRouter:
         refuse_long_text(len(form.s), limits.characters)
         if form.source == "auto":
             raise Refusal(422, "source: name the language of the text, which a correction is stored with")
-        directions.find(form.source, form.target)
-        await run_in_threadpool(service.corrections.append, form.q, form.s, (form.source, form.target))
+        languages = directions.find(form.source, form.target).languages
+        # Those of the direction: clients write one language in several ways.
+        codes = languages.codes or (write_standard_code(form.source), write_standard_code(form.target))
+        await run_in_threadpool(service.corrections.append, form.q, form.s, codes)
         return Suggested(success=True)
 
     @router.post(
