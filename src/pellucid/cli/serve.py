@@ -76,7 +76,7 @@ def run_serve(
 
     Several models serve several directions: a request is answered by the model for its languages, which is loaded when
     it is first needed. The page looks into the first. A model whose directory is replaced, as a training run replaces
-    best/, is loaded anew, and no request is lost.
+    best/, is loaded anew, and no request is lost; one of other languages is refused, and the old one goes on.
     """
     _require_packages()
     from pellucid.config import apply_overrides, build_settings
@@ -207,7 +207,8 @@ def _make_directions(
 
     bundle = load_bundle(directory, lazy=True)
     codes = Languages.from_manifest(bundle.manifest, *(languages or (None, None)))
-    return Direction(codes, bundle.tokenizer, load, Path(directory)).split(bundle.manifest)
+    direction = Direction(codes, bundle.tokenizer, load, Path(directory), manifest=bundle.manifest)
+    return direction.split(bundle.manifest)
 
 
 def _is_loopback(host: str) -> bool:

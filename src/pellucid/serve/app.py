@@ -77,6 +77,7 @@ def create_app(
         model.bundle.tokenizer,
         load_first,
         model.directory if reload else None,
+        manifest=model.manifest,
     )
     service = Service(
         Directions([*first.split(model.manifest), *others], model, limits.models),

@@ -178,10 +178,7 @@ async def _translate_texts(
 ) -> list[Translation]:
     """Translate the texts of a document in pieces, between which other requests get their turn."""
     translations: list[Translation] = []
-    try:
-        model = await run_in_threadpool(service.directions.model, direction)
-    except ValueError as error:
-        raise Refusal(422, str(error)) from None
+    model = await run_in_threadpool(service.directions.model, direction)
     reader = DocumentReader(model.translator.context)
     for chunk in _cut_into_chunks(texts):
         contexts = tuple(map(reader.take, chunk))
