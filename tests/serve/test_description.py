@@ -45,7 +45,7 @@ CONFIG = {
         "negative_data_rejection": {"expected-statuses": REFUSED},
         "positive_data_acceptance": {"expected-statuses": ANSWERED},
     },
-    # No description says which sentences have no words, or too many pieces for the model.
+    # No description says which sentences have no words, or too many pieces for the model, or show nothing.
     "operations": [
         # A document of random bytes is none.
         {
@@ -57,6 +57,7 @@ CONFIG = {
         },
         # Argos Translate's client asks for them by POST.
         {"include-path": "/languages", "checks": {"unsupported_method": {"enabled": False}}},
+        {"include-path": "/suggest", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}},
         {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}},
     ],
 }

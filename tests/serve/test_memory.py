@@ -84,6 +84,17 @@ def test_a_file_that_ends_inside_of_a_line_gets_a_line_feed_first(tmp_path):
     assert read_pairs(path, max_characters=100).sources == ["No end.", "one", "two"]
 
 
+def test_with_auto_the_languages_are_those_of_the_direction_that_translates_the_text(tmp_path):
+    path = tmp_path / "c.jsonl"
+    with client(corrections=Corrections(path)) as server:
+        assert server.post("/suggest", json={**SUGGESTION, "source": "auto"}).status_code == 200
+    [row] = read_rows(path)
+    assert (row["source_language"], row["target_language"]) == ("en", "es")
+    with client(languages=None, corrections=Corrections(path)) as server:
+        answer = server.post("/suggest", json={**SUGGESTION, "source": "auto"})
+        assert (answer.status_code, answer.json()["error"][:16]) == (422, "source: name the")
+
+
 def test_a_model_without_named_languages_stores_those_of_the_request(tmp_path):
     path = tmp_path / "c.jsonl"
     with client(languages=None, corrections=Corrections(path)) as server:

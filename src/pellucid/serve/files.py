@@ -224,5 +224,5 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     # In a form every value is a text, this one that of a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}
-    describe_languages(fields, service.directions, with_auto=True)
+    describe_languages(fields, service.directions)
     return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema}}}}

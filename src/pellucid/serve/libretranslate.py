@@ -190,11 +190,13 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if service.corrections is None:
             raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
         refuse_long_text(len(form.s), limits.characters)
-        if form.source == "auto":
-            raise Refusal(422, "source: name the language of the text, which a correction is stored with")
-        languages = directions.find(form.source, form.target).languages
-        # Those of the direction: clients write one language in several ways.
-        codes = languages.codes or (write_standard_code(form.source), write_standard_code(form.target))
+        # With "auto", the direction that would translate the text, as it has done before somebody corrected it.
+        direction = await run_in_threadpool(directions.find, form.source, form.target, [form.q])
+        codes = direction.languages.codes
+        if codes is None:
+            if form.source == "auto":
+                raise Refusal(422, "source: name the language of the text, which a correction is stored with")
+            codes = write_standard_code(form.source), write_standard_code(form.target)
         await run_in_threadpool(service.corrections.append, form.q, form.s, codes)
         return Suggested(success=True)
 
@@ -242,7 +244,7 @@ def cat_tool_routes(service: Service) -> APIRouter:
     """Make the routes GET /MTRestService/TranslateJson and ListSupportedLanguagePairs, and GET /translate_get."""
     router = APIRouter(tags=["translators' tools"])
     codes: dict[str, dict[str, Any]] = {"source": {}, "target": {}}
-    describe_languages(codes, service.directions, with_auto=True)
+    describe_languages(codes, service.directions)
     longest, key_meaning = service.limits.characters, "a key of this server, where it needs one"
 
     async def translate_query(request: Request, text: str, source: str, target: str, key: str) -> Translated:
@@ -430,7 +432,7 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
     if form is SuggestRequest:
         for side in ("q", "s"):
             fields[side]["maxLength"] = limits.characters
-        describe_languages(fields, service.directions, with_auto=False)
+        describe_languages(fields, service.directions)
         return schema
     # A form has no way to write a list without texts, nor a null, and all of its values are texts.
     is_json = kind == JSON
@@ -449,13 +451,13 @@ def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[s
         table["maxProperties"] = limits.request_terms
         for side in ("propertyNames", "additionalProperties"):
             table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
-        describe_languages(fields, service.directions, with_auto=True)
+        describe_languages(fields, service.directions)
     return schema
 
 
-def describe_languages(fields: dict[str, Any], directions: Directions, with_auto: bool) -> None:
+def describe_languages(fields: dict[str, Any], directions: Directions) -> None:
     """Add the languages of a server to the schema of a form, where its models name them."""
     if directions.first.languages.are_named:
         sources = [code for code, into in directions.targets.items() if into]
-        fields["source"]["enum"] = sources + ["auto"] * with_auto
+        fields["source"]["enum"] = [*sources, "auto"]
         fields["target"]["enum"] = list(dict.fromkeys(code for into in directions.targets.values() for code in into))
