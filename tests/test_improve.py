@@ -68,14 +68,60 @@ def test_a_table_of_three_columns_a_memory_and_what_the_server_stores_are_read(t
     assert [(c.number, c.source, c.wrong, c.right) for c in read_corrections(three, Sides(), 1)[0]] == [
         (2, "a", "x", "y"), (3, "b", "v", "w"),
     ]  # fmt: skip
-    for name in ("stored.jsonl", "stored.tsv"):
-        Corrections(tmp_path / name).append("the ball", "la bola", ("en", "es"))
-        [fix] = read_corrections(str(tmp_path / name), Sides(), 1)[0]
-        assert (fix.source, fix.wrong, fix.right) == ("the ball", None, "la bola")
+    Corrections(tmp_path / "stored.jsonl").append("the ball", "la bola", ("en", "es"))
+    [fix] = read_corrections(str(tmp_path / "stored.jsonl"), Sides(), 1)[0]
+    assert (fix.source, fix.wrong, fix.right) == ("the ball", None, "la bola")
     unit = '<tu><tuv xml:lang="en"><seg>the ball</seg></tuv><tuv xml:lang="es"><seg>la bola</seg></tuv></tu>'
     memory = write(tmp_path / "m.tmx", [f'<tmx version="1.4"><header srclang="en"/><body>{unit}</body></tmx>'])
     [fix] = read_corrections(memory, Sides(), 1)[0]
     assert (fix.source, fix.right) == ("the ball", "la bola")
+
+
+def test_of_a_file_of_several_directions_those_of_the_model_are_read(tmp_path):
+    stored = Corrections(tmp_path / "stored.jsonl")
+    # One direction in sixteen is the model's, and the others are no reason to refuse the file.
+    for number in range(15):
+        stored.append(f"la bola {number}", f"the ball {number}", ("es", "en"))
+    stored.append("the house", "la maison", ("en", "fr"))
+    stored.append("the house", "la casa", ("en", "es-MX"))
+    path = str(stored.path)
+    for sides, languages, right in (
+        (Sides(), ("en", "es"), "la casa"),
+        (Sides(), ("eng", "fra"), "la maison"),
+        (Sides("en", "fr"), ("en", "es"), "la maison"),
+    ):
+        [fix], notes = read_corrections(path, sides, 1, languages)
+        assert (fix.source, fix.right) == ("the house", right)
+        assert "16 with other languages" in notes[0]
+    assert len(read_corrections(path, Sides("es", "en"), 1)[0]) == 15
+    with pytest.raises(ValueError, match=r"stored\.jsonl:16: this pair is en to fr, and those before it are es to en"):
+        read_corrections(path, Sides(), 1)
+    with pytest.raises(ValueError, match=r"no sentence pair in .*17 with other languages"):
+        read_corrections(path, Sides(), 1, ("en", "de"))
+
+
+def test_what_older_servers_stored_is_read_where_it_says_its_languages(tmp_path):
+    lines = [
+        '{"en": "a ball", "es": "una bola"}',
+        '{"EN": "a", "ES": "b"}',
+        '{"en-US": "c", "es": "d"}',
+        '{"en": "x", "fr": "y"}',
+    ]
+    old = write(tmp_path / "old.jsonl", lines)
+    fixes, notes = read_corrections(old, Sides(), 1, ("en", "es"))
+    assert [(fix.number, fix.source, fix.right) for fix in fixes] == [
+        (1, "a ball", "una bola"),
+        (2, "a", "b"),
+        (3, "c", "d"),
+    ]
+    assert f"{old}:4 empty target" in notes[0]
+    for name, first in (("old.tsv", "en\tes"), ("old.tsv", "source\ttarget"), ("old.en-es.tsv", "a\tb")):
+        table = write(tmp_path / name, [first, "the ball\tla bola"])
+        assert read_corrections(table, Sides(), 1)[0][-1].right == "la bola"
+    table = write(tmp_path / "mixed.tsv", ["the ball\tla bola", "la bola\tthe ball"])
+    with pytest.raises(ValueError, match=r"mixed\.tsv has two columns and does not say .* give --from en --to es"):
+        read_corrections(table, Sides(), 1, ("en", "es"))
+    assert len(read_corrections(table, Sides("en", "es"), 1)[0]) == 2
 
 
 def test_of_several_corrections_of_a_sentence_the_last_counts_and_doubtful_ones_are_named(tmp_path):

@@ -71,7 +71,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "api": Floor(ours="config decode store data processor", ours_inside="trace model evaluate train inspect influence"),
     "serve": Floor(
         ours="serve api trace decode documents store page processor config data.context data.corpus data.formats "
-        "data.tokenizer",
+        "data.languages data.tokenizer",
         others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "translation_pipeline": Floor(ours="api decode"),

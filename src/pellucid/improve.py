@@ -16,8 +16,8 @@ from pellucid.data.batching import EncodedPairs, id_type, pack_sentences
 from pellucid.data.corpus import SentencePairs, SkippedPairs, describe_place, read_valid_units
 from pellucid.data.formats import find_pair_format
 from pellucid.data.formats.objects import encode_jsonl
-from pellucid.data.formats.tables import read_tsv
-from pellucid.data.formats.units import Sides, Unit
+from pellucid.data.formats.tables import list_side_names, read_tsv
+from pellucid.data.formats.units import Sides, Unit, languages_in_name
 from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import load_source_profile, write_source_words
 from pellucid.data.tokenizer import sample_lines
@@ -76,11 +76,14 @@ def _word_changes(before: str, after: str) -> tuple[Counter[str], Counter[str]]:
     return new - old, old - new
 
 
-def read_corrections(path: str, sides: Sides, seed: int) -> tuple[list[Correction], list[str]]:
+def read_corrections(
+    path: str, sides: Sides, seed: int, languages: tuple[str, str] | None = None
+) -> tuple[list[Correction], list[str]]:
     """Read corrections from a TSV of three columns (source, wrong, right) or any file of pairs (source, right).
 
-    Of several for one sentence the last counts. A fifth, drawn by the seed, is held out. Returns notes on what was left
-    out or looks wrong, too. Raises ValueError with file and line for a file that cannot be read.
+    Of several for one sentence the last counts. A fifth, drawn by the seed, is held out. Of a file in JSONL those are
+    read that have the model's `languages`, unless `sides` names others. Returns notes on what was left out or looks
+    wrong, too. Raises ValueError with file and line for a file that cannot be read, or does not say its languages.
     """
     pair_format, wrong = find_pair_format(path), dict[int, str]()
     if pair_format and "tsv" in pair_format.endings:
@@ -88,6 +91,15 @@ def read_corrections(path: str, sides: Sides, seed: int) -> tuple[list[Correctio
         if len(first) == 3 and sides.source is sides.target is None:
             wrong = {unit.number: unit.target for unit in read_tsv(path, Sides("1", "2"))}
             sides = Sides("1", "3")
+        elif len(first) == 2 and not _says_languages(path, first, sides):
+            # Servers of older versions put the corrections of all their directions into one such file.
+            source, target = languages or ("en", "es")
+            raise ValueError(
+                f"{path} has two columns and does not say in which languages; if all of its lines are {source} to "
+                f"{target}, give --from {source} --to {target}, or write that as its first line, with a tab between"
+            )
+    elif pair_format and "jsonl" in pair_format.endings and languages and sides.source is sides.target is None:
+        sides = Sides(*languages)
     skipped = SkippedPairs()
     units = {
         unit.source: unit
@@ -116,6 +128,11 @@ def read_corrections(path: str, sides: Sides, seed: int) -> tuple[list[Correctio
         Correction(unit.number, unit.source, wrong.get(unit.number), unit.target, i in held_out)
         for i, unit in enumerate(chosen)
     ], notes
+
+
+def _says_languages(path: str, first: Sequence[str], sides: Sides) -> bool:
+    """Whether it is known of a TSV of two columns in which languages they are: asked for, a header, or its name."""
+    return bool(sides.source or sides.target or len(set(list_side_names(first, sides))) == 2 or languages_in_name(path))
 
 
 def leave_out(corrections: Sequence[Correction], numbers: Collection[int], path: str) -> list[Correction]:

@@ -1,5 +1,6 @@
 """The training pairs that taught the model a word, and a correction: in the page as in Python, and in the file."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_the_pairs_behind_a_word_are_those_of_python(browser: Any, learned: Mode
 
 
 def test_a_correction_is_stored_and_read_by_the_model(browser: Any, learned: Model, tmp_path: Path):
-    corrections = Corrections(tmp_path / "corrections.tsv")
+    corrections = Corrections(tmp_path / "corrections.jsonl")
     with open_debug(browser, learned, corrections) as page:
         box = page.tab.get_by_label("A better translation")
         store = page.tab.get_by_role("button", name="Store the correction")
@@ -101,13 +102,15 @@ def test_a_correction_is_stored_and_read_by_the_model(browser: Any, learned: Mod
         assert page.tab.title().startswith(SENTENCE)
         store.click()
         page.tab.get_by_text("Stored.").wait_for()
-    assert corrections.path.read_text(encoding="utf-8") == f"{SENTENCE}\tseis dos uno\n"
+    row = json.loads(corrections.path.read_text(encoding="utf-8"))
+    assert (row["source"], row["target"], row["source_language"]) == (SENTENCE, "seis dos uno", "en")
 
 
 def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: Any, learned: Model):
     with open_debug(browser, learned) as page:
         page.tab.get_by_label("A better translation").fill("seis dos uno")
-        assert page.tab.locator(".correction").text_content() == f"{SENTENCE}\tseis dos uno"
+        written = learned.translate(SENTENCE).text
+        assert page.tab.locator(".correction").text_content() == f"{SENTENCE}\t{written}\tseis dos uno"
         assert page.tab.get_by_role("button", name="Store the correction").count() == 0
 
 

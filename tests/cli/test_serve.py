@@ -215,7 +215,7 @@ def test_an_export_is_served_in_place_of_a_conversion(call, model: Path, served_
     assert loaded.translator.engine.translator.compute_type.startswith("int8")
     expected = load(model, "int8", "ctranslate2").translate(LINES[:3])
     with TestClient(served_apps[0], base_url="http://127.0.0.1") as client:
-        body = {"q": LINES[:3], "source": "auto", "target": "auto"}
+        body = {"q": LINES[:3], "source": "auto", "target": "es"}
         assert client.post("/translate", json=body).json()["translatedText"] == [
             translation.text for translation in expected
         ]

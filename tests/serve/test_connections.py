@@ -185,8 +185,9 @@ def test_a_client_that_is_gone_before_its_answer_ends_is_no_error(monkeypatch, c
 def test_a_connection_goes_on_after_a_body_that_was_read():
     with running(small_model()) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port)
-        for path, status in (("/translate", 200), ("/detect", 422), ("/translate", 200)):
-            connection.request("POST", path, json.dumps(request_body("Yes.")), {"Content-Type": "application/json"})
+        for target, status in (("es", 200), ("de", 422), ("es", 200)):
+            body = json.dumps(request_body("Yes.", target=target))
+            connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             assert (answer.status, answer.getheader("Connection"), bool(answer.read())) == (status, None, True)
         connection.close()

@@ -14,7 +14,7 @@ from tests.serve.servers import EN_ES, client, small_model
 
 # The time limits are no part of the description: a trace may take long beside other busy processes.
 LIMITS = Limits(characters=20, texts=3, alternatives=2, seconds=600, arrival=600)
-CORRECTIONS = Corrections(Path(mkdtemp()) / "corrections.tsv")
+CORRECTIONS = Corrections(Path(mkdtemp()) / "corrections.jsonl")
 APP = create_app(small_model(), LIMITS, languages=EN_ES, hosts=None, corrections=CORRECTIONS)
 
 
@@ -45,7 +45,7 @@ CONFIG = {
         "negative_data_rejection": {"expected-statuses": REFUSED},
         "positive_data_acceptance": {"expected-statuses": ANSWERED},
     },
-    # No description says which sentences have no words, or too many pieces for the model.
+    # No description says which sentences have no words, or too many pieces for the model, or show nothing.
     "operations": [
         # A document of random bytes is none.
         {
@@ -55,6 +55,9 @@ CONFIG = {
                 "negative_data_rejection": {"expected-statuses": [*REFUSED, "400"]},
             },
         },
+        # Argos Translate's client asks for them by POST.
+        {"include-path": "/languages", "checks": {"unsupported_method": {"enabled": False}}},
+        {"include-path": "/suggest", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}},
         {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}},
     ],
 }
@@ -88,7 +91,8 @@ def test_the_description_tells_the_limits(description):
     fields = body["application/json"]["schema"]["properties"]
     assert fields["q"]["anyOf"][0]["maxLength"] == 5000
     assert fields["q"]["anyOf"][1]["maxItems"] == 64
-    assert fields["alternatives"]["maximum"] == 7
+    assert fields["alternatives"]["exclusiveMaximum"] == 8
+    assert "alternatives" in body["multipart/form-data"]["schema"]["properties"]
 
 
 def test_every_route_says_what_it_is_for_and_how_it_refuses(description):

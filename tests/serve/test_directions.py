@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -16,6 +17,7 @@ from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.settings import Languages, Limits
+from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.serve.servers import EN_ES, client, request_body, running_app, small_model
@@ -24,10 +26,15 @@ from tests.train.multilingual import WRITES, trained_model
 SIZES = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
 
 
-def save_model(directory: Path, seed: int) -> Path:
+def save_model(directory: Path, seed: int, **manifest: Any) -> Path:
     vocabulary = small_tokenizer().source_vocabulary
-    save_bundle(directory, random_model(seed, vocabulary, vocabulary, **SIZES), small_tokenizer(), step=seed)
+    model = random_model(seed, vocabulary, vocabulary, **SIZES)
+    save_bundle(directory, model, small_tokenizer(), step=seed, **manifest)
     return directory
+
+
+def name_languages(source: str, target: str) -> dict[str, dict[str, str]]:
+    return {"languages": {"source": source, "target": target}}
 
 
 def saved_direction(directory: Path, source: str, target: str, seed: int, loads: list[str]) -> Direction:
@@ -169,6 +176,92 @@ def test_a_damaged_replacement_leaves_the_model_in_memory_at_work(tmp_path):
         assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == text
 
 
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (name_languages("en", "pt"), "it translates en to pt, and is served for en to es"),
+        (name_languages("es", "en"), "it translates es to en, and is served for en to es"),
+        ({}, "it translates languages that it does not name, and is served for en to es"),
+    ],
+)
+def test_a_replacement_of_other_languages_is_refused_counted_and_logged_once(tmp_path, caplog, manifest, words):
+    directory = save_model(tmp_path / "best", 1, **name_languages("en", "es"))
+    first, second = (load(save_model(tmp_path / f"copy{seed}", seed)).translate(LINES[0]).text for seed in (1, 2))
+    assert first != second
+    with client(load(directory), languages=None, reload=lambda: load(directory)) as server:
+        save_model(directory, 2, **manifest)
+        for _ in range(3):
+            answer = server.post("/translate", json=request_body(LINES[0]))
+            assert (answer.status_code, answer.json()["translatedText"]) == (200, first)
+        assert "pellucid_failed_reloads 1.0" in server.get("/metrics").text
+        messages = [record.getMessage() for record in caplog.records if record.name == "pellucid.serve"]
+        assert messages == [f"the model in {directory} is refused: {words}; the one in memory goes on"]
+        # Three letters name the same languages.
+        save_model(directory, 2, **name_languages("eng", "spa"))
+        assert server.post("/translate", json=request_body(LINES[0])).json()["translatedText"] == second
+
+
+def test_a_multilingual_model_in_the_place_of_one_for_one_language_is_refused(tmp_path, caplog):
+    directory = save_model(tmp_path / "best", 1, **name_languages("en", "eo"))
+    text = load(directory).translate(LINES[0]).text
+    with client(load(directory), languages=None, reload=lambda: load(directory)) as server:
+        shutil.rmtree(directory)
+        shutil.copytree(trained_model().directory, directory)
+        answer = server.post("/translate", json=request_body(LINES[0], target="eo"))
+        assert (answer.status_code, answer.json()["translatedText"]) == (200, text)
+        assert "it translates en to eo, en to tlh, and is served for en to eo" in caplog.text
+
+
+def served_from(directory: Path, source: str, target: str) -> Direction:
+    """Return the direction of a saved model, as `pellucid serve` makes it."""
+    manifest = read_manifest(directory)
+    return Direction(Languages(source, target), small_tokenizer(), lambda: load(directory), directory, None, manifest)
+
+
+def test_a_direction_whose_directory_is_away_is_told_to_come_again(tmp_path, caplog):
+    directory = save_model(tmp_path / "fr", 3, **name_languages("fr", "en"))
+    text = load(directory).translate(LINES[0]).text
+    body = request_body(LINES[0], source="fr", target="en")
+    with client(others=[served_from(directory, "fr", "en")]) as server:
+        directory.rename(tmp_path / "away")
+        for _ in range(2):
+            for answer in (
+                server.post("/translate", json=body),
+                server.post(
+                    "/translate_file", data={"source": "fr", "target": "en"}, files={"file": ("a.txt", "Yes.")}
+                ),
+            ):
+                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+                assert answer.json()["error"] == (
+                    "the model for fr to en is away at the moment; the log of the server says why"
+                )
+        assert "pellucid_failed_reloads 1.0" in server.get("/metrics").text
+        [message] = [record.getMessage() for record in caplog.records if record.name == "pellucid.serve"]
+        assert str(directory) in message
+        assert message.endswith("; requests for it are told to come again (503)")
+        # One of other languages is no better, and the other directions are served all the while.
+        save_model(directory, 3, **name_languages("it", "en"))
+        answer = server.post("/translate", json=body)
+        assert (answer.status_code, "cannot be used at the moment" in answer.json()["error"]) == (503, True)
+        assert server.post("/translate", json=request_body(LINES[0])).status_code == 200
+        assert "pellucid_failed_reloads 2.0" in server.get("/metrics").text
+        shutil.rmtree(directory)
+        (tmp_path / "away").rename(directory)
+        assert server.post("/translate", json=body).json()["translatedText"] == text
+
+
+def test_a_multilingual_model_may_be_replaced_by_one_of_more_directions_and_of_no_fewer():
+    def find_others(before: list[list[str]], after: list[list[str]], *served: tuple[str, str]) -> str | None:
+        direction = Direction(Languages(), small_tokenizer(), small_model, manifest={"directions": before})
+        return direction.find_other_languages({"directions": after}, [Languages(*pair) for pair in served])
+
+    two, three = [["en", "eo"], ["en", "tlh"]], [["en", "tlh"], ["en", "fr"], ["en", "eo"]]
+    assert find_others(two, three, ("en", "eo"), ("en", "tlh")) is None
+    assert find_others(three, two, ("en", "eo")) is None
+    assert find_others(three, two, ("en", "eo"), ("en", "fr")) == "en to eo, en to tlh"
+    assert find_others(two, [], ("en", "eo")) == "languages that it does not name"
+
+
 def test_one_multilingual_model_serves_all_of_its_directions(others, loads):
     libretranslatepy = pytest.importorskip("libretranslatepy", reason="the extra dev brings libretranslatepy")
     model, limits = trained_model(), Limits()
@@ -212,5 +305,7 @@ def test_a_multilingual_model_is_loaded_once_for_all_of_its_directions_and_may_b
         assert (
             server.post("/translate", json=request_body("red cat", target="tlh")).json()["translatedText"] == "cat red"
         )
+    with client(model, languages=Languages("eng", "epo")) as server:
+        assert server.get("/languages").json()[0]["targets"] == ["eo"]
     with pytest.raises(ValueError, match="this model translates en to eo, en to tlh, not 'en' to 'es'"):
         create_app(model, languages=EN_ES)

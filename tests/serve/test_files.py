@@ -138,7 +138,7 @@ def test_terms_of_a_request_apply_to_a_document_and_failures_are_counted(server)
         ("a.html", b"<br>" * 3001, {}, 413, "more than 3,000 elements"),
         ("a.tmx", b"<tmx>" + b"<tu/>" * 3000 + b"</tmx>", {}, 413, "more than 3,000 elements"),
         ("a.html", HTML, {"target": "de"}, 422, "not 'en' to 'de'"),
-        ("a.html", HTML, {"glossary": "x"}, 422, "glossary: there is no such field"),
+        ("a.html", HTML, {"target": "es-../b"}, 422, "not 'en' to 'es-../b'"),
         ("a.html", HTML, {"terms": "x"}, 422, "terms: expected a JSON object"),
         ("a.tmx", SAMPLES["a.tmx"][0], {"source": "auto"}, 400, "name two of them"),
     ],
@@ -147,6 +147,13 @@ def test_a_document_that_cannot_be_translated_is_refused_in_one_sentence(name, c
     with client(document_characters=2000, document_elements=3000) as server:
         answer = upload(server, name, content, **fields)
         assert (answer.status_code, sentence in answer.json()["error"]) == (status, True), answer.text
+
+
+def test_unknown_fields_are_ignored_and_codes_are_written_as_documents_have_them(server):
+    answer = upload(server, "a.html", b"<html lang=en><p>The ball.</p>", source="eng", target="spa", glossary="x")
+    assert (answer.status_code, answer.headers["Pellucid-Ignored"]) == (200, "glossary")
+    assert answer.json()["translatedFileUrl"].endswith("a_es.html")
+    assert server.get(answer.json()["translatedFileUrl"]).content.startswith(b"<html lang=es><p>")
 
 
 def test_a_form_without_a_file_or_of_another_type_is_refused(server):

@@ -11,8 +11,9 @@ from pellucid.decode.alarms import ALARMS
 from pellucid.decode.lines import Translation
 from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.libretranslate import STOP_ORDER, measure_known_words
+from pellucid.serve.settings import Languages
 from tests.decode.models import LINES, small_tokenizer
-from tests.serve.servers import client, request_body, small_model
+from tests.serve.servers import HeldTranslator, client, request_body, small_model
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +77,90 @@ def test_a_failed_text_is_reported_in_its_own_answer():
 
 
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
-def test_an_unknown_field_is_refused(server, path):
+def test_unknown_fields_are_ignored_and_named_in_a_header(server, path):
     fields = request_body("Yes.") if path == "/translate" else {"q": "Yes."}
+    plain = server.post(path, json=fields)
+    assert (plain.status_code, "Pellucid-Ignored" in plain.headers) == (200, False)
     for answer in (
-        server.post(path, json={**fields, "glossary": {}}),
-        server.post(path, data={**fields, "glossary": "x"}),
+        server.post(path, json={**fields, "glossary": {}, "größe": None}),
+        server.post(path, data={**fields, "glossary": "x", "größe": ""}),
+        server.post(path, params={"glossary": "x", "größe": "", **fields}),
     ):
-        assert (answer.status_code, answer.json()["error"]) == (422, "glossary: there is no such field")
+        assert (answer.status_code, answer.json()) == (200, plain.json())
+        assert set(answer.headers["Pellucid-Ignored"].split(", ")) == {"glossary", "gr%C3%B6%C3%9Fe"}
+    many = server.post(path, json={**{f"f{i}" * 9: i for i in range(7)}, **fields})
+    assert many.headers["Pellucid-Ignored"].endswith("f4f4f4f4f4f4f4f4f4, and 2 more")
+
+
+def test_a_misspelt_field_is_named_where_the_right_one_is_missing(server):
+    answer = server.post("/translate", json={"q": "Yes.", "source": "en", "targt": "es"})
+    assert (answer.status_code, answer.json()["error"]) == (422, "target: Field required (not known here: targt)")
+
+
+@pytest.mark.parametrize(
+    ("fields", "alternatives"),
+    [
+        ({"format": ""}, None),
+        ({"format": None, "alternatives": None}, None),
+        ({"alternatives": "2"}, 2),
+        ({"alternatives": 2.9}, 2),
+        ({"alternatives": -1}, None),
+        ({"alternatives": ""}, None),
+    ],
+)
+def test_empty_fields_and_numbers_as_text_are_read_as_libretranslate_reads_them(server, fields, alternatives):
+    answer = server.post("/translate", json=request_body(LINES[0], **fields)).json()
+    assert answer["translatedText"] == translate_alone(LINES[0]).text
+    assert len(answer.get("alternatives", ())) == (alternatives or 0)
+
+
+def test_fields_may_stand_in_the_address_of_a_post(server):
+    expected = translate_alone(LINES[0]).text
+    fields = request_body(LINES[0])
+    in_address, in_body = {name: fields[name] for name in ("q", "source")}, {"target": "es"}
+    for answer in (
+        server.post("/translate", params=fields),
+        server.post("/translate", params=fields, headers={"Content-Type": "application/json"}),
+        server.post("/translate", params=fields, content=b"x", headers={"Content-Type": "text/plain"}),
+        server.post("/translate", params=in_address, data=in_body),
+        server.post("/translate", params=in_address, json=in_body),
+        # In both: that of JSON counts, and otherwise that of the address.
+        server.post("/translate", params={"q": "No."}, json=fields),
+        server.post("/translate", params={"q": LINES[0]}, data={**fields, "q": "No."}),
+    ):
+        assert (answer.status_code, answer.json()["translatedText"]) == (200, expected)
+    wrong = server.post("/translate?q=%ff&source=en&target=es")
+    assert (wrong.status_code, wrong.json()["error"][:32]) == (422, "the address is not a valid form:")
+
+
+def test_a_list_in_a_form_may_be_json_and_other_brackets_are_text(server):
+    expected = [translate_alone(line).text for line in LINES[:2]]
+    for send in ("data", "params"):
+        for q in (json.dumps(LINES[:2]), LINES[:2]):
+            answer = server.post("/translate", **{send: request_body(q)}).json()
+            assert answer["translatedText"] == expected
+        for text in ("[1] Yes.", "[]", "[1]", '["a"', '["a", 1]', "[[" * 5000):
+            answer = server.post("/translate", **{send: request_body(text[:1000])}).json()
+            assert answer["translatedText"] == translate_alone(text[:1000]).text
+        assert server.post("/translate", **{send: request_body(json.dumps(["a"] * 65))}).status_code == 413
+
+
+def test_json_is_read_by_all_its_names_and_encodings(server):
+    body = json.dumps(request_body(LINES[0]))
+    kinds = "application/json; charset=utf-8", "application/vnd.api+json"
+    for kind in kinds:
+        for content in (body.encode(), body.encode("utf-8-sig"), body.encode("utf-16")):
+            answer = server.post("/translate", content=content, headers={"Content-Type": kind})
+            assert (answer.status_code, answer.json()["translatedText"]) == (200, translate_alone(LINES[0]).text)
+
+
+def test_a_text_asked_for_in_its_own_language_stays_as_it_is(server):
+    for source, target in (("en", "en"), ("es", "spa"), ("en-GB", "eng")):
+        answer = server.post("/translate", json=request_body(["Yes.", ""], source=source, target=target)).json()
+        assert (answer["translatedText"], answer["stop"]) == (["Yes.", ""], ["same", "same"])
+    answer = server.post("/translate", json=request_body("Yes.", target="en", alternatives=2)).json()
+    assert (answer["translatedText"], answer["alternatives"]) == ("Yes.", [])
+    assert server.post("/translate", json=request_body("Yes.", source="fr", target="fr")).status_code == 422
 
 
 def test_a_form_in_parts_is_understood_as_browsers_and_curl_send_it(server):
@@ -129,19 +207,67 @@ def test_source_auto_reports_the_language_with_the_percentage_of_known_words(ser
         assert response["detectedLanguage"] == detected
         assert server.post("/detect", json={"q": text}).json() == [detected]
     response = server.post("/translate", json=request_body(["the the", "мяч"], source="auto")).json()
-    assert response["detectedLanguage"] == [known, unknown]
+    # As LibreTranslate has it: one language for all texts of a request, with one confidence.
+    assert response["detectedLanguage"] == [{"language": "en", "confidence": 66.7}] * 2
     assert server.post("/detect", json={"q": ["the the", "мяч"]}).json() == [{"language": "en", "confidence": 66.7}]
 
 
-@pytest.mark.parametrize(("source", "target"), [("es", "en"), ("en", "fr"), ("de", "es"), ("", "es"), ("en", "auto")])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("es", "en"),
+        ("en", "fr"),
+        ("de", "es"),
+        ("", "es"),
+        ("en", "auto"),
+        ("en", "es-../b"),
+        ("est", "es"),
+        ("en", ""),
+    ],
+)
 def test_other_languages_are_refused(server, source: str, target: str):
     response = server.post("/translate", json=request_body("Yes.", source=source, target=target))
     assert response.status_code == 422
     assert "translates en to es" in response.json()["error"]
 
 
-def test_a_region_may_be_left_out_or_added(server):
-    assert server.post("/translate", json=request_body("Yes.", source="en-GB", target="ES")).status_code == 200
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("en-GB", "ES"),
+        ("eng", "spa"),
+        ("en_US", "es_MX"),
+        ("eng-GB", "spa-ES"),
+        ("eng_Latn", "es-419"),
+        ("auto", "ESP"),
+    ],
+)
+def test_codes_of_languages_may_have_three_letters_regions_and_scripts(server, source: str, target: str):
+    answer = server.post("/translate", json=request_body("Yes.", source=source, target=target))
+    assert answer.status_code == (422 if target == "ESP" else 200)  # no code of three letters for Spanish
+
+
+@pytest.mark.parametrize(
+    ("languages", "requests"),
+    [
+        (
+            Languages("zho_Hans", "pt-BR"),
+            {("zh", "pt"): 200, ("zh-CN", "pb"): 200, ("zh-TW", "pt-BR"): 422, ("zt", "pt"): 422},
+        ),
+        (
+            Languages("fre", "nb"),
+            {("fr-CA", "no"): 200, ("fra_FR", "nor"): 200, ("fre-FR", "nn-NO"): 200, ("frr", "no"): 422},
+        ),
+    ],
+)
+def test_a_server_shows_usual_codes_and_takes_all_others_of_its_languages(languages, requests):
+    shown = {"zho_Hans": ["zh-Hans", "pt-BR"], "fre": ["fr", "nb"]}[languages.source]
+    with client(languages=languages) as server:
+        for (source, target), status in requests.items():
+            answer = server.post("/translate", json=request_body("Yes.", source=source, target=target))
+            assert answer.status_code == status, (source, target)
+        assert [language["code"] for language in server.get("/languages").json()] == shown
+        assert server.post("/detect", json={"q": "Yes."}).json()[0]["language"] == shown[0]
 
 
 def test_html_keeps_its_tags_and_entities(server):
@@ -181,9 +307,10 @@ def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
         (b'{"q": 5, "source": "en", "target": "es"}', "q"),
         (b'{"q": ["a", 5], "source": "en", "target": "es"}', "q"),
         (b'{"q": "a", "source": "en", "target": "es", "format": "pdf"}', "format"),
-        (b'{"q": "a", "source": "en", "target": "es", "alternatives": -1}', "alternatives"),
+        (b'{"q": "a", "source": "en", "target": "es", "alternatives": 8}', "alternatives"),
+        (b'{"q": "a", "source": "en", "target": "es", "alternatives": true}', "alternatives"),
         (b'{"q": "a", "source": "en", "target": "es", "alternatives": 1e400}', "alternatives"),
-        (b'{"q": "a", "source": "en", "target": "es", "alternatives": "2"}', "alternatives"),
+        (b'{"q": "a", "source": "en", "target": "es", "alternatives": "two"}', "alternatives"),
     ],
 )
 def test_a_hostile_body_is_refused_with_a_sentence(server, body: bytes, words: str):
@@ -224,6 +351,25 @@ def test_a_model_without_named_languages_accepts_any():
     with client(languages=None) as server:
         assert server.post("/translate", json=request_body("Yes.", source="de", target="gn")).status_code == 200
         assert [language["code"] for language in server.get("/languages").json()] == ["x-source", "x-target"]
+        assert (
+            server.post("/translate", json=request_body("Yes.", source="x-source", target="x-target")).status_code
+            == 200
+        )
+
+
+@pytest.mark.parametrize("target", ["a/b", "../..", "auto", "Spanish", "es-", "", "es\ten"])
+def test_a_model_without_named_languages_refuses_a_target_that_is_no_code_before_it_translates(target: str):
+    held = HeldTranslator()
+    with client(held.model, languages=None) as server:
+        form = {"source": "en", "target": target}
+        refusals = [
+            server.post("/translate", json={"q": "Yes.", **form}),
+            server.post("/translate_file", data=form, files={"file": ("a.txt", "Yes.")}),
+        ]
+        for refusal in refusals:
+            assert refusal.status_code == 422
+            assert refusal.json()["error"].startswith(f"target: {target!r} is not a language code")
+    assert held.translated == []
 
 
 def test_the_server_still_works_after_a_mistake(server):

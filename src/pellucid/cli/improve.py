@@ -35,7 +35,8 @@ def run_improve(
         argument(
             "CORRECTIONS",
             "a .tsv with three columns: source, wrong translation, right translation; or any file of pairs of a "
-            "source and its right translation: .tmx, .jsonl and .tsv of `pellucid serve --corrections`, ...",
+            "source and its right translation: .tmx, the .jsonl of `pellucid serve --corrections`, ...; a .tsv of two "
+            "columns needs its languages: a header, its name, or --from and --to",
         ),
     ],
     out: Annotated[str, option("directory of the run; the new model is DIR/best", "DIR")],
@@ -89,7 +90,9 @@ def run_improve(
     is_interrupted = (directory / "data").is_dir() and not changed.exists()
     if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
-    everything, notes = read_corrections(corrections, Sides(source_language, target_language), _SEED)
+    everything, notes = read_corrections(
+        corrections, Sides(source_language, target_language), _SEED, _read_languages(model)
+    )
     chosen = leave_out(everything, without or (), corrections)
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
@@ -143,6 +146,17 @@ def run_improve(
     places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
     write_lines([str(directory / "best")])
+
+
+def _read_languages(model: str) -> tuple[str, str] | None:
+    """Return the languages of a model, if it names them."""
+    from pellucid.store.atomic import read_manifest
+
+    stored = read_manifest(model).get("languages")
+    if not isinstance(stored, Mapping):
+        return None
+    source, target = stored.get("source"), stored.get("target")
+    return (source, target) if isinstance(source, str) and isinstance(target, str) else None
 
 
 def _save(

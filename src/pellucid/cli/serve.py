@@ -24,7 +24,7 @@ SERVE_EXAMPLES = """\
   pellucid serve runs/demo/best --host 0.0.0.0 --set characters=2000 --set texts=16
   pellucid serve runs/demo/best --exported demo-int8
   pellucid serve en:es=runs/demo/best es:en=runs/back/best
-  pellucid serve runs/demo/best --memory memory.tmx --terms glossary.tsv --corrections corrections.tsv
+  pellucid serve runs/demo/best --memory memory.tmx --terms glossary.tsv --corrections corrections.jsonl
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
@@ -42,7 +42,8 @@ def run_serve(
     terms: Annotated[str | None, TERMS] = None,
     memory: Annotated[str | None, MEMORY] = None,
     corrections: Annotated[
-        str | None, file_option("append translations that users suggest to this file, .tsv or .jsonl")
+        str | None,
+        file_option("append translations that users suggest to this .jsonl, each with its languages and its time"),
     ] = None,
     api_key_file: Annotated[
         str | None, file_option("file of API keys, one a line, perhaps with a number of requests a minute")
@@ -75,7 +76,7 @@ def run_serve(
 
     Several models serve several directions: a request is answered by the model for its languages, which is loaded when
     it is first needed. The page looks into the first. A model whose directory is replaced, as a training run replaces
-    best/, is loaded anew, and no request is lost.
+    best/, is loaded anew, and no request is lost; one of other languages is refused, and the old one goes on.
     """
     _require_packages()
     from pellucid.config import apply_overrides, build_settings
@@ -206,7 +207,8 @@ def _make_directions(
 
     bundle = load_bundle(directory, lazy=True)
     codes = Languages.from_manifest(bundle.manifest, *(languages or (None, None)))
-    return Direction(codes, bundle.tokenizer, load, Path(directory)).split(bundle.manifest)
+    direction = Direction(codes, bundle.tokenizer, load, Path(directory), manifest=bundle.manifest)
+    return direction.split(bundle.manifest)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Codes of languages, of two and of three letters, with their English names."""
+"""Codes of languages, of two and of three letters, with regions and scripts, and their English names."""
 
 import re
 
@@ -35,6 +35,20 @@ for _entry in _LANGUAGES.replace("\n", " ").split(";"):
     _short, *_long = _codes.split()
     _NAMES[_short] = _name.strip()
     _SHORT_CODES |= dict.fromkeys(_long, _short)
+
+_CODE = re.compile(r"(?:[A-Za-z]{2,3}|[xX](?=[-_]))(?:[-_][A-Za-z0-9]{1,8}){0,5}")
+# Codes of one language, or of two that are translated as one: old codes, those of groups, and Norwegian's two forms.
+_SAME_LANGUAGE = {
+    "nb": "no", "nn": "no", "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "fil": "tl", "cmn": "zh",
+    "arb": "ar", "pes": "fa", "zsm": "ms", "ekk": "et", "lvs": "lv", "khk": "mn", "swh": "sw", "npi": "ne", "ory": "or",
+    "als": "sq", "plt": "mg", "pbt": "ps", "uzn": "uz", "azj": "az", "ydd": "yi", "gaz": "om", "kmr": "ku",
+}  # fmt: skip
+# Codes that LibreTranslate and Argos Translate use for a language with its script or region.
+_CODES_OF_CLIENTS = {"pb": "pt-BR", "zt": "zh-Hant"}
+# Regions whose script is clear without being named.
+_SCRIPTS = {("zh", region): "hans" for region in ("cn", "sg", "my")}
+_SCRIPTS |= {("zh", region): "hant" for region in ("tw", "hk", "mo")}
+_SCRIPT_NAMES = {"hans": "simplified", "hant": "traditional"}
 
 
 def split_code(code: str) -> tuple[str, str]:
@@ -86,3 +100,95 @@ def describe_language(code: str) -> str:
     """
     short, _ = split_code(code)
     return f"{_NAMES[short]} ({code})" if short in _NAMES else code
+
+
+def is_language_code(text: str) -> bool:
+    """Whether a text has the form of a language's code: two or three letters, and perhaps a script, a region and more.
+
+    Private codes begin with x.
+
+    >>> [is_language_code(text) for text in ("es", "spa", "zh_Hans", "fre-FR", "x-source")]
+    [True, True, True, True, True]
+    >>> [is_language_code(text) for text in ("", "auto", "Spanish", "es-", "a/b", "es-../b")]
+    [False, False, False, False, False, False]
+    """
+    return _CODE.fullmatch(text) is not None
+
+
+def get_language(code: str) -> str:
+    """Return the language of a code, one name for all of its codes, in whatever region and script.
+
+    >>> get_language("he-IL"), get_language("iw"), get_language("heb"), get_language("nn-NO")
+    ('he', 'he', 'he', 'no')
+    """
+    language, _ = split_code(code)
+    return _SAME_LANGUAGE.get(language, language)
+
+
+def is_same_language(code: str, other: str) -> bool:
+    """Whether two codes name one language, in whatever region and script.
+
+    >>> is_same_language("en-US", "eng"), is_same_language("nb", "no"), is_same_language("es", "est")
+    (True, True, False)
+    """
+    return get_language(code) == get_language(other)
+
+
+def is_same_variety(code: str, other: str) -> bool:
+    """Whether two codes may mean the same form of a language: either may leave out the region or the script.
+
+    >>> is_same_variety("pt", "pt-BR"), is_same_variety("POR_br", "pt-BR"), is_same_variety("pt-PT", "pt-BR")
+    (True, True, False)
+    >>> is_same_variety("fre-FR", "fr"), is_same_variety("zh-CN", "zho_Hans"), is_same_variety("zh-TW", "zh-Hans")
+    (True, True, False)
+    """
+    first, second = (_CODES_OF_CLIENTS.get(tag.lower(), tag) for tag in (code, other))
+    if not is_same_language(first, second):
+        return False
+    parts, other_parts = _split_variety(first), _split_variety(second)
+    return all(parts[kind] == other_parts[kind] for kind in parts.keys() & other_parts.keys())
+
+
+def _split_variety(code: str) -> dict[str, str]:
+    """Return the script, the region and the rest of a code, those that it names; the script also where it is clear."""
+    _, rest = split_code(code)
+    parts: dict[str, str] = {}
+    for part in rest.split("-") if rest else ():
+        if "region" not in parts and "rest" not in parts and len(part) == 4 and part.isalpha():
+            parts["script"] = part
+        elif "region" not in parts and "rest" not in parts and re.fullmatch("[a-z]{2}|[0-9]{3}", part):
+            parts["region"] = part
+        else:
+            parts["rest"] = "-".join(filter(None, (parts.get("rest"), part)))
+    script = _SCRIPTS.get((get_language(code), parts.get("region", "")))
+    return parts if script is None else {"script": script, **parts}
+
+
+def write_standard_code(code: str) -> str:
+    """Return a code as most programs write it: two letters where there are such, hyphens, and usual capitals.
+
+    >>> [write_standard_code(code) for code in ("eng", "PT_br", "zho_Hans", "tlh")]
+    ['en', 'pt-BR', 'zh-Hans', 'tlh']
+    """
+    language, rest = split_code(code)
+    parts = [_write_part(part) for part in rest.split("-")] if rest else []
+    return "-".join((language, *parts))
+
+
+def _write_part(part: str) -> str:
+    if len(part) == 2:
+        return part.upper()
+    return part.capitalize() if len(part) == 4 and part.isalpha() else part
+
+
+def name_language(code: str) -> str:
+    """Return the English name of a language with its region or script; the code itself where no name is known.
+
+    >>> name_language("es"), name_language("pt-BR"), name_language("zho_Hans"), name_language("tlh")
+    ('Spanish', 'Portuguese (BR)', 'Chinese (simplified)', 'tlh')
+    """
+    short, rest = split_code(code)
+    if short not in _NAMES:
+        return code
+    parts = [_SCRIPT_NAMES.get(part) or _write_part(part) for part in rest.split("-")] if rest else []
+    return f"{_NAMES[short]} ({', '.join(parts)})" if parts else _NAMES[short]

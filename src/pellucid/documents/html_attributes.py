@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from html import escape
 
-from pellucid.data.languages import list_spellings, split_code
+from pellucid.data.languages import get_language, is_language_code, is_same_language, list_spellings, split_code
 from pellucid.documents.html_tokens import Attribute, split_names
 from pellucid.documents.slots import LanguagePlace, Part, Parts, make_slot
 
@@ -40,29 +40,12 @@ _READABLE_META = split_names("""
 _LANGUAGE_META = frozenset(("content-language", "language", "dc.language", "dcterms.language", "og:locale"))
 _RIGHT_TO_LEFT = split_names("ar arc azb ckb dv fa he ks lrc mzn nqo pnb ps sd syr ug ur yi")
 _RIGHT_TO_LEFT_SCRIPTS = split_names("adlm arab hebr nkoo rohg syrc thaa")
-_CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _NO_LANGUAGE = ("und", "mul", "mis")
-# Codes of one language, or of two that are translated as one.
-_SAME_LANGUAGE = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "ji": "yi", "fil": "tl", "cmn": "zh", "arb": "ar"}
-
-
-def is_same_language(code: str, other: str) -> bool:
-    """Whether two codes name one language, in whatever region and script.
-
-    >>> is_same_language("en-US", "eng"), is_same_language("nb", "no"), is_same_language("es", "est")
-    (True, True, False)
-    """
-    first, second = (split_code(tag)[0] for tag in (code, other))
-    return _SAME_LANGUAGE.get(first, first) == _SAME_LANGUAGE.get(second, second)
 
 
 def names_other_language(code: str, source: str) -> bool:
     """Whether an attribute `lang` names a language other than the source; what is no code names none."""
-    return (
-        _CODE.fullmatch(code) is not None
-        and split_code(code)[0] not in _NO_LANGUAGE
-        and not is_same_language(code, source)
-    )
+    return is_language_code(code) and split_code(code)[0] not in _NO_LANGUAGE and not is_same_language(code, source)
 
 
 def is_right_to_left(code: str) -> bool:
@@ -71,11 +54,11 @@ def is_right_to_left(code: str) -> bool:
     >>> is_right_to_left("ar"), is_right_to_left("he-IL"), is_right_to_left("az-Arab"), is_right_to_left("ur-Latn")
     (True, True, True, False)
     """
-    language, rest = split_code(code)
+    _, rest = split_code(code)
     scripts = [part for part in rest.split("-") if len(part) == 4 and part.isalpha()]
     if scripts:
         return scripts[0] in _RIGHT_TO_LEFT_SCRIPTS
-    return _SAME_LANGUAGE.get(language, language) in _RIGHT_TO_LEFT
+    return get_language(code) in _RIGHT_TO_LEFT
 
 
 def read_language_code(attributes: Mapping[str, Attribute]) -> str | None:
@@ -152,11 +135,11 @@ def _find_language_writer(
     if source is None:
         return None
     if key != "content":
-        return escape if _CODE.fullmatch(code) and is_same_language(code, source) else None
+        return escape if is_language_code(code) and is_same_language(code, source) else None
     meta_name = _find_meta_name(attributes)
     if name != "meta" or meta_name not in _LANGUAGE_META:
         return None
-    if not (_CODE.fullmatch(code) and is_same_language(code, source)) and code.lower() not in list_spellings(source):
+    if not (is_language_code(code) and is_same_language(code, source)) and code.lower() not in list_spellings(source):
         return None
     return _write_locale if meta_name == "og:locale" else escape
 

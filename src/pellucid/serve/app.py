@@ -27,7 +27,7 @@ from pellucid.serve.gate import (
     ReadRequestLine,
     RequestLog,
 )
-from pellucid.serve.libretranslate import cat_tool_routes, libretranslate_routes
+from pellucid.serve.libretranslate import IGNORED, cat_tool_routes, libretranslate_routes
 from pellucid.serve.service import Service
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.trace_routes import page_routes, trace_routes
@@ -77,6 +77,7 @@ def create_app(
         model.bundle.tokenizer,
         load_first,
         model.directory if reload else None,
+        manifest=model.manifest,
     )
     service = Service(
         Directions([*first.split(model.manifest), *others], model, limits.models),
@@ -154,7 +155,11 @@ def _list_middleware(
 ) -> list[Any]:
     """List the middleware in the order in which a request passes it."""
     cors = Middleware(
-        CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization"],
+        expose_headers=[IGNORED],
     )
     # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what refuses, so that it
     # counts refusals too.

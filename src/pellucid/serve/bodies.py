@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -46,6 +46,7 @@ STATUS_MEANINGS = {
 JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 _MOST_FIELDS = 1000
+_MOST_NAMED, _LONGEST_NAME = 5, 20  # most names of unknown fields that an answer repeats, and characters of each
 _MOST_DIGITS = 40
 _LONGEST_PART_HEADER = 1024  # most bytes before the value of a multipart section: browsers write about a hundred
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
@@ -78,29 +79,50 @@ async def read_form(request: Request, form: type[Form]) -> Form:
     return await run_in_threadpool(validate_table, form, table, strict=True)
 
 
-async def read_table(request: Request, *, forms: bool = False) -> dict[str, Any]:
-    """Read the body as a table, from JSON only unless `forms`; raise `Refusal` for an unexpected type or content."""
+async def read_table(request: Request) -> dict[str, Any]:
+    """Read a JSON body as a table; raise `Refusal` for an unexpected type or content."""
     kind = media_type(request)
-    kinds = (JSON, ENCODED, PARTS) if forms else (JSON,)
-    if kind not in kinds:
-        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {' or '.join(kinds)}")
-    body = await request.body()
+    if kind != JSON:
+        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {JSON}")
     # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
+    return await run_in_threadpool(_parse_json, await request.body())
+
+
+async def read_fields(request: Request) -> dict[str, Any]:
+    """Read the fields of a request as LibreTranslate does, from JSON or a form and from the address.
+
+    Where both have a field, that of a JSON body counts, and otherwise that of the address. Raises `Refusal` for an
+    unexpected type or content.
+    """
+    kind, kinds = media_type(request), (JSON, ENCODED, PARTS)
+    address = await run_in_threadpool(_parse_urlencoded, request.url.query.encode(), "address")
+    if kind not in kinds:
+        # Before the body is read, which means nothing then.
+        if "q" not in address:
+            raise Refusal(415, f"the body is of type {kind!r:.80}, expected {' or '.join(kinds)}")
+        return address
+    body = await request.body()
+    if address and not body:
+        return address
+    if kind == JSON:
+        return address | await run_in_threadpool(_parse_json, body)
     if kind == PARTS:
         sections = await run_in_threadpool(_split_multipart, body, request.headers["content-type"])
-        return _collect_fields((section.name, section.text) for section in sections)
-    return await run_in_threadpool(_parse_json if kind == JSON else _parse_urlencoded, body)
+        return _collect_fields((section.name, section.text) for section in sections) | address
+    return await run_in_threadpool(_parse_urlencoded, body, "body") | address
 
 
 def media_type(request: Request) -> str:
-    """Return the type of a body without its parameters, in lower case."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """Return the type of a body without its parameters, in lower case; that of JSON for all kinds of JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return JSON if kind.startswith("application/") and kind.endswith("+json") else kind
 
 
 def _parse_json(body: bytes) -> dict[str, Any]:
     """Parse a JSON object; raise `Refusal` where the text is something else."""
     try:
-        table = json.loads(body.decode(), parse_int=_parse_integer)
+        # The bytes themselves: Python knows the encodings of JSON, and the mark that some programs write before it.
+        table = json.loads(body, parse_int=_parse_integer)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refusal(422, f"the body is not JSON: {reason:.120}") from None
@@ -118,14 +140,14 @@ def _parse_integer(digits: str) -> int:
     return int(digits)
 
 
-def _parse_urlencoded(body: bytes) -> dict[str, Any]:
-    """Parse the fields of a form that is written as a=b&c=d; raise `Refusal` where it is invalid."""
+def _parse_urlencoded(form: bytes, place: str) -> dict[str, Any]:
+    """Parse the fields of a form that is written as a=b&c=d; raise `Refusal`, with its place, where it is invalid."""
     try:
         return _collect_fields(
-            parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+            parse_qsl(form.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
         )
     except ValueError as error:
-        raise Refusal(422, f"the body is not a valid form: {error!s:.120}") from None
+        raise Refusal(422, f"the {place} is not a valid form: {error!s:.120}") from None
 
 
 async def read_upload(request: Request) -> "tuple[dict[str, Any], Section | None]":
@@ -199,15 +221,32 @@ def _parse_part(section: bytes) -> Section:
 
 
 def _collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Collect fields by their names; a name that was given several times gets a list.
+    """Collect fields by their names; of a name that was given several times the first counts, and of texts all.
 
-    >>> _collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
+    >>> _collect_fields([("q", "Yes."), ("q", "No."), ("source", "en"), ("source", "de")])
     {'q': ['Yes.', 'No.'], 'source': 'en'}
+    >>> _collect_fields([("q", '["Yes.", "No."]')]), _collect_fields([("q", "[1]")])
+    ({'q': ['Yes.', 'No.']}, {'q': '[1]'})
     """
     values: dict[str, list[str]] = {}
     for name, value in fields:
         values.setdefault(name, []).append(value)
-    return {name: texts if len(texts) > 1 else texts[0] for name, texts in values.items()}
+    table: dict[str, Any] = {name: texts[0] for name, texts in values.items()}
+    if "q" in values:
+        table["q"] = values["q"] if len(values["q"]) > 1 else _read_list(values["q"][0])
+    return table
+
+
+def _read_list(text: str) -> str | list[str]:
+    """Return the texts of a JSON list of texts, as which clients send several in a form; any other text as it is."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        texts = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    is_list = isinstance(texts, list) and texts and all(isinstance(item, str) for item in texts)
+    return texts if is_list else text
 
 
 def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) -> Form:
@@ -221,7 +260,23 @@ def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) 
     try:
         return form.model_validate(table, strict=strict)
     except ValidationError as error:
-        raise Refusal(422, _describe_errors(error.errors(include_url=False))) from None
+        problems = _describe_errors(error.errors(include_url=False))
+        # A field whose name is misspelt is missing under its right one.
+        ignored = list_ignored(form, table)
+        raise Refusal(422, f"{problems} (not known here: {ignored})" if ignored else problems) from None
+
+
+def list_ignored(form: type[BaseModel], table: Mapping[str, Any]) -> str:
+    """Return the names of fields that a `form` does not know, the first few, as a header can hold them.
+
+    >>> list_ignored(Problem, {"error": "", "apiKey": "", "größe": 1})
+    'apiKey, gr%C3%B6%C3%9Fe'
+    """
+    names = [name for name in table if name not in form.model_fields]
+    shown = [quote(name[:_LONGEST_NAME], safe=" []") for name in names[:_MOST_NAMED]]
+    if len(names) > _MOST_NAMED:
+        shown.append(f"and {len(names) - _MOST_NAMED} more")
+    return ", ".join(shown)
 
 
 def refuse_long_text(characters: int, most: int) -> None:
@@ -257,7 +312,11 @@ def _describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     problems = []
     for error in islice(errors, 5):
         # pydantic says of an unknown field only that extra inputs are not permitted.
-        reason = "there is no such field" if error["type"] == "extra_forbidden" else f"{error['msg']:.200}"
+        reason = (
+            "there is no such field"
+            if error["type"] == "extra_forbidden"
+            else f"{error['msg'].removeprefix('Value error, '):.200}"
+        )
         problems.append(f"{'.'.join(map(str, error['loc'])):.80}: {reason}")
     return "; ".join(problems)
 

@@ -2,38 +2,63 @@
 
 import json
 import os
+import unicodedata
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
 from pellucid.serve.bodies import Refusal
 
 _LARGEST = 2**28  # bytes of a file of corrections; a server that anyone can reach must not fill the disk
+_LONGEST_FIRST_LINE = 2**20  # bytes of the line by which a file is known
 
-_ONE_LINE = str.maketrans("\t\n\r\0\x85\u2028\u2029", "       ")
+# Line ends and all other control characters: a text is one line of text, and a terminal that shows it obeys none.
+_ONE_LINE = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
+_BLANK_LETTERS = (
+    "\u115f\u1160\u3164\uffa0\u2800"  # fillers and an empty Braille cell: letters and signs that show nothing
+)
 
 
 class Corrections:
-    """A file of corrections: TSV, or JSONL with the languages as names, which `pellucid train` and others read."""
+    """A file of corrections in JSONL, each with its languages and its time, which `pellucid train` and others read."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        if self.path.suffix.lower() not in (".tsv", ".jsonl"):
-            raise ValueError(f"{path} must end in .tsv or .jsonl: corrections are stored as one or the other")
+        suffix = self.path.suffix.lower()
+        if suffix != ".jsonl":
+            old = "; what is in an old file stays there, and `pellucid improve` reads it" if suffix == ".tsv" else ""
+            raise ValueError(
+                f"{path} must end in .jsonl: each correction is stored as a JSON object with its languages{old}"
+            )
         # Found out now, and not when the first correction is lost.
-        with self.path.open("ab"):
-            pass
+        with self.path.open("ab+") as file:
+            file.seek(0)
+            first = file.readline(_LONGEST_FIRST_LINE)
+        if first.strip() and not first.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+            raise ValueError(f"{path}:1: no JSON object, so this is no file of corrections; name another one")
         self._lock = Lock()
 
     def append(self, source: str, target: str, languages: tuple[str, str]) -> None:
         """Append a correction as one line, as a whole or not at all; raise `Refusal` where that is not possible."""
-        pair = [" ".join(text.translate(_ONE_LINE).split()) for text in (source, target)]
-        line = "\t".join(pair) if self.path.suffix.lower() == ".tsv" else ""
-        line = line or json.dumps(dict(zip(languages, pair, strict=True)), ensure_ascii=False)
-        content = f"{line}\n".encode()
+        texts = [" ".join(text.translate(_ONE_LINE).split()) for text in (source, target)]
+        for field, text in zip(("q", "s"), texts, strict=True):
+            if not any(map(_is_visible, text)):
+                raise Refusal(422, f"{field}: there is nothing to see in this text, so it is not stored")
+        row = {
+            "source": texts[0],
+            "target": texts[1],
+            "source_language": languages[0],
+            "target_language": languages[1],
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         with self._lock:
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 size = os.fstat(file).st_size
+                # A file that somebody edited may end inside of a line.
+                is_open = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+                content = b"\n" * is_open + line
                 if size + len(content) > _LARGEST:
                     raise Refusal(503, f"{size:,} bytes of corrections are stored already, as many as may be")
                 try:
@@ -46,3 +71,8 @@ class Corrections:
                     raise Refusal(503, f"the correction could not be stored: {error.strerror or error}") from None
             finally:
                 os.close(file)
+
+
+def _is_visible(character: str) -> bool:
+    """Whether a character is a letter, a number, a mark of punctuation or a sign that shows something."""
+    return unicodedata.category(character)[0] in "LNPS" and character not in _BLANK_LETTERS

@@ -1,5 +1,6 @@
 """Models of a server by their languages: loaded when they are needed, and anew when they were replaced on disk."""
 
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from pellucid.api import Model
+from pellucid.data.languages import is_language_code, is_same_variety, write_standard_code
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
@@ -30,6 +32,8 @@ class Direction:
     directory: Path | None = None
     # For a direction of a multilingual model: that model, which is in memory once for all of its directions.
     base: "Direction | None" = None
+    # What the model said of its languages when the server began; one that replaces it must say the same.
+    manifest: Mapping[str, Any] | None = None
 
     def split(self, manifest: Mapping[str, Any]) -> "list[Direction]":
         """Return the directions of a multilingual model, of which `languages` may choose one; otherwise this one.
@@ -39,14 +43,57 @@ class Direction:
         codes = [Languages.from_manifest({}, *pair) for pair in manifest.get("directions", [])]
         if not codes:
             return [self]
-        if self.languages.are_named and self.languages not in codes:
-            raise ValueError(describe_missing_direction(codes, self.languages.source, self.languages.target))
-        chosen = [self.languages] if self.languages.are_named else codes
-        return [replace(self, languages=languages, base=self) for languages in chosen]
+        if self.languages.are_named:
+            # The very code before another one of its language: "pt-BR" before "pt", and "eng" for "en".
+            source, target = self.languages.source, self.languages.target
+            fitting = [languages for languages in codes if languages.fit(source, target)]
+            if not fitting:
+                raise ValueError(describe_missing_direction(codes, source, target))
+            codes = [self.languages] if self.languages in codes else fitting[:1]
+        return [replace(self, languages=languages, base=self) for languages in codes]
+
+    def find_other_languages(self, manifest: Mapping[str, Any], served: Iterable[Languages]) -> str | None:
+        """Return what a model in its place translates, where that is something else; None where it may be served.
+
+        `served` are the languages in which this direction is offered.
+        """
+        if self.manifest is None:
+            return None
+        offered, before = _list_codes(manifest), _list_codes(self.manifest)
+        is_multilingual, was_multilingual = (bool(one.get("directions")) for one in (manifest, self.manifest))
+        if is_multilingual != was_multilingual:
+            fits = False
+        elif is_multilingual:
+            # One that has learned more languages may replace it.
+            fits = {(languages.source, languages.target) for languages in served} <= set(offered)
+        else:
+            # The languages may have been named for it when the server began.
+            named = [(languages.source, languages.target) for languages in served]
+            fits = _standardise(offered) in (_standardise(before), _standardise(named))
+        if fits:
+            return None
+        return ", ".join(f"{source} to {target}" for source, target in offered) or "languages that it does not name"
 
     def set_language(self, model: Model) -> Model:
         """Return its model with the language to write, where that model writes several."""
         return model if self.base is None else model.into(self.languages.target)
+
+
+def _list_codes(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the directions that a manifest names, each as the codes of its languages."""
+    languages = manifest.get("languages")
+    pairs = manifest.get("directions") or ([languages] if isinstance(languages, Mapping) else [])
+    codes: list[tuple[str, str]] = []
+    for pair in pairs:
+        sides = [pair.get("source"), pair.get("target")] if isinstance(pair, Mapping) else pair
+        match sides:
+            case [str(source), str(target)]:
+                codes.append((source, target))
+    return codes
+
+
+def _standardise(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(write_standard_code(source), write_standard_code(target)) for source, target in pairs]
 
 
 class Directions:
@@ -63,6 +110,8 @@ class Directions:
         # A multilingual model stands here by what its directions have in common.
         self._loaded = OrderedDict({self._first_loaded: (first_model, self._identity(self.first))})
         self.failed_reloads = 0
+        # The state of its directory in which a model was last refused, so that each is told once.
+        self._refused: dict[Direction, tuple[int, ...] | None] = {}
         # Of several models each must say its languages, and none those of another.
         for number, direction in enumerate(self.all if len(self.all) > 1 else ()):
             if not direction.languages.are_named:
@@ -92,8 +141,8 @@ class Directions:
     def model(self, direction: Direction) -> Model:
         """Return the model of a direction, which is loaded if it is not in memory or lies on disk in a newer form.
 
-        That may take seconds. Raises ValueError or OSError if a model that is not in memory cannot be loaded. If a
-        newer form cannot be loaded, the one in memory goes on.
+        That may take seconds. If a newer form cannot be loaded, or is of other languages, the one in memory goes on;
+        raises `Refusal` if none is in memory. The log says why.
         """
         return direction.set_language(self._load(direction.base or direction))
 
@@ -105,14 +154,19 @@ class Directions:
                 return model
             identity = self._identity(direction)
             try:
-                model = direction.load()
-            except (ValueError, OSError):
+                model = self._load_fitting(direction)
+            except (ValueError, OSError) as error:
                 with self._lock:
-                    if direction not in self._loaded:
-                        raise
-                    model, _ = self._loaded[direction]
+                    kept, _ = self._loaded.get(direction, (None, None))
+                self._tell_once(direction, identity, error, goes_on=kept is not None)
+                if kept is None:
+                    languages = " and ".join(map(str, self._served_as(direction)))
+                    state = "is away" if identity is None else "cannot be used"
+                    raise Refusal(
+                        503, f"the model for {languages} {state} at the moment; the log of the server says why"
+                    ) from None
                 # Not tried again until the directory changes once more.
-                self.failed_reloads += 1
+                model = kept
             with self._lock:
                 self._loaded[direction] = model, identity
                 self._loaded.move_to_end(direction)
@@ -120,6 +174,27 @@ class Directions:
                 while len(self._loaded) > max(self._most, 2):
                     del self._loaded[next(one for one in self._loaded if one is not self._first_loaded)]
             return model
+
+    def _load_fitting(self, direction: Direction) -> Model:
+        """Load a model; raise ValueError for one of other languages than those it is served for."""
+        model, served = direction.load(), self._served_as(direction)
+        if (others := direction.find_other_languages(model.manifest, served)) is not None:
+            raise ValueError(f"it translates {others}, and is served for {' and '.join(map(str, served))}")
+        return model
+
+    def _served_as(self, direction: Direction) -> list[Languages]:
+        return [one.languages for one in self.all if (one.base or one) is direction]
+
+    def _tell_once(
+        self, direction: Direction, identity: tuple[int, ...] | None, error: Exception, goes_on: bool
+    ) -> None:
+        """Log and count that a model cannot be used, once for each state of its directory."""
+        if direction in self._refused and self._refused[direction] == identity:
+            return
+        self._refused[direction] = identity
+        self.failed_reloads += 1
+        end = "; the one in memory goes on" if goes_on else "; requests for it are told to come again (503)"
+        logging.getLogger("pellucid.serve").warning("the model in %s is refused: %s%s", direction.directory, error, end)
 
     def _current(self, direction: Direction) -> Model | None:
         """Return the model of a direction if it is in memory in its newest form."""
@@ -140,6 +215,11 @@ class Directions:
 
         Raises `Refusal` for languages between which nothing is translated here.
         """
+        if not self.first.languages.are_named:
+            # Such a model takes all languages; what is no code would stand in the names of files.
+            for side, code in (("source", source), ("target", target)):
+                if not is_language_code(code) and (side, code) != ("source", "auto"):
+                    raise Refusal(422, f"{side}: {code!r:.40} is not a language code; write es, spa or pt-BR")
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
             who = "this model" if len(self.all) == 1 else "this server"
@@ -148,22 +228,33 @@ class Directions:
             return fitting[0]
         return max(fitting, key=lambda direction: measure_known_words(direction.tokenizer, texts))
 
+    def stays_same(self, source: str, target: str) -> bool:
+        """Whether texts are asked for in their own language, which is one of those known here."""
+        if source == "auto" or not is_same_variety(source, target):
+            return False
+        is_known = any(is_same_variety(code, source) and is_same_variety(code, target) for code in self.targets)
+        return is_known and not any(direction.languages.fit(source, target) for direction in self.all)
+
     def detect(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """Return the languages that the models read, each with the percentage of words known, the best known first."""
         sources: dict[str, float] = {}
         for direction in self.all:
-            code = direction.languages.source
+            code = write_standard_code(direction.languages.source)
             sources[code] = max(sources.get(code, 0.0), measure_known_words(direction.tokenizer, texts))
         return sorted(sources.items(), key=lambda item: -item[1])
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        """Codes of all languages, each with those into which it is translated here."""
+        """Codes of all languages, as most programs write them, each with those into which it is translated here."""
+        pairs = [
+            (write_standard_code(direction.languages.source), write_standard_code(direction.languages.target))
+            for direction in self.all
+        ]
         targets: dict[str, list[str]] = {}
-        for direction in self.all:
-            targets.setdefault(direction.languages.source, []).append(direction.languages.target)
-        for direction in self.all:
-            targets.setdefault(direction.languages.target, [])
+        for source, target in pairs:
+            targets.setdefault(source, []).append(target)
+        for _, target in pairs:
+            targets.setdefault(target, [])
         return targets
 
 

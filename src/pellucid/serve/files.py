@@ -11,10 +11,11 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from pellucid.data.context import DocumentReader
+from pellucid.data.languages import write_standard_code
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
@@ -24,7 +25,7 @@ from pellucid.documents.readers import read_document
 from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
-from pellucid.serve.libretranslate import describe_languages, validate_limited
+from pellucid.serve.libretranslate import NAMES_IGNORED, describe_languages, name_ignored, validate_limited
 from pellucid.serve.service import BoundedStore, Service, TranslationJob, run_while_wanted
 
 # Bounds on the texts of a document that are translated together, between which other requests get their turn.
@@ -34,9 +35,8 @@ _SAMPLE = 64  # texts by which the language of a document is recognised
 
 
 class TranslateFileRequest(BaseModel):
-    """The fields beside the file. A field of another name is refused."""
+    """The fields beside the file. Those of other names are ignored, and named in the header Pellucid-Ignored."""
 
-    model_config = ConfigDict(extra="forbid")
     source: Annotated[str, Field(description='the language of the document, or "auto"')]
     target: Annotated[str, Field(description="the language to translate into")]
     terms: dict[str, str] | None = None
@@ -73,11 +73,11 @@ def file_routes(service: Service) -> APIRouter:
 
     @router.post(
         "/translate_file",
-        responses=documented_responses(403, 415, 504),
+        responses=documented_responses(403, 415, 504) | NAMES_IGNORED,
         openapi_extra=_describe_upload(service),
         **service.keys.in_body(),
     )
-    async def translate_file(request: Request) -> TranslatedFile:
+    async def translate_file(request: Request, response: Response) -> TranslatedFile:
         """Translate a document, and return the address where it can be fetched for some minutes.
 
         Its format is that of the name's ending. Everything in it that is not translated stays as it is.
@@ -94,7 +94,9 @@ def file_routes(service: Service) -> APIRouter:
         refuse_too_many()
         under_way += 1
         try:
-            return await _translate_upload(request, fields, upload, service, store, document_limits)
+            translated = await _translate_upload(request, fields, upload, service, store, document_limits)
+            name_ignored(response, TranslateFileRequest, fields)
+            return translated
         finally:
             under_way -= 1
 
@@ -135,7 +137,9 @@ async def _translate_upload(
     if upload is None:
         raise Refusal(422, "file: the form has no file")
     service.directions.find(form.source, form.target)  # refuses other languages before the document is read
-    languages = None if form.source == "auto" else (form.source, form.target)
+    # As documents write it, and names of files: a client may send three letters.
+    target = write_standard_code(form.target)
+    languages = None if form.source == "auto" else (form.source, target)
     try:
         name = PurePath(upload.file_name).name
         document = await run_while_wanted(
@@ -150,7 +154,7 @@ async def _translate_upload(
     translations = await _translate_texts(request, service, document.texts, direction, terms)
     written = [translation.text for translation in translations]
     try:
-        language = form.target if direction.languages.are_named else None
+        language = target if direction.languages.are_named else None
         content = await run_in_threadpool(document.write, written, language=language)
     except ValueError as error:
         raise Refusal(400, str(error)) from None
@@ -159,7 +163,7 @@ async def _translate_upload(
     suffix = document_suffix(upload.file_name) or ""
     stem = re.sub(r"[^\w.-]+", "_", PurePath(upload.file_name).stem)[:80] or "document"
     # LibreTranslate's own form: an identity that nobody can guess, and then the name of the download.
-    name = f"{secrets.token_hex(16)}.{stem}_{form.target}{suffix}"
+    name = f"{secrets.token_hex(16)}.{stem}_{target}{suffix}"
     store.put(name, (content, DOCUMENT_FORMATS[suffix].media_types[suffix]), len(content))
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=name)),
@@ -175,10 +179,7 @@ async def _translate_texts(
 ) -> list[Translation]:
     """Translate the texts of a document in pieces, between which other requests get their turn."""
     translations: list[Translation] = []
-    try:
-        model = await run_in_threadpool(service.directions.model, direction)
-    except ValueError as error:
-        raise Refusal(422, str(error)) from None
+    model = await run_in_threadpool(service.directions.model, direction)
     reader = DocumentReader(model.translator.context)
     for chunk in _cut_into_chunks(texts):
         contexts = tuple(map(reader.take, chunk))
@@ -224,5 +225,5 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     # In a form every value is a text, this one that of a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}
-    describe_languages(fields, service.directions, with_auto=True)
+    describe_languages(fields, service.directions)
     return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema}}}}

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
+from pellucid.data.languages import write_standard_code
 from pellucid.decode.alarms import ALARMS, sort_alarms
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
@@ -23,8 +24,9 @@ from pellucid.serve.bodies import (
     Form,
     Refusal,
     documented_responses,
+    list_ignored,
     media_type,
-    read_table,
+    read_fields,
     refuse_long_text,
     validate_table,
 )
@@ -33,8 +35,15 @@ from pellucid.serve.service import Service, TranslationJob
 from pellucid.serve.settings import Limits, language_name
 
 _BEAM = SearchConfig().beam
+_MOST_DIGITS = 9  # of a number that is written as a text
+IGNORED = "Pellucid-Ignored"  # the header that names the fields of a request that were ignored
+_IGNORED_MEANS = "names of the first fields of the request that are not known here, and were ignored"
+NAMES_IGNORED: dict[int | str, dict[str, Any]] = {
+    200: {"headers": {IGNORED: {"schema": {"type": "string"}, "description": _IGNORED_MEANS}}}
+}
 # Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs.
-STOP_ORDER = ("empty", "memory", "eos", "length", "failed")
+STOP_ORDER = ("same", "empty", "memory", "eos", "length", "failed")
+_SAME = "the text is asked for in its own language, so it stays as it is"
 
 _OTHERS = f"other translations of each text; more than {_BEAM - 1} widen the search, which may find another best one"
 _TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
@@ -44,15 +53,28 @@ _NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignor
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
-class TranslateRequest(BaseModel):
-    """Texts to translate. A field of another name is refused."""
+def _read_number(value: Any) -> Any:
+    """Return a number as LibreTranslate understands it: a text or a fraction too, and less than none as none."""
+    if isinstance(value, bool):
+        return value  # refused by pydantic
+    if value is None or value == "":
+        return 0
+    try:
+        return max(0, int(value)) if isinstance(value, int | float) or len(value) <= _MOST_DIGITS else value
+    except (TypeError, ValueError, OverflowError):
+        return value
 
-    model_config = ConfigDict(extra="forbid")
+
+class TranslateRequest(BaseModel):
+    """Texts to translate. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
+
     q: Annotated[str | list[str], Field(description="a text, or a list of them")]
     source: Annotated[str, Field(description='the language of the texts, or "auto": what this model reads')]
     target: Annotated[str, Field(description="the language to translate into")]
-    format: Literal["text", "html"] = "text"
-    alternatives: Annotated[int, Field(ge=0, description=_OTHERS)] = 0
+    format: Annotated[
+        Literal["text", "html"], BeforeValidator(lambda value: "text" if value in ("", None) else value)
+    ] = "text"
+    alternatives: Annotated[int, BeforeValidator(_read_number), Field(description=_OTHERS)] = 0
     terms: Annotated[dict[Term, Term] | None, Field(description=_TERMS)] = None
     api_key: str | None = None
 
@@ -79,7 +101,8 @@ class Translated(BaseModel):
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: Detected | list[Detected] | None = None
     stop: str | list[str] = Field(
-        description='"eos" where the model ended, "length" where its limit did, "memory", "empty", or "failed"'
+        description='"eos" where the model ended, "length" where its limit did, "memory", "empty", "failed", or "same" '
+        "where the text is asked for in its own language and stays as it is"
     )
     confidence: float | list[float | None] | None = Field(
         default=None,
@@ -108,9 +131,8 @@ class OpusCatTranslation(BaseModel):
 
 
 class SuggestRequest(BaseModel):
-    """A better translation of a text. A field of another name is refused."""
+    """A better translation of a text. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
-    model_config = ConfigDict(extra="forbid")
     q: Annotated[str, Field(description="the text"), StringConstraints(pattern=r"\S")]
     s: Annotated[str, Field(description="the suggested translation"), StringConstraints(pattern=r"\S")]
     source: str
@@ -125,9 +147,8 @@ class Suggested(BaseModel):
 
 
 class DetectRequest(BaseModel):
-    """Texts whose language is asked for. A field of another name is refused."""
+    """Texts whose language is asked for. Other fields are ignored, and named in the header Pellucid-Ignored."""
 
-    model_config = ConfigDict(extra="forbid")
     q: str | list[str]
     api_key: str | None = None
 
@@ -148,44 +169,51 @@ def libretranslate_routes(service: Service) -> APIRouter:
     @router.post(
         "/translate",
         response_model_exclude_none=True,
-        responses=documented_responses(403, 415, 504),
+        responses=documented_responses(403, 415, 504) | NAMES_IGNORED,
         openapi_extra=_describe_body(TranslateRequest, service),
         **service.keys.in_body(),
     )
-    async def translate(request: Request) -> Translated:
+    async def translate(request: Request, response: Response) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
-        return await translate_form(request, await _read_limited_form(request, TranslateRequest, service), service)
+        form = await _read_limited_form(request, response, TranslateRequest, service)
+        return await translate_form(request, form, service)
 
     @router.post(
         "/suggest",
-        responses=documented_responses(403, 415),
+        responses=documented_responses(403, 415) | NAMES_IGNORED,
         openapi_extra=_describe_body(SuggestRequest, service),
         **service.keys.in_body(),
     )
-    async def suggest(request: Request) -> Suggested:
+    async def suggest(request: Request, response: Response) -> Suggested:
         """Store a better translation, where the server was told to keep corrections."""
-        form = await _read_limited_form(request, SuggestRequest, service)
+        form = await _read_limited_form(request, response, SuggestRequest, service)
         if service.corrections is None:
             raise Refusal(403, "suggestions are not stored here; the server needs --corrections FILE for that")
         refuse_long_text(len(form.s), limits.characters)
-        if form.source == "auto":
-            raise Refusal(422, "source: name the language of the text, which a correction is stored with")
-        directions.find(form.source, form.target)
-        await run_in_threadpool(service.corrections.append, form.q, form.s, (form.source, form.target))
+        # With "auto", the direction that would translate the text, as it has done before somebody corrected it.
+        direction = await run_in_threadpool(directions.find, form.source, form.target, [form.q])
+        codes = direction.languages.codes
+        if codes is None:
+            if form.source == "auto":
+                raise Refusal(422, "source: name the language of the text, which a correction is stored with")
+            codes = write_standard_code(form.source), write_standard_code(form.target)
+        await run_in_threadpool(service.corrections.append, form.q, form.s, codes)
         return Suggested(success=True)
 
     @router.post(
         "/detect",
-        responses=documented_responses(403, 415),
+        responses=documented_responses(403, 415) | NAMES_IGNORED,
         openapi_extra=_describe_body(DetectRequest, service),
         **service.keys.in_body(),
     )
-    async def detect(request: Request) -> list[Detected]:
+    async def detect(request: Request, response: Response) -> list[Detected]:
         """Return the languages that are read here, with the percentage of words that the model knows as confidence."""
-        form = await _read_limited_form(request, DetectRequest, service)
+        form = await _read_limited_form(request, response, DetectRequest, service)
         known = await run_in_threadpool(directions.detect, _as_list(form.q))
         return [Detected(language=code, confidence=percent) for code, percent in known]
 
+    # Argos Translate's own client asks for them by POST, which is no part of LibreTranslate's description.
+    @router.post("/languages", include_in_schema=False)
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
         """List the languages, each with those into which it is translated here."""
@@ -197,7 +225,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     def settings() -> dict[str, Any]:
         """Return the settings that LibreTranslate's own page asks for first."""
         languages = directions.first.languages
-        codes = {"source": languages.source, "target": languages.target}
+        codes = {side: write_standard_code(getattr(languages, side)) for side in ("source", "target")}
         return {
             "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
@@ -216,7 +244,7 @@ def cat_tool_routes(service: Service) -> APIRouter:
     """Make the routes GET /MTRestService/TranslateJson and ListSupportedLanguagePairs, and GET /translate_get."""
     router = APIRouter(tags=["translators' tools"])
     codes: dict[str, dict[str, Any]] = {"source": {}, "target": {}}
-    describe_languages(codes, service.directions, with_auto=True)
+    describe_languages(codes, service.directions)
     longest, key_meaning = service.limits.characters, "a key of this server, where it needs one"
 
     async def translate_query(request: Request, text: str, source: str, target: str, key: str) -> Translated:
@@ -266,6 +294,8 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     if form.alternatives > service.limits.alternatives:
         raise Refusal(422, f"alternatives: this server gives {service.limits.alternatives} at most")
     texts, ranks = _as_list(form.q), 1 + form.alternatives
+    if service.directions.stays_same(form.source, form.target):
+        return _join_answers(form, [_keep_text(text, ranks) for text in texts])
     direction = await run_in_threadpool(service.directions.find, form.source, form.target, texts)
     languages = direction.languages.codes
     pages: list[Parts] = [
@@ -283,10 +313,16 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
         for answer in answers:
             answer.memory = None
     if form.source == "auto":
-        # In one thread for all texts: waiting for a thread takes longer than a text.
-        shares = await run_in_threadpool(lambda: [measure_known_words(direction.tokenizer, [text]) for text in texts])
-        for answer, known in zip(answers, shares, strict=True):
-            answer.detectedLanguage = Detected(language=direction.languages.source, confidence=known)
+        # As LibreTranslate does: one language for all texts of a request, with one confidence.
+        known = await run_in_threadpool(measure_known_words, direction.tokenizer, texts)
+        detected = Detected(language=write_standard_code(direction.languages.source), confidence=known)
+        for answer in answers:
+            answer.detectedLanguage = detected
+    return _join_answers(form, answers)
+
+
+def _join_answers(form: TranslateRequest, answers: list[Translated]) -> Translated:
+    """Return the answer for a text, or those for a list as one whose fields are lists."""
     if isinstance(form.q, str):
         return answers[0]
     columns = {name: [getattr(answer, name) for answer in answers] for name in Translated.model_fields}
@@ -297,14 +333,32 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     return Translated(**{name: values for name, values in columns.items() if name not in lacking})
 
 
-async def _read_limited_form(request: Request, form: type[Form], service: Service) -> Form:
-    """Read the body as a `form`; raise `Refusal` without a key, beyond the limits, or for an invalid field."""
-    table = await read_table(request, forms=True)
+def _keep_text(text: str, ranks: int) -> Translated:
+    """Return the answer for a text that is asked for in its own language, as LibreTranslate gives it."""
+    return Translated(
+        translatedText=text, alternatives=[] if ranks > 1 else None, stop="same", notes=[_SAME], alarms=[]
+    )
+
+
+async def _read_limited_form(request: Request, response: Response, form: type[Form], service: Service) -> Form:
+    """Read the fields of a request as a `form`; the header of the `response` names those that it does not know.
+
+    Raises `Refusal` without a key, beyond the limits, or for an invalid field.
+    """
+    table = await read_fields(request)
     # First of all checks: a client without a key learns nothing else about the server, and costs it little.
     service.keys.check(request, table.get("api_key"))
     # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
     strict = media_type(request) == JSON
-    return await run_in_threadpool(validate_limited, form, table, service.limits, strict=strict)
+    validated = await run_in_threadpool(validate_limited, form, table, service.limits, strict=strict)
+    name_ignored(response, form, table)
+    return validated
+
+
+def name_ignored(response: Response, form: type[BaseModel], table: Mapping[str, Any]) -> None:
+    """Name in a header of the response the fields that the form does not know."""
+    if ignored := list_ignored(form, table):
+        response.headers[IGNORED] = ignored
 
 
 def validate_limited(form: type[Form], table: dict[str, Any], limits: Limits, *, strict: bool) -> Form:
@@ -363,15 +417,12 @@ def _assemble_text(page: Parts, answers: Iterator[Translation], ranks: int, lang
 
 def _describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
     """Describe the body of a route for OpenAPI: the fields and limits of `form`, in each type it may be sent as."""
-    fewest_texts = {JSON: 0, ENCODED: 1, PARTS: 1}  # the fewest texts of a list: a form has no way to write none
-    content = {
-        media_type: {"schema": _describe_form(form, service, fewest)} for media_type, fewest in fewest_texts.items()
-    }
+    content = {kind: {"schema": _describe_form(form, service, kind)} for kind in (JSON, ENCODED, PARTS)}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[str, Any]:
-    """Return the JSON schema of `form` with the limits and the languages of this server."""
+def _describe_form(form: type[BaseModel], service: Service, kind: str) -> dict[str, Any]:
+    """Return the JSON schema of `form` in a body of this type, with the limits and the languages of this server."""
     # The routes read the body themselves, for its three types, so FastAPI knows no schema of it.
     limits = service.limits
     schema = form.model_json_schema()
@@ -381,22 +432,32 @@ def _describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict
     if form is SuggestRequest:
         for side in ("q", "s"):
             fields[side]["maxLength"] = limits.characters
-        describe_languages(fields, service.directions, with_auto=False)
+        describe_languages(fields, service.directions)
         return schema
-    fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
+    # A form has no way to write a list without texts, nor a null, and all of its values are texts.
+    is_json = kind == JSON
+    several = {"type": "array", "items": text, "minItems": 0 if is_json else 1, "maxItems": limits.texts}
+    fields["q"]["anyOf"] = [text, several]
     if form is TranslateRequest:
+        empty = ["", None] if is_json else [""]
+        fields["format"] |= {"type": ["string", "null"], "enum": ["text", "html", *empty]}
         fields["alternatives"]["maximum"] = limits.alternatives
+        if is_json:
+            # The words for numbers say nothing of texts, and the pattern nothing of numbers. A fraction is cut off.
+            numbers = "|".join(map(str, range(limits.alternatives + 1)))
+            fields["alternatives"] |= {"type": ["number", "string", "null"], "pattern": f"^({numbers}|-[0-9]{{1,5}})?$"}
+            fields["alternatives"]["exclusiveMaximum"] = fields["alternatives"].pop("maximum") + 1
         table, _ = fields["terms"]["anyOf"]
         table["maxProperties"] = limits.request_terms
         for side in ("propertyNames", "additionalProperties"):
             table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
-        describe_languages(fields, service.directions, with_auto=True)
+        describe_languages(fields, service.directions)
     return schema
 
 
-def describe_languages(fields: dict[str, Any], directions: Directions, with_auto: bool) -> None:
+def describe_languages(fields: dict[str, Any], directions: Directions) -> None:
     """Add the languages of a server to the schema of a form, where its models name them."""
     if directions.first.languages.are_named:
         sources = [code for code, into in directions.targets.items() if into]
-        fields["source"]["enum"] = sources + ["auto"] * with_auto
-        fields["target"]["enum"] = list(dict.fromkeys(one.languages.target for one in directions.all))
+        fields["source"]["enum"] = [*sources, "auto"]
+        fields["target"]["enum"] = list(dict.fromkeys(code for into in directions.targets.values() for code in into))

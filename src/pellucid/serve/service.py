@@ -76,7 +76,11 @@ class Service:
             ("texts_waiting", "requests that wait to be translated", lambda: self.translation_worker.waiting_jobs),
             ("traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
             ("models_loaded", "models in memory", lambda: self.directions.loaded),
-            ("failed_reloads", "models that were replaced and could not be loaded", lambda: directions.failed_reloads),
+            (
+                "failed_reloads",
+                "models that could not be loaded, or are of other languages than they are served for",
+                lambda: directions.failed_reloads,
+            ),
             ("traces", "traces kept", lambda: len(self.traces)),
             ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):

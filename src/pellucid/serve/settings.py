@@ -1,12 +1,13 @@
 """Settings of a server: the limits on what it accepts, and the languages of its model."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pydantic
 from pydantic import Field
+
+from pellucid.data.languages import is_language_code, is_same_variety, name_language
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
@@ -51,7 +52,6 @@ class Limits:
     ] = 40_000_000
 
 
-CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 # Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages.
 _UNNAMED = ("x-source", "x-target")
 
@@ -75,7 +75,7 @@ class Languages:
         if source is None or target is None:
             return cls()
         for code in (source, target):
-            if not isinstance(code, str) or not CODE.fullmatch(code):
+            if not isinstance(code, str) or not is_language_code(code):
                 raise ValueError(f"{code!r:.40} is not a language code; write en, es or pt-BR")
         return cls(source, target)
 
@@ -90,10 +90,9 @@ class Languages:
         return (self.source, self.target) if self.are_named else None
 
     def fit(self, source: str, target: str) -> bool:
-        """Whether the model translates between these two; "auto" is its own source."""
-        return not self.are_named or (
-            (source == "auto" or _is_same_language(source, self.source)) and _is_same_language(target, self.target)
-        )
+        """Whether the model translates between these two; "auto" is its own source. What is no code fits none."""
+        sides = [(target, self.target)] if source == "auto" else [(source, self.source), (target, self.target)]
+        return all(is_language_code(code) and (not self.are_named or is_same_variety(code, own)) for code, own in sides)
 
     def __str__(self) -> str:
         return f"{self.source} to {self.target}"
@@ -104,35 +103,12 @@ def describe_missing_direction(offered: Iterable[Languages], source: str, target
     return f"{who} translates {', '.join(map(str, offered))}, not {source!r:.40} to {target!r:.40}"
 
 
-def _is_same_language(requested: str, offered: str) -> bool:
-    """Whether two codes may mean the same language: one of them may leave out the region or the script.
-
-    >>> _is_same_language("pt", "pt-BR"), _is_same_language("PT-br", "pt-BR"), _is_same_language("pt-PT", "pt-BR")
-    (True, True, False)
-    """
-    short, long = sorted((requested.lower(), offered.lower()), key=len)
-    # With the hyphen: a plain prefix would take "es" and "est" for one language.
-    return long == short or long.startswith(f"{short}-")
-
-
 def language_name(code: str) -> str:
     """Return the English name of a language; the code itself where no name is known.
 
-    >>> language_name("es"), language_name("pt-BR"), language_name("tlh")
-    ('Spanish', 'Portuguese (BR)', 'tlh')
+    >>> language_name("es"), language_name("x-source")
+    ('Spanish', 'the source language of this model, which is not named')
     """
     if code in _UNNAMED:
         return f"the {code.removeprefix('x-')} language of this model, which is not named"
-    language, _, region = code.partition("-")
-    name = _LANGUAGE_NAMES.get(language.lower())
-    return code if name is None else f"{name} ({region})" if region else name
-
-
-_CODES_AND_NAMES = """
-ar:Arabic bg:Bulgarian ca:Catalan cs:Czech da:Danish de:German el:Greek en:English es:Spanish et:Estonian eu:Basque
-fa:Persian fi:Finnish fr:French ga:Irish gl:Galician gn:Guarani he:Hebrew hi:Hindi hr:Croatian hu:Hungarian
-id:Indonesian is:Icelandic it:Italian ja:Japanese ko:Korean lt:Lithuanian lv:Latvian nl:Dutch no:Norwegian pl:Polish
-pt:Portuguese qu:Quechua ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sv:Swedish sw:Swahili th:Thai
-tr:Turkish uk:Ukrainian vi:Vietnamese zh:Chinese
-"""
-_LANGUAGE_NAMES = {entry[:2]: entry[3:] for entry in _CODES_AND_NAMES.split()}
+    return name_language(code)

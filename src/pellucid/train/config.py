@@ -14,6 +14,7 @@ from pydantic import Field
 from pellucid.config import apply_overrides, build_settings, field_meaning, read_toml
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
+from pellucid.data.languages import is_language_code
 from pellucid.data.noise import NoiseConfig
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.evaluate.words import TokenizerName
@@ -33,8 +34,6 @@ _REMOVED_SETTINGS = {
 # Settings of [data] and of a [[data.corpus]] that are paths.
 DATA_PATHS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards")
 _CORPUS_PATHS = ("source", "target", "pairs", "dev_source", "dev_target", "dev")
-
-_LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 # What a number may be stands beside its meaning; pydantic checks it when a run is made.
 POSITIVE = Field(gt=0)
@@ -73,7 +72,7 @@ class CorpusConfig:
         if bool(self.dev_source) != bool(self.dev_target) or (self.dev_source and self.dev):
             raise ValueError("data.corpus: name either dev_source and dev_target or dev")
         if self.languages and not (
-            len(set(self.languages)) == len(self.languages) == 2 and all(map(_LANGUAGE_CODE.fullmatch, self.languages))
+            len(set(self.languages)) == len(self.languages) == 2 and all(map(is_language_code, self.languages))
         ):
             raise ValueError(
                 f"data.corpus: languages is {list(self.languages)}; write the codes of the source and of the target, "

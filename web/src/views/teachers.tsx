@@ -151,10 +151,10 @@ export function CorrectIt({ manifest }: { manifest: Manifest }) {
       </form>
       {isChanged && !stores && settings.state !== "loading" && (
         <p>
-          Corrections are not stored here. Put this line into a file such as corrections.tsv, with a tab between the two, for <code>pellucid improve MODEL corrections.tsv --out BETTER</code>; or
-          start the server with <code>--corrections corrections.tsv</code>:
+          Corrections are not stored here. Put this line into a file such as corrections.tsv, with tabs between the sentence, its translation and the better one, for <code>pellucid improve MODEL corrections.tsv --out BETTER</code>; or
+          start the server with <code>--corrections corrections.jsonl</code>:
           <br />
-          <code class="mono correction">{`${manifest.sentence}\t${text.trim()}`}</code>
+          <code class="mono correction">{`${manifest.sentence}\t${original.target.text}\t${text.trim()}`}</code>
         </p>
       )}
       <p role="status">{said}</p>

@@ -7,12 +7,26 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pellucid.data.formats.tables import choose_names, list_side_names
-from pellucid.data.formats.units import Sides, Skip, Unit, find_column, require_fitting_rows
+from pellucid.data.formats.units import (
+    LANGUAGES_BY_NAME,
+    OTHER_LANGUAGES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    Sides,
+    Skip,
+    Unit,
+    find_column,
+    require_fitting_rows,
+)
+from pellucid.data.languages import is_language_code, is_same_variety
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed, read_lines
 
 # The most characters of an object in an array, so that a file that is no array of objects cannot fill the memory.
 LARGEST_OBJECT = 16 * 2**20
 _CHARACTERS_READ = 2**16
+
+# Keys under which an object names the languages of its two texts.
+_LANGUAGE_KEYS = (("source_language", "target_language"), ("source_lang", "target_lang"), ("src_lang", "tgt_lang"))
 
 # Characters that JSON can spell and no line of text can hold: NUL, half of a surrogate pair.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -23,6 +37,8 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
 
     The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
     it; the first object with two texts decides. A line without a pair has a problem, and an empty line empty sides.
+    An object may name its own languages, as "source_language" and "target_language"; one with others than those of
+    `sides` has a problem. Raises ValueError for several directions in a file of which `sides` names none.
     """
     reader = _ObjectReader(path, sides)
     advice = "; a file that is one array is read if its name ends in .json"
@@ -63,6 +79,8 @@ class _ObjectReader:
     def __init__(self, path: str, sides: Sides) -> None:
         self.path, self.sides = path, sides
         self.keys: tuple[str, str] | None = None
+        self.wishes = sides.source, sides.target
+        """The languages that were asked for; `sides` gets those that are found."""
         self.other_keys: ValueError | None = None
         """Why the keys of the first object with texts are not those that were asked for."""
 
@@ -86,11 +104,17 @@ class _ObjectReader:
         if nested is None:
             return Unit(number, line=line)
         table = nested if isinstance(nested, dict) else row
-        if self.keys is None:
-            self._choose_keys(table, table is nested)
-        if self.keys is None or not any(key in table for key in self.keys):
+        keys = _find_text_keys(table)
+        languages = None if keys is None else _find_languages(table)
+        if languages is None:
+            if self.keys is None:
+                self._choose_keys(table, table is nested)
+            keys = self._find_keys(table)
+        elif not self._accept_languages(languages, line or number):
+            return Unit(number, line=line, problem=OTHER_LANGUAGES)
+        if keys is None:
             return Unit(number, line=line, problem="no keys of two texts")
-        source, target = ("" if table.get(key) is None else table[key] for key in self.keys)
+        source, target = ("" if table.get(key) is None else table[key] for key in keys)
         if not isinstance(source, str) or not isinstance(target, str):
             return Unit(number, line=line, problem="a value that is no text")
         if bad := _NO_TEXT.search(source + target):
@@ -113,6 +137,36 @@ class _ObjectReader:
                 raise
             self.other_keys = self.other_keys or error
 
+    def _find_keys(self, table: dict[str, Any]) -> tuple[str, str] | None:
+        """Return the keys of an object: the chosen ones, or those that spell the same languages in another way."""
+        if self.keys is None or all(key in table for key in self.keys):
+            return self.keys
+        names = list(table)
+        source, target = (find_column(key, names) for key in self.keys)
+        if source is not None and target is not None:
+            return names[source], names[target]
+        # One text alone has an empty translation.
+        return self.keys if any(key in table for key in self.keys) else None
+
+    def _accept_languages(self, languages: tuple[str, str], line: int) -> bool:
+        """Whether an object with these languages is read; `sides` gets those of the first where it names none.
+
+        Raises ValueError for another direction than before where nobody asked for one.
+        """
+        chosen = self.sides.source, self.sides.target
+        if all(map(_fits_wish, chosen, languages)):
+            if not any(map(_is_private, languages)):
+                self.sides.source, self.sides.target = chosen[0] or languages[0], chosen[1] or languages[1]
+            return True
+        if all(self.wishes) or not all(map(_fits_wish, self.wishes, languages)):
+            return False
+        one, other = f"--from {chosen[0]} --to {chosen[1]}", f"--from {languages[0]} --to {languages[1]}"
+        raise ValueError(
+            f"{self.path}:{line}: this pair is {languages[0]} to {languages[1]}, and those before it are {chosen[0]} "
+            f"to {chosen[1]}; choose one direction: {one}, or {other} (data.source_language and data.target_language "
+            "in a run file)"
+        )
+
     def refuse_other_keys(self) -> None:
         """Raise ValueError if no object had the languages that were asked for."""
         if self.keys is None and self.other_keys is not None:
@@ -122,6 +176,36 @@ class _ObjectReader:
         """Return what an object must look like."""
         shape = json.dumps(dict.fromkeys(self.keys or ("source", "target"), "..."), ensure_ascii=False)
         return shape if self.keys else f'{shape} or {{"translation": {{"en": "...", "de": "..."}}}}'
+
+
+def _find_languages(table: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the languages that an object names for itself, or None."""
+    for keys in _LANGUAGE_KEYS:
+        source, target = map(table.get, keys)
+        if (
+            isinstance(source, str)
+            and isinstance(target, str)
+            and is_language_code(source)
+            and is_language_code(target)
+        ):
+            return source, target
+    return None
+
+
+def _find_text_keys(table: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the keys of the texts of an object that are called source and target, or None."""
+    source = next((key for key in SOURCE_NAMES if key in table), None)
+    target = next((key for key in TARGET_NAMES if key in table), None)
+    return None if source is None or target is None else (source, target)
+
+
+def _fits_wish(wish: str | None, code: str) -> bool:
+    """Whether the language of an object may be the one that was asked for; a private one is any."""
+    return wish is None or _is_private(code) or is_same_variety(LANGUAGES_BY_NAME.get(wish.strip().lower(), wish), code)
+
+
+def _is_private(code: str) -> bool:
+    return code[:1] in "xX" and code[1:2] in ("-", "_")
 
 
 class _JsonText:

@@ -47,6 +47,9 @@ class Unit(NamedTuple):
     problem: str | None = None
 
 
+OTHER_LANGUAGES = "other languages"
+"""The reason why a row is left out that names other languages than those that are read."""
+
 _ROWS_JUDGED = 1_000  # rows after which a file is refused at once if hardly any fits, and not only at its end
 _FEWEST_FITTING = 0.1  # the share of the rows that must fit
 
@@ -61,7 +64,7 @@ def require_fitting_rows(path: str, units: Iterable[Unit], expect: Callable[[], 
     for unit in units:
         if unit.problem is None:
             fitting += 1
-        else:
+        elif unit.problem != OTHER_LANGUAGES:
             first, misfits = first or unit, misfits + 1
         if fitting + misfits == _ROWS_JUDGED:
             _refuse_misfits(path, fitting, misfits, first, expect)
