@@ -93,6 +93,7 @@ def test_switches_beginnings_and_candidates_are_computed_here_and_the_sentence_b
     assert page.tab.locator(".problem").count() == 0
 
 
+@pytest.mark.slow  # test_links.py opens links to changes
 def test_a_link_to_what_was_computed_here_opens_as_the_server_computes_it(page: Page, trace):
     page.open(s=SENTENCE, n=7).settle()
     wait_for_line(page, ALIKE)
@@ -144,6 +145,7 @@ def test_a_model_that_is_too_large_stays_with_the_server_which_says_so(browser, 
         assert turn_switch(page, BY_SERVER) == trace.edited(Without("scaling"), keep_target=False).target.text
 
 
+@pytest.mark.slow  # tests/serve/test_keys.py asks every address with and without one
 def test_with_a_key_the_browser_sends_it_for_the_model_too(browser, model):
     credentials = {"username": "anna", "password": KEY}
     with (

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from pellucid.trace.model_page import save_model_page
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE
@@ -70,6 +72,7 @@ def test_a_change_is_made_to_the_sentence_that_is_shown(page: Page, model: Any):
     assert page.tab.locator(".problem").count() == 0
 
 
+@pytest.mark.slow  # test_phone.py measures everything but this row
 def test_on_a_telephone_the_row_is_no_wider_than_the_screen(browser: Any, home: str):
     screen = {"viewport": {"width": 320, "height": 844}, "has_touch": True, "is_mobile": True}
     with watch_tab(browser, home, **screen) as watched_tab:
@@ -82,6 +85,7 @@ def test_on_a_telephone_the_row_is_no_wider_than_the_screen(browser: Any, home: 
         page.watched_tab.save_picture("parts-phone")
 
 
+@pytest.mark.slow  # tests/page/test_engine.py traces every part of a line
 def test_a_file_with_the_model_shows_each_sentence_too(browser: Any, model: Any, tmp_path: Any):
     file = tmp_path / "model.html"
     save_model_page(model.trace(LINE), file)
