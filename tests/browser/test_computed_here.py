@@ -145,7 +145,6 @@ def test_a_model_that_is_too_large_stays_with_the_server_which_says_so(browser, 
         assert turn_switch(page, BY_SERVER) == trace.edited(Without("scaling"), keep_target=False).target.text
 
 
-@pytest.mark.slow  # tests/serve/test_keys.py asks every address with and without one
 def test_with_a_key_the_browser_sends_it_for_the_model_too(browser, model):
     credentials = {"username": "anna", "password": KEY}
     with (

@@ -72,7 +72,6 @@ def test_a_change_is_made_to_the_sentence_that_is_shown(page: Page, model: Any):
     assert page.tab.locator(".problem").count() == 0
 
 
-@pytest.mark.slow  # test_phone.py measures everything but this row
 def test_on_a_telephone_the_row_is_no_wider_than_the_screen(browser: Any, home: str):
     screen = {"viewport": {"width": 320, "height": 844}, "has_touch": True, "is_mobile": True}
     with watch_tab(browser, home, **screen) as watched_tab:

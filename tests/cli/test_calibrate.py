@@ -52,7 +52,6 @@ def test_the_dev_set_of_a_run_that_is_too_small_says_so(call, calibrated):
     assert result.stderr.startswith("pellucid: 23 sentences are too few to calibrate on")
 
 
-@pytest.mark.slow  # as any other model is, below
 def test_a_model_that_reads_the_sentence_before_is_calibrated_on_a_text_in_its_order(call, calibrated, tmp_path):
     bundle = load_bundle(calibrated / "run" / "best")
     save_bundle(tmp_path / "best", bundle.model, bundle.tokenizer, step=1, longest_source=40, context=1)

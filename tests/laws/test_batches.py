@@ -58,7 +58,11 @@ def make_undecided_model() -> Transformer:
 
 
 @pytest.mark.parametrize(
-    "config", [SearchConfig(method="greedy", max_extra=5), SearchConfig(beam=4, max_extra=5)], ids=["greedy", "beam 4"]
+    "config",
+    [
+        pytest.param(SearchConfig(method="greedy", max_extra=5), marks=pytest.mark.slow, id="greedy"),
+        pytest.param(SearchConfig(beam=4, max_extra=5), id="beam 4"),
+    ],
 )
 def test_any_batch_in_any_order_gives_each_sentence_the_same_translations(config):
     model = make_undecided_model()

@@ -85,7 +85,7 @@ def test_a_run_that_was_killed_among_reversed_batches_or_after_them_ends_as_an_u
         assert_same_end(tmp_path / "undisturbed", tmp_path / f"killed {updates}")
 
 
-@pytest.mark.slow  # test_workers.py has no more of a batch than its number
+@pytest.mark.slow  # the test before last counts the reversals, which follow from the data alone
 def test_two_workers_reverse_the_batches_that_one_reverses(tmp_path):
     run = reversing_run(tmp_path / "data", train={"accumulate": 2})
     train_alone(run, tmp_path / "one")

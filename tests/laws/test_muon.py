@@ -233,7 +233,6 @@ def test_a_run_that_was_stopped_ends_where_an_undisturbed_one_does(muon_run, tmp
     assert_same_end(out, tmp_path / "broken")
 
 
-@pytest.mark.slow  # test_workers.py does so with Adam
 def test_two_workers_train_the_same_model_as_one_to_the_bit(muon_run, tmp_path):
     run, out = muon_run
     train_with_workers(2, run, tmp_path / "two")
