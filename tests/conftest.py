@@ -66,11 +66,26 @@ CHECKED_MODULES = [f"pellucid.model.{path.stem}" for path in MODEL_FOLDER.glob("
 jaxtyping.install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
 
 
+# Files whose tests share what takes long to make: a browser and a server, or a model that learned something.
+SHARING = {
+    "tests/browser": ("tests/browser/",),
+    "tests/trace/copying.py": (
+        *("tests/trace/test_erasure.py", "tests/trace/test_verdict.py"),
+        *("tests/inspect/test_heads.py", "tests/inspect/test_lens.py"),
+    ),
+    "tests/train/multilingual.py": (
+        *("tests/train/test_multilingual.py", "tests/cli/test_multilingual.py"),
+        "tests/serve/test_directions.py",
+    ),
+}
+
+
 class FileSchedule(LoadFileScheduling):
-    """A file of tests goes to one process as a whole, and all that share a browser and a server go to the same."""
+    """A file of tests goes to one process as a whole, and all that share what takes long to make go to the same."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+        shared = (name for name, places in SHARING.items() if nodeid.startswith(places))
+        return next(shared, super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

@@ -278,6 +278,7 @@ def test_a_model_is_sent_to_another_process_as_its_path(tmp_path, monkeypatch):
     assert repr(unpickle_model(pickled)).splitlines()[1:] == repr(model).splitlines()[1:]
 
 
+@pytest.mark.slow  # the test before it translates in a process of a pool
 def test_a_pool_of_processes_can_translate(model):
     with get_context("spawn").Pool(1) as pool:
         assert pool.map(model.translate, [LINES[:2]]) == [model.translate(LINES[:2])]

@@ -95,6 +95,7 @@ def test_the_position_encoding_of_the_contributing_page_works():
     ]
 
 
+@pytest.mark.slow  # it stands in a model that is traced in tests/browser/test_numbers.py
 def test_the_position_encoding_of_the_contributing_page_is_trained_and_translates(tmp_path):
     """A copy of the package is changed as the page says: by a class, a line in the table, a name among the choices."""
     shutil.copytree(ROOT / "src" / "pellucid", tmp_path / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))

@@ -10,6 +10,7 @@ from tests.browser.small import SENTENCE
 from tests.browser.test_access import show_view
 from tests.browser.watched import WIDE, watch_tab
 from tests.page.built import ROOT
+from tests.variants import mark_others_slow
 
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 """Installed by npm for this test alone; no part of the page."""
@@ -31,7 +32,7 @@ def read_axe() -> str:
 
 
 # In one theme: what the other changes are colours, and test_access.py measures the contrast of both.
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", mark_others_slow({width: width for width in WIDTHS}, "1440x900"))
 def test_axe_finds_nothing_in_any_view(browser: Any, home: str, width: str):
     script = read_axe()
     with watch_tab(browser, home, color_scheme="light", **WIDTHS[width]) as watched_tab:

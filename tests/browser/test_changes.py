@@ -59,6 +59,7 @@ def recompute_cell(page: Page, name: str, index: tuple[int, ...]) -> tuple[str, 
     return captured, page.text(".cell-receipt strong")
 
 
+@pytest.mark.slow  # tests/page/test_cards.py plants one, too
 def test_a_planted_number_is_shown_and_marked(browser, model, mutate_capture):
     name, index = "encoder.1.ffn.active", (3, 5)
 
@@ -82,7 +83,13 @@ def test_a_planted_number_is_shown_and_marked(browser, model, mutate_capture):
         assert page.text(".footer .bad") == "✗"
 
 
-@pytest.mark.parametrize("name", ["encoder.0.self.pattern", "decoder.1.cross.pattern", "decoder.2.cross.scores"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("encoder.0.self.pattern", pytest.param("decoder.1.cross.pattern", marks=pytest.mark.slow)),
+        pytest.param("decoder.2.cross.scores", marks=pytest.mark.slow),
+    ],
+)
 def test_axes_in_the_wrong_order_are_noticed_by_the_page_itself(browser, model, mutate_capture, name):
     right: Tensors = {}
 

@@ -93,6 +93,7 @@ def test_switches_beginnings_and_candidates_are_computed_here_and_the_sentence_b
     assert page.tab.locator(".problem").count() == 0
 
 
+@pytest.mark.slow  # test_links.py opens links to changes
 def test_a_link_to_what_was_computed_here_opens_as_the_server_computes_it(page: Page, trace):
     page.open(s=SENTENCE, n=7).settle()
     wait_for_line(page, ALIKE)

@@ -12,6 +12,7 @@ from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, learned_pairs, save_trained_model
 from tests.browser.watched import WatchedTab, watch_tab
+from tests.variants import mark_others_slow
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,8 @@ def test_a_damaged_link_is_said_to_be_damaged_and_not_replaced_by_an_example(fir
 
 
 @pytest.mark.parametrize("mode", ["learn", "teach"])
-@pytest.mark.parametrize("story", [{"n": 1}, {}], ids=["with the story", "without it"])
+# With the story there is less room.
+@pytest.mark.parametrize("story", mark_others_slow({"with the story": {"n": 1}, "without it": {}}, "with the story"))
 def test_the_whole_network_stands_in_one_window(page: Page, mode, story):
     for width, height in ((1440, 900), (1280, 720)):
         page.tab.set_viewport_size({"width": width, "height": height})

@@ -20,6 +20,7 @@ def _buildable() -> None:
     require_buildable()
 
 
+@pytest.mark.slow  # tests/page/test_page.py has such a sentence in a few views
 def test_a_piece_that_is_markup_is_harmless_on_the_page_and_in_its_file(browser, tmp_path):
     model = hostile_model()
     trace = model.trace(SENTENCE, target=TARGET)

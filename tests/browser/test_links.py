@@ -88,9 +88,19 @@ def post_requests(page: Page) -> dict[str, dict[str, Any]]:
     return traces
 
 
-def test_a_link_of_every_kind_shows_the_same_on_a_new_server(browser: Any, page: Page, other_server: str):
+# "Everything" has changes, a beginning and a beam; a given translation and tags are stored in other fields.
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["tags around", "a translation that was given", "everything"],
+        pytest.param(["a sentence", "changes and the same translation", "a beginning as text"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_link_of_every_kind_shows_the_same_on_a_new_server(browser: Any, page: Page, other_server: str, kinds):
     page.tab.goto(page.watched_tab.home)
-    for name, trace in post_requests(page).items():
+    traces = post_requests(page)
+    for name in kinds:
+        trace = traces[name]
         page.tab.goto("about:blank")
         page.tab.goto(f"{page.watched_tab.home}#v=output&id={trace['id']}")
         page.tab.wait_for_selector(".translation")
@@ -132,7 +142,9 @@ def test_an_edit_made_on_the_page_is_part_of_its_link(browser: Any, page: Page, 
     page.wait_until("before => document.querySelector('.translation').textContent === before", before)
 
 
-@pytest.mark.parametrize("more_fields", [{}, {"edits": [SILENT], "target_ids": [41, 43, 3]}])
+@pytest.mark.parametrize(
+    "more_fields", [pytest.param({}, marks=pytest.mark.slow), {"edits": [SILENT], "target_ids": [41, 43, 3]}]
+)
 def test_a_link_of_another_model_is_refused_with_a_sentence(
     browser: Any, page: Page, other_model_server: str, more_fields
 ):
@@ -169,6 +181,7 @@ def test_a_link_that_was_cut_off_or_changed_says_so(page: Page):
     page.wait_until("text => document.querySelector('#pellucid-sentence').value === text", OTHER)
 
 
+@pytest.mark.slow  # so does web/test/state.test.ts
 def test_a_file_says_that_a_link_is_of_another_translation(browser: Any, model, tmp_path: Path):
     files = [tmp_path / "one.html", tmp_path / "other.html"]
     for file, sentence in zip(files, (SENTENCE, OTHER), strict=True):
@@ -194,6 +207,7 @@ def test_the_title_of_the_tab_names_the_sentence_and_the_model(page: Page, model
     page.wait_until("title => document.title === title", f"{OTHER} · small/best · Pellucid")
 
 
+@pytest.mark.slow  # test_flows.py opens some nodes of a beam
 def test_every_hypothesis_of_the_beam_opens_as_its_own_trace(page: Page, model):
     page.open(s=SENTENCE, b=2, v="beam")
     tree = model.trace(SENTENCE, beam=2).tree

@@ -17,7 +17,7 @@ from tests.browser.reading import Page, format_number, parse_number
 from tests.browser.small import SENTENCE, SIZES, tokenizer
 from tests.browser.watched import watch_tab
 
-CELLS = 60  # in each theme
+CELLS = 40  # in each theme
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def show_sheet(page: Page, name: str, above: tuple[int, ...]) -> Any:
     return sheet
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_random_cells_of_every_kind_of_tensor_have_the_text_and_colour_of_numpy(page: Page, trace, colours, theme):
     page.tab.emulate_media(color_scheme=theme)
     page.open(s=SENTENCE, v="export")
@@ -121,6 +121,7 @@ def assert_cells_are_recomputed(page: Page, trace: Any, names: list[str], seed: 
         assert verdict.endswith("✓ OK"), (name, index, verdict)
 
 
+@pytest.mark.slow  # the next test does so for two tensors, tests/page/test_cells.py for all
 def test_a_cell_of_every_part_is_recomputed_on_screen_from_its_inputs(page: Page, trace):
     rng = np.random.default_rng(47)
     page.open(s=SENTENCE, v="checks")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from pellucid.trace.model_page import save_model_page
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE
@@ -82,6 +84,7 @@ def test_on_a_telephone_the_row_is_no_wider_than_the_screen(browser: Any, home: 
         page.watched_tab.save_picture("parts-phone")
 
 
+@pytest.mark.slow  # tests/page/test_engine.py traces every part of a line
 def test_a_file_with_the_model_shows_each_sentence_too(browser: Any, model: Any, tmp_path: Any):
     file = tmp_path / "model.html"
     save_model_page(model.trace(LINE), file)

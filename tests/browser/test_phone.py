@@ -29,7 +29,7 @@ SMALL_TARGETS = """least => {
 }"""
 
 
-@pytest.fixture(scope="module", params=[320, 390])
+@pytest.fixture(scope="module", params=[320, pytest.param(390, marks=pytest.mark.slow)])
 def telephone(request: Any, browser: Any, home: str) -> Iterator[Page]:
     """A page at the first stop of the story, on a telephone of each width; the second test walks through its views."""
     screen = {"viewport": {"width": request.param, "height": 844}, "has_touch": True, "is_mobile": True}

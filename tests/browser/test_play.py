@@ -63,6 +63,7 @@ def test_a_play_writes_the_pieces_in_order_lights_what_is_read_and_moves_the_fra
     assert moving.tab.evaluate(WRITTEN) == [1] * len(trace.steps)
 
 
+@pytest.mark.slow  # web/test/play.test.ts fills the cells of a row one by one
 def test_an_open_product_fills_cell_by_cell(moving: Page, trace):
     moving.open(s=SENTENCE, v="head", a="decoder.1.cross", h=1).settle()
     moving.press("k", "k")
@@ -81,6 +82,7 @@ def test_an_open_product_fills_cell_by_cell(moving: Page, trace):
     assert len(set(counts)) >= 4
 
 
+@pytest.mark.slow  # web/test/play.test.ts plays to the end
 def test_a_play_reaches_the_end_by_itself_and_without_motion_it_goes_from_step_to_step(page: Page, trace):
     page.open(s=SENTENCE, v="map", t=len(trace.steps) - 2).settle()  # this reader asks for no motion
     page.press("k")

@@ -9,6 +9,7 @@ import pytest
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE
 from tests.browser.watched import WIDE, watch_tab
+from tests.variants import mark_others_slow
 
 TELEPHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 ACCENT = (0x1F, 0x4E, 0x8C)  # on light paper
@@ -30,7 +31,7 @@ IS_IN_VIEW = """([subject, room]) => {
 }"""
 
 
-@pytest.fixture(params=[{"viewport": WIDE}, TELEPHONE], ids=["1440x900", "390x844"])
+@pytest.fixture(params=mark_others_slow({"1440x900": {"viewport": WIDE}, "390x844": TELEPHONE}, "390x844"))
 def told(request: Any, browser: Any, home: str) -> Iterator[Page]:
     """A page at the first stop of the story, on a screen of each size."""
     with watch_tab(browser, home, **request.param) as watched_tab:

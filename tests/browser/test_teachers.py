@@ -40,7 +40,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """Return a model that has learned a little, without a store."""
     require_buildable()
     folder = tmp_path_factory.mktemp("taught")
-    train = {"steps": 60, "evaluate_every": 30, "save_every": 30}
+    train = {"steps": 60, "evaluate_every": 60, "save_every": 60}
     train_run(small_run(folder / "text", train=train, tokenizer={"vocabulary": 305}), folder / "run")
     return load(folder / "run" / "best")
 
@@ -114,6 +114,7 @@ def test_where_corrections_are_not_stored_the_line_for_a_file_is_shown(browser: 
         assert page.tab.get_by_role("button", name="Store the correction").count() == 0
 
 
+@pytest.mark.slow  # web/test/measures.test.ts has the numbers of the curve
 def test_each_word_is_as_sure_as_python_says(browser: Any, learned: Model, tmp_path: Path):
     copy = Path(shutil.copytree(learned.directory, tmp_path / "sure"))
     curve = ConfidenceCurve((-2.0, -1.0), (0.12, 0.5, 0.88))

@@ -23,6 +23,7 @@ CHANGE_TEMPERATURE = """value => {
 }"""
 
 
+@pytest.mark.slow  # test_computed_here.py turns the switch of one stop
 def test_a_stop_can_be_seen_without_what_it_explains_and_the_story_goes_on_with_the_model_as_it_is(page: Page, trace):
     page.open(s=SENTENCE, n=1).settle()
     for stop, edit in STOPS.items():
@@ -85,7 +86,7 @@ def test_a_translation_is_drawn_with_the_settings_shown_and_a_link_to_it_draws_t
     assert page.text(".translation") == (drawn.target.text or "an empty translation")
 
 
-@pytest.mark.parametrize("view", ["beam", "output"])
+@pytest.mark.parametrize("view", ["beam", pytest.param("output", marks=pytest.mark.slow)])
 def test_another_beginning_is_typed_and_its_trace_opens(page: Page, trace, view):
     page.open(s=SENTENCE, v=view, t=2).settle()
     field = page.tab.get_by_label("What if it had written")

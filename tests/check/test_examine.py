@@ -324,7 +324,7 @@ def scores_of(pairs: Pairs, ignorant: bool = False):
     return score
 
 
-@pytest.mark.parametrize("share", [0.01, 0.05, 0.2, 0.4])
+@pytest.mark.parametrize("share", [0.01, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.05, 0.2)), 0.4])
 def test_a_model_finds_the_pairs_that_are_no_translations(clean, share):
     sources, targets = clean
     wrong = np.random.default_rng(3).choice(2_500, int(share * 2_500), replace=False)

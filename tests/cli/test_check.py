@@ -5,7 +5,7 @@ import pytest
 
 from pellucid.phrasebook import split_phrases
 from pellucid.train.loop import train_run
-from tests.train.corpora import small_run, write_corpus
+from tests.train.corpora import WORDS_AS_PIECES, small_run, write_corpus
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(call, text, words, message):
 def translator(tmp_path_factory):
     """Return a model that has learned to translate the words of numbers, in some seconds."""
     folder = tmp_path_factory.mktemp("numbers")
-    model = {"d_model": 32, "d_ff": 64, "decoder_layers": 1}
-    train = {"steps": 600, "batch_tokens": 600, "evaluate_every": 600, "save_every": 600}
-    train_run(small_run(folder, model=model, train=train, optim={"peak": 0.01, "warmup": 50}), folder / "run")
+    changes = {**WORDS_AS_PIECES, "model": {"d_model": 32, "d_ff": 64, "decoder_layers": 1, "max_positions": 16}}
+    train = {"steps": 300, "batch_tokens": 300, "evaluate_every": 300, "save_every": 300}
+    train_run(small_run(folder, **changes, train=train, optim={"peak": 0.01, "warmup": 50}), folder / "run")
     return folder / "run" / "best"
 
 

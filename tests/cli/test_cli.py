@@ -1,6 +1,7 @@
 import dataclasses
 import re
 import typing
+from functools import cache
 
 import pytest
 import typer
@@ -66,7 +67,7 @@ def test_help_has_a_short_name_everywhere(call, words):
     assert "Usage: pellucid" in short.stdout
 
 
-@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("name", ["bash", pytest.param("zsh", marks=pytest.mark.slow), "fish"])
 def test_shells_can_complete_commands_and_options(shell, name):
     script = shell(_PELLUCID_COMPLETE=f"source_{name}").stdout
     assert f"_PELLUCID_COMPLETE=complete_{name}".encode() in script
@@ -129,9 +130,15 @@ def test_errors_are_described_as_sentences(error, words: str):
     assert describe_error(error) == words
 
 
+@cache
+def read_commands() -> typing.Any:
+    """Return all commands, which Typer makes anew at each call."""
+    return typer.main.get_command(app)
+
+
 def options_of(command: str) -> set[str]:
     """Return the options of a command, such as "inspect heads"."""
-    found: typing.Any = typer.main.get_command(app)
+    found = read_commands()
     for name in command.split():
         found = found.commands[name]
     return {name for parameter in found.params for name in (*parameter.opts, *parameter.secondary_opts)}

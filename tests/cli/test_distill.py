@@ -49,6 +49,7 @@ def test_a_student_is_trained_on_what_the_teacher_writes_and_compared_with_it(ca
     assert (tmp_path / "student" / "log.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow  # a command teaches before it; test_export.py exports
 def test_a_model_teaches_and_the_student_is_exported_in_int8_if_it_passes(call, model, tmp_path, files, monkeypatch):
     monkeypatch.setattr("pellucid.evaluate.scores.LARGEST_DROP", 100.0)
     monkeypatch.setattr("pellucid.evaluate.scores.repetition_rate", lambda texts: 0.0)

@@ -221,7 +221,9 @@ def test_a_text_of_several_sentences_is_explained_in_the_part_asked_for(call, mo
 
 
 @pytest.mark.usefixtures("built_script")
-@pytest.mark.parametrize("keep", [None, "maps", "float16", "float32", "weights"])
+@pytest.mark.parametrize(
+    "keep", [None, "maps", *(pytest.param(keep, marks=pytest.mark.slow) for keep in ("float16", "float32", "weights"))]
+)
 def test_html_is_written_and_its_size_printed(call, model, trace, tmp_path, keep: str | None):
     result = call("explain", model, SENTENCE, "--html", "out.html", *(["--keep", keep] if keep else []))
     assert result.exit_code == 0

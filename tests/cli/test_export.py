@@ -235,6 +235,7 @@ def test_a_page_is_one_file_with_the_model_and_the_sentences_inside(call, model,
     assert "nowhere is not a folder" in refused.stderr
 
 
+@pytest.mark.slow  # so is an export to CTranslate2, in the tests around it
 def test_a_page_in_int8_is_measured_first_and_refused_if_it_translates_worse(
     call, constant_model, outlier_model, tmp_path
 ):

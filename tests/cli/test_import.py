@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pellucid.api import load
 from tests.interop.marian_models import change_config, load_with_transformers, quiet, write_marian_model
 
 pytestmark = quiet
 
 
+@pytest.mark.slow  # tests/interop/test_marian.py compares more models and searches
 def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path):
     original = write_marian_model(tmp_path / "theirs", max_position_embeddings=41)
     result = call("import", original, tmp_path / "ours")

@@ -10,7 +10,7 @@ import pytest
 from pellucid import improve
 from pellucid.train import loop as train
 from pellucid.train.loop import train_run
-from tests.train.corpora import small_run
+from tests.train.corpora import WORDS_AS_PIECES, small_run
 
 STEPS = ("--set", "optim.peak=0.02", "--set", "optim.warmup=5", "--set", "train.batch_tokens=256")
 
@@ -19,7 +19,7 @@ STEPS = ("--set", "optim.peak=0.02", "--set", "optim.warmup=5", "--set", "train.
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a run of seconds."""
     folder = tmp_path_factory.mktemp("corrected")
-    train_run(small_run(folder / "text"), folder / "run")
+    train_run(small_run(folder / "text", **WORDS_AS_PIECES), folder / "run")
     return folder / "run"
 
 
@@ -92,7 +92,7 @@ def test_other_old_text_can_be_given_where_that_of_the_model_is_gone(call, train
     assert refused.exit_code == 2
     assert refused.stderr.startswith("pellucid: the text that ")
     assert "--source FILE --target FILE" in refused.stderr
-    given = "--source", text / "source.txt", "--target", text / "target.txt", "--set", "data.max_pieces=41"
+    given = "--source", text / "source.txt", "--target", text / "target.txt", "--set", "data.max_pieces=16"
     assert call(*words, "out", *given).exit_code == 1  # no update to speak of: not better
     assert (tmp_path / "out/data/old.jsonl").stat().st_size
     assert call(*words, "out", *given).stderr == "pellucid: out is not empty; choose another --out\n"

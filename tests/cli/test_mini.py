@@ -118,7 +118,7 @@ def test_its_loss_is_that_of_the_package():
     torch.testing.assert_close(mini.smoothed_loss(logits, targets), expected)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", [pytest.param("pre", marks=pytest.mark.slow), "post"])
 def test_it_learns_to_copy(norm, capsys):
     torch.manual_seed(1)
     random.seed(1)

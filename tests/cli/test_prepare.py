@@ -102,7 +102,11 @@ def test_an_interrupt_waits_until_the_executor_holds_no_lock(call, run_file, tmp
 
 
 @pytest.mark.parametrize(
-    ("signal_number", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, -15)]
+    ("signal_number", "exit_code"),
+    [
+        *((signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)),
+        pytest.param(signal.SIGTERM, -15, marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_command_resumes_with_the_finished_blocks(call, run_file, tmp_path, signal_number, exit_code):
     call("prepare", "small.toml", "--out", "undisturbed")

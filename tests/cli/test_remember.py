@@ -19,7 +19,9 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run" / "best"
 
 
-@pytest.mark.parametrize("d_model", [128, 192])  # that of a tiny model, and one that is projected
+@pytest.mark.parametrize(
+    "d_model", [pytest.param(128, marks=pytest.mark.slow), 192]
+)  # that of a tiny model, and one that is projected
 def test_a_run_of_any_width_is_remembered_in_at_most_200_bytes_a_token(call, tmp_path, d_model):
     train_run(small_run(tmp_path / "text", model={"d_model": d_model}), tmp_path / "run")
     result = call("remember", tmp_path / "run")

@@ -58,7 +58,8 @@ def run_server(
         process.communicate()
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+# A server that is started as users start it is stopped by Ctrl-C after the tests of tests/browser, too.
+@pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_the_server_prints_its_address_and_answers_open_requests_before_it_stops(model: Path, stop: signal.Signals):
     words = f"en:es={model}", "--port", 0, "--engine", "torch"
     with run_server(*words, as_user=stop == signal.SIGINT) as (process, line, address):

@@ -55,6 +55,7 @@ def test_two_files_and_a_model_are_enough(call, files):
     assert read_log(files / "mine/log.jsonl")[-1]["step"] == 4
 
 
+@pytest.mark.slow  # tests/laws/test_start.py resumes to the bit after it is gone
 def test_a_run_resumes_although_its_initial_model_is_gone(call, files):
     assert call("train", "small.toml").exit_code == 0
     shutil.rmtree(files / "old")
@@ -66,6 +67,7 @@ def test_a_run_resumes_although_its_initial_model_is_gone(call, files):
     assert f"model.start: {files / 'runs/small/other'} does not exist" in other.stderr
 
 
+@pytest.mark.slow  # the command before it does, and tests/test_api.py trains from Python
 def test_python_can_start_a_run_from_a_model(files, monkeypatch):
     monkeypatch.chdir(files)
     settings = {"train": {"steps": 2, "dev_sentences": 1}, "model": {"start": "old/best"}}

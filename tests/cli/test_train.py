@@ -182,8 +182,9 @@ def test_missing_dev_files_are_named_when_a_run_is_resumed(call, files, tmp_path
     assert result.stderr == f"pellucid: {tmp_path}/dev_source.txt: no such file or directory\n"
 
 
-def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files):
-    result = shell("train", "small.toml", "--set", "optim.warm_up=3", as_user=True)
+@pytest.mark.parametrize("as_user", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files, as_user):
+    result = shell("train", "small.toml", "--set", "optim.warm_up=3", as_user=as_user)
     assert (result.returncode, result.stdout) == (2, b"")
     assert result.stderr.startswith(b"pellucid: small.toml: unknown key 'optim.warm_up'; did you mean 'warmup'?")
     assert result.stderr.count(b"\n") == 1
@@ -267,6 +268,7 @@ def test_a_demo_with_two_lengths_writes_nothing(call, tmp_path):
     assert not Path("out").exists()
 
 
+@pytest.mark.slow  # tests/laws/test_resume.py kills a run so early
 def test_a_demo_that_was_killed_before_its_first_checkpoint_begins_again(call, monkeypatch):
     shrink_demo(monkeypatch)
     assert call("demo", "--out", "out", "--steps", 2).exit_code == 0

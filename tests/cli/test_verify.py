@@ -11,14 +11,21 @@ import pytest
 from pellucid.api import load
 from pellucid.store.atomic import write_manifest
 from pellucid.train.loop import train_run
-from tests.train.corpora import small_run
+from tests.train.corpora import WORDS_AS_PIECES, small_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run of seconds whose models each keep a reference."""
     folder = tmp_path_factory.mktemp("verified")
-    train_run(small_run(folder / "text", train={"steps": 40, "dev_sentences": 23, "dev_beam": 3}), folder / "run")
+    train_run(
+        small_run(
+            folder / "text",
+            **WORDS_AS_PIECES,
+            train={"steps": 40, "evaluate_every": 40, "dev_sentences": 23, "dev_beam": 3},
+        ),
+        folder / "run",
+    )
     return folder / "run"
 
 

@@ -380,7 +380,9 @@ def pad_rows(sentences: list[list[int]]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True)
 
 
-@pytest.mark.parametrize(("task", "norm"), [("reverse", "pre"), ("lexicon with swaps", "post")])
+@pytest.mark.parametrize(
+    ("task", "norm"), [("reverse", "pre"), pytest.param("lexicon with swaps", "post", marks=pytest.mark.slow)]
+)
 def test_the_links_of_a_tiny_model_show_what_it_learned(task: str, norm: str):
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(2)
@@ -423,5 +425,6 @@ def error_rate(model: Path, pairs: AlignedPairs) -> float:
 
 
 @needs_demo
+@pytest.mark.slow  # a tiny model that learns in seconds is held to its links, above
 def test_the_demo_model_aligns_its_phrases():
     assert error_rate(DEMO / "best", draw_phrases(211)) < 0.05

@@ -99,7 +99,7 @@ def largest_error(results: list[list[Hypothesis]], expected: list[list[Hypothesi
     [
         {"norm": "pre", "positions": "sinusoidal"},
         {"norm": "post", "positions": "rotary", "activation": "swiglu"},
-        {"norm": "rms", "positions": "learned"},
+        pytest.param({"norm": "rms", "positions": "learned"}, marks=pytest.mark.slow),
     ],
     ids=lambda options: options["positions"],
 )
@@ -215,8 +215,8 @@ def search_like_ctranslate2(logits, query: CTranslate2Query) -> list[tuple[list[
     return [(list(pieces), total) for pieces, total in ranked[: query.ended]]
 
 
-@pytest.mark.parametrize("n_best", [1, 2, 4])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("n_best", [1, pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_a_sure_ranking_is_that_of_beam_search(n_best: int, alpha: float):
     config, sure_count = SearchConfig(beam=4, n_best=n_best, length_penalty=alpha), 0
     for seed in range(40):

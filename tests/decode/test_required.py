@@ -196,7 +196,8 @@ def test_reading_a_text_for_its_terms_is_linear_work(growing):
         terms, text = GROWING[growing](size)
         assert missing_terms(text, terms, WordEdges()) == [] or growing == "terms that are not there"
 
-    assert_linear_work(read_text, 50, "/decode/terms/")
+    # Of these each has a second spelling: the work is linear, and much.
+    assert_linear_work(read_text, 20 if growing == "terms that share a spelling" else 50, "/decode/terms/")
 
 
 INF = torch.inf

@@ -161,7 +161,10 @@ def test_sentences_are_searched_together_and_each_gets_its_own():
 
 @pytest.mark.parametrize(
     ("count", "line"),
-    [(3, "{{n}} "), (11, "{{n}} "), (7, "the {{a{}}} ball, "), (7, "https://x.y/{} is <b>{{n}}</b>. ")],
+    [
+        *((3, "{{n}} "), (11, "{{n}} "), (7, "the {{a{}}} ball, ")),
+        pytest.param(7, "https://x.y/{} is <b>{{n}}</b>. ", marks=pytest.mark.slow),
+    ],
 )
 def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, count: int, line: str):
     tokenizer = small_tokenizer()

@@ -1,7 +1,10 @@
 """Small random models as transformers writes them, with tokenizers learned from a few lines as OPUS-MT learns them."""
 
+import atexit
 import io
 import json
+import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,7 +67,28 @@ def write_marian_model(
     end: float = 0.0,
     **settings: Any,
 ) -> Path:
-    """Write a directory as transformers would, `noise` on every weight, and `end` the bias of the end token."""
+    """Write a directory as transformers would, `noise` on every weight, and `end` the bias of the end token.
+
+    Each is made once, and copied from then on. What a test draws afterwards is the same in both cases.
+    """
+    choices = (kind, seed, separate, noise, end, tuple(sorted(settings.items())))
+    if choices not in MADE:
+        MADE[choices] = Path(tempfile.mkdtemp(prefix="marian-"), "model")
+        atexit.register(shutil.rmtree, MADE[choices].parent)
+        make_marian_directory(MADE[choices], kind, seed, separate, noise, end, settings)
+    shutil.copytree(MADE[choices], directory)
+    torch.manual_seed(seed)
+    return directory
+
+
+MADE: dict[tuple[Any, ...], Path] = {}
+"""Directories that were made, by what was asked for."""
+
+
+def make_marian_directory(
+    directory: Path, kind: str, seed: int, separate: bool, noise: float, end: float, settings: dict[str, Any]
+) -> None:
+    """Make the files of such a model."""
     directory.mkdir(parents=True)
     source, target = train_sentencepiece("source", 61), train_sentencepiece("target", 71)
     vocabularies = (
@@ -86,7 +110,6 @@ def write_marian_model(
         for side, vocabulary in zip((transformer.model.encoder, transformer.model.decoder), vocabularies, strict=True):
             side.embed_tokens.weight[vocabulary["<pad>"]] = 0.0
     transformer.save_pretrained(directory)
-    return directory
 
 
 def make_model(kind: str, seed: int, vocabularies: list[dict[str, int]], settings: dict[str, Any]) -> Any:

@@ -90,6 +90,7 @@ def set_source_end(path: Path, added: bool) -> None:
 
 
 @needs_demo
+@pytest.mark.slow  # the program translates as the model does, below
 def test_on_the_phrasebook_the_program_has_the_score_of_pellucid(tmp_path: Path):
     sources, references = (list(read_lines(DEMO / "data" / f"test.{code}"))[:300] for code in ("en", "es"))
     english, spanish = (list(read_lines(DEMO / "data" / f"train.{code}"))[:3000] for code in ("en", "es"))

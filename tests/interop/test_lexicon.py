@@ -108,7 +108,7 @@ def test_words_of_the_phrasebook_find_their_translations():
 
 
 @pytest.mark.parametrize("joint", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(text=st.text(max_size=20))
 def test_any_text_can_be_copied_letter_by_letter(joint, text):
     tokenizer, short = make_shortlist_of_lines(joint)

@@ -91,7 +91,8 @@ def test_an_imported_model_has_the_logits_it_has_in_transformers(tmp_path: Path,
     ("name", "stop"),
     [
         *(("one matrix", "eos"), ("two vocabularies, three matrices", "eos")),
-        *(("two vocabularies, three matrices", "length"), ("norms before", "length")),
+        pytest.param("two vocabularies, three matrices", "length", marks=pytest.mark.slow),
+        ("norms before", "length"),
     ],
 )
 def test_a_beam_finds_the_same_translations_in_both(tmp_path: Path, name: str, stop: str):

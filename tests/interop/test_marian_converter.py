@@ -91,6 +91,7 @@ def test_the_real_converter_and_transformers_write_what_we_write(tmp_path: Path,
 
 
 @needs_demo
+@pytest.mark.slow  # test_marian.py compares random models
 def test_the_demo_model_translates_the_same_everywhere(tmp_path: Path):
     english = "the ball is blue you are welcome a teacher she reads where house I do not know"
     words = english.split()

@@ -27,11 +27,12 @@ from tests.interop.marian_models import (
 )
 from tests.interop.test_marian import marian_ids
 from tests.tolerances import assert_same_sums
+from tests.variants import mark_others_slow
 
 pytestmark = quiet
 
 
-@pytest.fixture(params=[False, True], ids=["one vocabulary", "two vocabularies"])
+@pytest.fixture(params=mark_others_slow({"one vocabulary": False, "two vocabularies": True}, "two vocabularies"))
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> RunConfig:
     """A run of a few updates that starts from an imported model, on sentences of its languages."""
     options: dict[str, Any] = {"share_encoder_decoder_embeddings": False} if request.param else {}

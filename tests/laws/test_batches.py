@@ -15,6 +15,7 @@ from pellucid.decode.torch_engine import CLOSE_CALL, SearchRequest, TorchEngine
 from pellucid.model import Transformer
 from tests.decode.models import random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
+from tests.variants import mark_others_slow
 
 SEARCHES = {
     "greedy": lambda step: greedy_search(step, Prefixes([0]), limit(9), length_penalty=0.6),
@@ -27,7 +28,7 @@ def list_texts(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
     return [[(*hypothesis.tokens, hypothesis.stop == "eos") for hypothesis in hypotheses] for hypotheses in results]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("search", ["greedy", pytest.param("beam", marks=pytest.mark.slow), "n_best"])
 def test_noise_below_the_margin_changes_no_outcome(search):
     flipped = 0
     for seed in range(40):
@@ -57,7 +58,11 @@ def make_undecided_model() -> Transformer:
 
 
 @pytest.mark.parametrize(
-    "config", [SearchConfig(method="greedy", max_extra=5), SearchConfig(beam=4, max_extra=5)], ids=["greedy", "beam 4"]
+    "config",
+    [
+        pytest.param(SearchConfig(method="greedy", max_extra=5), marks=pytest.mark.slow, id="greedy"),
+        pytest.param(SearchConfig(beam=4, max_extra=5), id="beam 4"),
+    ],
 )
 def test_any_batch_in_any_order_gives_each_sentence_the_same_translations(config):
     model = make_undecided_model()
@@ -138,7 +143,7 @@ class ShortlistExport:
         self.engine = CTranslate2Engine(
             directory / "out", tokenizer, self.torch.bounds, lambda: self.torch, shortlist=True, workers=2
         )
-        sources = [[*(draw.randrange(4, size) for _ in range(draw.randrange(1, 14))), EOS] for _ in range(64)]
+        sources = [[*(draw.randrange(4, size) for _ in range(draw.randrange(1, 14))), EOS] for _ in range(40)]
         # One in three may not write two pieces twice, as after a text that runs in a loop.
         self.requests = [SearchRequest(source, n, no_repeat=2 * (n % 3 == 0)) for n, source in enumerate(sources)]
 
@@ -149,13 +154,14 @@ def shortlist_export(request, tmp_path_factory) -> ShortlistExport:
     return ShortlistExport(tmp_path_factory.mktemp("export"), request.param)
 
 
-@pytest.mark.parametrize("config", SHORTLIST_SEARCHES.values(), ids=SHORTLIST_SEARCHES)
+# Greedy is the way without a beam, and n_best compares the most texts of a sentence.
+@pytest.mark.parametrize("config", mark_others_slow(SHORTLIST_SEARCHES, "greedy", "n_best"))
 def test_any_batch_of_an_export_with_a_shortlist_gives_each_sentence_the_same_translations(shortlist_export, config):
     engine, requests = shortlist_export.engine, list(shortlist_export.requests)
     expected = {request.number: list_texts(engine.search([request], config)) for request in requests}
     assert len({str(texts) for texts in expected.values()}) > 20
     draw = random.Random(2)
-    for size in (2, 7, 64):
+    for size in (2, 7, 40):
         draw.shuffle(requests)
         batches = [requests[i : i + size] for i in range(0, len(requests), size)]
         for batch, results in zip(batches, engine.search_all(batches, config), strict=True):

@@ -26,6 +26,7 @@ from tests.decode.tables import Prefixes, limit, random_logits, step_from
 from tests.growth import assert_linear_work, count_lines
 from tests.laws.test_search import VOCABULARY, every_sentence, same_hypotheses
 from tests.tolerances import approx_log_prob
+from tests.variants import mark_others_slow
 
 A, B, C = 4, 5, 6
 EVERYTHING = 113  # a beam as wide as there are candidates: 108 at most
@@ -100,7 +101,7 @@ def test_a_text_begins_with_the_prefix_as_it_was_given(method):
             assert tokenizer.decode_target(hypothesis.tokens).startswith(text)
 
 
-@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("width", [1, pytest.param(2, marks=pytest.mark.slow), 5])
 def test_every_hypothesis_has_every_term(width):
     """Whatever words the alignment says that the sources of the terms are translated by, and however little room."""
     draw = random.Random(width)
@@ -195,7 +196,9 @@ GROWING = {
 }
 
 
-@pytest.mark.parametrize("growing", GROWING)
+@pytest.mark.parametrize(
+    "growing", mark_others_slow({name: name for name in GROWING}, "terms of one sentence", "length of a term")
+)
 def test_twice_the_terms_are_at_most_three_times_the_work(growing):
     translator = terms_translator()
 

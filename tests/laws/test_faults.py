@@ -121,7 +121,7 @@ def import_again(model: Path, out: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("command", "existing"),
-    [(export_marian, True), (export_ctranslate2, True), (import_again, False)],
+    [pytest.param(export_marian, True, marks=pytest.mark.slow), (export_ctranslate2, True), (import_again, False)],
 )
 def test_whichever_write_a_disk_refuses_the_directory_is_the_old_or_the_new_one(models, tmp_path, command, existing):
     out = tmp_path / "deep" / "out"
@@ -210,8 +210,8 @@ def plot_of_attention(model: Path, file: Path) -> list[object]:
 @pytest.mark.parametrize(
     ("command", "existing"),
     [
-        *((html_of_explain, False), (html_of_compare, True), (alignments, False)),
-        *((map_of_project, False), (plot_of_attention, True)),
+        *((html_of_explain, False), (html_of_compare, True), (alignments, False), (map_of_project, False)),
+        pytest.param(plot_of_attention, True, marks=pytest.mark.slow),
     ],
 )
 def test_whichever_write_a_disk_refuses_a_file_is_the_old_or_the_new_one(models, tmp_path, command, existing):
@@ -327,7 +327,7 @@ def disturb_run(training: Training, command: Callable[[Training, Path], list[obj
     return True
 
 
-@pytest.mark.parametrize("command", [new_run, resumed_run])
+@pytest.mark.parametrize("command", [pytest.param(new_run, marks=pytest.mark.slow), resumed_run])
 def test_whichever_write_a_disk_refuses_a_run_goes_on_from_whole_files_to_the_same_bits(training, tmp_path, command):
     calls = training.count_calls(command, tmp_path / "out")
     assert calls > 60
@@ -387,7 +387,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[
     return tmp_path, whole
 
 
-@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("offset", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_whichever_write_a_disk_refuses_prepare_goes_on_to_the_same_shards(shards, offset):
     folder, whole = shards
     n = 0

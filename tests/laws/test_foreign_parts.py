@@ -1,8 +1,9 @@
 """An engine or a format that does not know a part of a model refuses it; what translates anyway is the model itself."""
 
 import warnings
+from dataclasses import fields
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from pellucid.page.html import manifest_with_answers
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.tolerances import approx_log_prob
+from tests.variants import mark_others_slow
 
 
 class Distance(Positions):
@@ -87,7 +89,9 @@ FOREIGN = {
 }
 
 
-@pytest.fixture(params=FOREIGN)
+@pytest.fixture(
+    params=mark_others_slow({name: name for name in FOREIGN}, "norm", "positions", "attention", "model", "hook")
+)
 def model(request) -> Transformer:
     vocabulary = small_tokenizer().source_vocabulary
     made = random_model(7, vocabulary, vocabulary, encoder_layers=1, decoder_layers=1, max_positions=97)
@@ -122,7 +126,17 @@ def choices() -> list[tuple[str, str | bool]]:
     return [*words, *((name, value) for name, kind in kinds.items() if kind is bool for value in (False, True))]
 
 
-@pytest.mark.parametrize(("option", "value"), choices())
+def list_cases() -> list[Any]:
+    """Each choice; those that the model has anyway are one model again and again: all of them but one are slow."""
+    ordinary = {row.name: row.default for row in fields(ModelConfig)} | {"tie": "decoder"}
+    cases = []
+    for option, value in choices():
+        slow = value in (ordinary[option], "gelu", "silu") and (option, value) != ("norm", ordinary["norm"])
+        cases.append(pytest.param(option, value, marks=pytest.mark.slow if slow else ()))
+    return cases
+
+
+@pytest.mark.parametrize(("option", "value"), list_cases())
 def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value, tmp_path):
     tokenizer = small_tokenizer()
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "d_model": 8, "tie": "decoder"}

@@ -176,6 +176,7 @@ def test_a_resume_with_other_initial_embeddings_is_refused(tmp_path, monkeypatch
         train_run(other, tmp_path / "out", resume=True)
 
 
+@pytest.mark.slow  # test_workers.py does so for embeddings that begin at random
 def test_two_workers_begin_as_one(tmp_path):
     run = text_run(tmp_path / "data", train={"accumulate": 2, "batch_tokens": 120})
     train_alone(run, tmp_path / "one")

@@ -50,7 +50,9 @@ ONE_BATCH = {"accumulate": 1, "precision": "float32"}
 THREE_BATCHES = {"accumulate": 3, "precision": "bfloat16"}
 
 
-@pytest.mark.parametrize(("train", "steps"), [(ONE_BATCH, [1, 16]), (THREE_BATCHES, [13])])
+@pytest.mark.parametrize(
+    ("train", "steps"), [pytest.param(ONE_BATCH, [1, 16], marks=pytest.mark.slow), (THREE_BATCHES, [13])]
+)
 def test_every_loss_of_mixed_corpora_after_a_resume_is_that_of_an_undisturbed_run(train, steps, tmp_path, monkeypatch):
     check_resumes(steps, train, tmp_path, monkeypatch)
 
@@ -70,6 +72,7 @@ def run_campaign(name: str, page: Path, *options: str) -> str:
     return page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow  # test_resume.py kills in this process
 def test_a_few_kills_at_random_moments_change_nothing(tmp_path):
     """The campaign goes on where it was broken off, in the middle of a line: with a run of two workers."""
     rows = tmp_path / "kill/seed-1/rows.jsonl"

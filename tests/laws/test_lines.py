@@ -142,6 +142,7 @@ def test_a_line_too_long_for_the_model_is_split_and_says_so(
         silent_translator.translate(["The ball.", long], SearchConfig(too_long="refuse"))
 
 
+@pytest.mark.slow  # the test before it and test_garbage.py draw such lines
 def test_files_of_any_kind_come_out_line_for_line(silent_translator: Translator, pellucid_data: Path):
     files = sorted(path for path in (pellucid_data / "messy").rglob("*") if path.is_file() and path.suffix != ".gz")
     if not files:

@@ -32,6 +32,7 @@ def with_shards(
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 
+@pytest.mark.slow  # each step alone: test_resume.py, test_workers.py, tests/train/test_pairs.py
 def test_a_killed_moved_and_resharded_run_ends_where_an_undisturbed_one_does(tmp_path, monkeypatch):
     """On text; renamed, on shards; copied with its text, on other shards; then with two workers, without its text."""
     run, out, elsewhere = mixed_run(tmp_path / "data"), tmp_path / "here", tmp_path / "elsewhere"

@@ -21,6 +21,7 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.laws.calls import SOURCE, functions_entered
 from tests.model.models import POSITIONS, every_option, sentences, small_model
 from tests.tolerances import approx_log_prob, assert_same_sums
+from tests.variants import mark_others_slow
 
 SOURCES = [[5, 7, 9, 11, 6, 3], [8, 3], [4, 4, 10, 3]]
 
@@ -61,7 +62,7 @@ def test_a_step_gives_what_decoding_each_hypothesis_anew_gives(options, choices)
     walk(small_model(**options), choices)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("positions", mark_others_slow({name: name for name in POSITIONS}, "learned", "rotary"))
 def test_so_does_a_step_for_which_there_was_no_room_at_first(positions):
     walk(small_model(positions=positions), LONG)
 
@@ -153,7 +154,7 @@ def test_attention_is_computed_in_one_file_only():
             assert "def masked_softmax" not in text, path
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_change_of_the_formula_changes_search_score_and_trace_alike(beam, monkeypatch):
     translator = small_translator()
     model = model_around(translator)

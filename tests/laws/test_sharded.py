@@ -89,6 +89,7 @@ def test_a_sharded_run_goes_on_with_one_worker(single_run, killed_run, tmp_path)
     assert_same_numbers(read_reports(single_run[1]), read_reports(out))
 
 
+@pytest.mark.slow  # an empty batch and the other direction are held here
 def test_a_run_of_one_worker_goes_on_sharded_over_two_of_which_one_often_has_no_rows(tmp_path):
     run = small_run(tmp_path / "data", model={"dropout": 0.0}, train={"batch_tokens": 9, "steps": 8})
     train_alone(run, tmp_path / "one")

@@ -106,7 +106,7 @@ def test_a_run_shows_each_corpus_in_its_part_and_says_where_one_begins_or_ends(t
 def test_a_run_that_was_killed_in_any_stage_ends_as_an_undisturbed_one(tmp_path, monkeypatch):
     run = staged_run(tmp_path / "data", PARTS, train={"save_every": 2, "batch_tokens": 60}, model={"dropout": 0.2})
     train_run(run, tmp_path / "undisturbed")
-    for updates in (3, 5, 7, 11):
+    for updates in (5, 11):
         train_until(updates, run, tmp_path / f"killed {updates}", monkeypatch)
         train_run(run, tmp_path / f"killed {updates}", resume=True)
         assert_same_end(tmp_path / "undisturbed", tmp_path / f"killed {updates}")

@@ -372,6 +372,7 @@ def test_workers_that_found_other_starts_are_named_before_anything_is_written(mo
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow  # test_sharded.py shares a new model
 def test_two_workers_that_share_the_model_start_from_it_as_one_does(models, tmp_path):
     run = make_run_from(models / "one matrix", tmp_path / "data", train={"accumulate": 2}, model={"dropout": 0.0})
     train_alone(run, tmp_path / "one")

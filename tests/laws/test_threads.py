@@ -103,7 +103,10 @@ def test_the_shares_of_a_batch_are_its_rows_without_needless_padding():
 
 
 @pytest.mark.parametrize("where", ["forward", "backward"])
-@pytest.mark.parametrize("error", MEMORY_ERRORS)
+# Which errors are those of memory, test_update.py knows.
+@pytest.mark.parametrize(
+    "error", [MEMORY_ERRORS[0], *(pytest.param(e, marks=pytest.mark.slow) for e in MEMORY_ERRORS[1:])]
+)
 def test_a_thread_without_memory_has_the_batch_split_and_the_gradient_stays(many_threads, error, where):
     short, result = train_model(make_scarce_model(room=1, error=error, where=where))
     roomy, expected = train_model(make_scarce_model())

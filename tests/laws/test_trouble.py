@@ -100,7 +100,7 @@ def test_a_run_with_infinite_gradients_is_the_run_without_those_batches(kind, tm
 STREAK = {"steps": 31, "evaluate_every": 31, "save_every": 4, "dev_sentences": 1}
 
 
-@pytest.mark.parametrize("kind", ["adam", "muon"])
+@pytest.mark.parametrize("kind", [pytest.param("adam", marks=pytest.mark.slow), "muon"])
 def test_twenty_infinite_gradients_in_a_row_take_the_run_back_to_the_last_good_checkpoint_at_half_the_rate(
     kind, tmp_path, monkeypatch, capsys
 ):
@@ -152,7 +152,7 @@ def rolled_back_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return train_run(small_run(folder / "data", train=STREAK), folder / "out").out
 
 
-@pytest.mark.parametrize("killed_at", [[13], [26], [15, 10, 4]])
+@pytest.mark.parametrize("killed_at", [*(pytest.param([at], marks=pytest.mark.slow) for at in (13, 26)), [15, 10, 4]])
 def test_a_run_killed_around_a_rollback_resumes_to_the_bit(killed_at, rolled_back_run, tmp_path, monkeypatch):
     run, out = small_run(tmp_path / "data", train=STREAK), tmp_path / "out"
     with poison_gradients(range(6, 26), monkeypatch):
@@ -162,7 +162,7 @@ def test_a_run_killed_around_a_rollback_resumes_to_the_bit(killed_at, rolled_bac
     assert_same_end(rolled_back_run, out)
 
 
-@pytest.mark.parametrize("stopped_at", [5, 17])
+@pytest.mark.parametrize("stopped_at", [5, pytest.param(17, marks=pytest.mark.slow)])
 def test_a_run_that_was_interrupted_goes_back_to_the_same_checkpoint(
     stopped_at, rolled_back_run, tmp_path, monkeypatch
 ):

@@ -141,7 +141,7 @@ def make_scarce_model(**limits) -> ScarceModel:
 
 @pytest.mark.parametrize("where", ["forward", "backward"])
 @pytest.mark.parametrize("error", MEMORY_ERRORS)
-@pytest.mark.parametrize("room", [1, 3, 7])
+@pytest.mark.parametrize("room", [pytest.param(1, marks=pytest.mark.slow), 3, 7])
 def test_a_batch_that_does_not_fit_in_memory_is_split_and_gives_the_same_gradient(room, error, where):
     short, roomy = make_scarce_model(room=room, error=error, where=where), make_scarce_model()
     batches = [make_batch(slice(0, 1)), make_batch(slice(1, None))]

@@ -157,7 +157,7 @@ def test_editing_who_may_be_read_hides_a_source_piece():
     torch.testing.assert_close(hidden, model(SOURCE[:1, :10], TARGET[:1]), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
+@pytest.mark.parametrize("norm", ["pre", "post", pytest.param("rms", marks=pytest.mark.slow)])
 def test_every_visible_tensor_matters(norm):
     """Changing any one of them changes the logits, so what is shown is what the model goes on with."""
     model, record = small_model(norm=norm), Record()

@@ -39,7 +39,7 @@ def translate(translator: Translator, lines: Sequence[str], **options) -> list[s
 
 
 @pytest.mark.parametrize("space", [" ", "  ", "\u00a0", "\u202f", "\u3000", "\u2009", " \u00a0", "\u00a0\u00a0 "])
-@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("count", [1, 2, *(pytest.param(count, marks=pytest.mark.slow) for count in range(3, 8)), 8])
 def test_joined_sentences_are_translated_as_each_by_itself(translator: Translator, count: int, space: str):
     sentences = (SENTENCES * 2)[:count]
     alone = translate(translator, sentences)

@@ -27,9 +27,11 @@ def single_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Pat
     return run, folder / "out"
 
 
-def test_two_workers_train_the_same_model_as_one_to_the_bit(single_run, tmp_path):
+# Started by Python as torchrun starts them, they import all they need for seconds before.
+@pytest.mark.parametrize("as_torchrun", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_workers_train_the_same_model_as_one_to_the_bit(single_run, tmp_path, as_torchrun):
     run, out = single_run
-    messages = train_with_workers(2, run, tmp_path / "two", as_torchrun=True)
+    messages = train_with_workers(2, run, tmp_path / "two", as_torchrun=as_torchrun)
     assert "2 workers share the pairs of each update" in messages
     assert_same_end(out, tmp_path / "two")
 
@@ -56,6 +58,7 @@ def test_rows_of_one_batch_shared_by_three_give_the_losses_of_one(tmp_path):
         )
 
 
+@pytest.mark.slow  # test_sharded.py kills one of two
 def test_a_worker_that_is_killed_stops_the_others_who_name_it(tmp_path):
     run = small_run(tmp_path / "data", train={"steps": 100_000, "evaluate_every": 100_000, "save_every": 10})
     workers = start_workers(run, tmp_path / "out", 3)

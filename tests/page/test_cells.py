@@ -11,6 +11,7 @@ import pytest
 from pellucid.trace.session import Trace
 from tests.page.built import WEB, environment_with_node
 from tests.trace.traced import small_traced
+from tests.variants import mark_others_slow
 
 KINDS = {
     "pre": {"norm": "pre", "positions": "sinusoidal", "activation": "relu", "tie": "all", "output_bias": False},
@@ -31,7 +32,7 @@ def script(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("options", mark_others_slow(KINDS, *list(KINDS)[:3]))
 def test_the_page_recomputes_every_cell_of_a_trace_from_its_inputs(options, script, tmp_path):
     trace = make_trace(**options)
     write_trace(trace, tmp_path)
@@ -65,7 +66,7 @@ def test_a_planted_number_and_the_cells_computed_from_it_are_found_out(script, t
     assert others == {("decoder.0.cross.pattern", 1, 2)}
 
 
-@pytest.mark.parametrize("options", [KINDS["pre"], KINDS["post"]], ids=["pre", "post"])
+@pytest.mark.parametrize("options", mark_others_slow({name: KINDS[name] for name in ("pre", "post")}, "pre"))
 def test_numbers_stored_as_float16_are_recomputed_within_their_rounding(options, script, tmp_path):
     write_trace(make_trace(**options), tmp_path, stored="<f2")
     assert json.loads(run_program("node", str(script), str(tmp_path)))["failed"] == []

@@ -94,6 +94,7 @@ def test_a_typed_sentence_has_the_translation_and_the_numbers_of_python(page: Op
     page.tab.keyboard.press("t")
 
 
+@pytest.mark.slow  # test_engine.py compares the same runs in Node
 def test_switches_of_the_story_run_the_model_without_what_a_stop_explains(page: OpenPage):
     trace = page.model.trace(SENTENCE)
     translate(page, SENTENCE)

@@ -67,6 +67,7 @@ def trace(tmp_path_factory):
     return Model(bundle, translator).trace("The black cat drank the milk.", target="El gato negro bebió la leche.")
 
 
+@pytest.mark.slow  # test_files.py of tests/browser opens one file
 def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_manifest(trace, browser, tmp_path):
     with open_tab(browser) as tab:
         urls = []

@@ -137,6 +137,7 @@ def test_steps_modes_and_help_have_keys(tab: Any, trace: Any):
     assert tab.get_by_role("dialog").count() == 0
 
 
+@pytest.mark.slow  # so does tests/browser/test_phone.py, on the narrowest screen
 def test_every_view_fits_its_width(tab: Any):
     fragments = [f"v={view}" for view in VIEWS]
     fragments += [f"v=block&a={SECTION}", f"v=head&a={SECTION}&h=1", f"v=cell&x={SECTION}.scores&i=1.0.0", "v=map&n=7"]

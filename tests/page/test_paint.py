@@ -42,6 +42,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script
 
 
+@pytest.mark.slow  # so does tests/browser/test_numbers.py
 def test_values_are_read_back_from_pixels_within_a_255th_of_the_range(harness: Path, browser: Any):
     rng = np.random.default_rng(17)
     with open_tab(browser) as tab:

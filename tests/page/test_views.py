@@ -68,6 +68,7 @@ def parse_number(text: str) -> float:
     return float(text.replace("−", "-").replace("\u202f", ""))
 
 
+@pytest.mark.slow  # so does tests/browser/test_flows.py
 def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: Any):
     if tab.locator(".story-panel").count() == 0:
         tab.get_by_role("button", name="Tell the story").click()

@@ -192,6 +192,7 @@ def test_the_view_of_a_head_shows_its_role_and_what_its_silence_costs(reader, mo
     assert "none by the rules" in reader.text(".head-role")
 
 
+@pytest.mark.slow  # test_stories.py tells it, tests/browser/test_flows.py walks it
 def test_every_stop_of_the_story_is_told_in_full(reader):
     reader.open("map", n=1)
     for stop in range(1, 15):

@@ -12,6 +12,10 @@ MOST_PIECES = 41
 """More than any sentence here has. A model of few updates writes as much as it may, which took most of a run's time."""
 
 
+WORDS_AS_PIECES = {"tokenizer": {"vocabulary": 320}, "data": {"max_pieces": 16}, "model": {"max_positions": 16}}
+"""Changes to a small run whose pieces are words: it learns in fewer updates, and its nonsense ends sooner."""
+
+
 def write_corpus(folder: Path, pairs: int = 211, seed: int = 1) -> dict[str, str]:
     """Write files of `pairs` training and 23 dev sentences, and return the keys of [data] that name them."""
     random = Random(seed)

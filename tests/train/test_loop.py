@@ -320,7 +320,9 @@ def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_pa
     assert any(f"{sentences} dev sentences" in reason for _, reason in choice.choices) == (sentences < 500)
 
 
-@pytest.mark.parametrize(("minutes", "cost", "evaluations"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
+@pytest.mark.parametrize(
+    ("minutes", "cost", "evaluations"), [(1, 4.0, 3), (1, 20.0, 2), pytest.param(5, 20.0, 3, marks=pytest.mark.slow)]
+)
 def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, evaluations, tmp_path, monkeypatch):
     """A fake clock advances by three seconds for each update, and by `cost` for each evaluation."""
     now, real_functions = (

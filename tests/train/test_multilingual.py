@@ -81,7 +81,7 @@ def test_every_way_to_look_at_a_translation_is_told_the_language():
     assert "en to tlh" in repr(model)
 
 
-@pytest.mark.parametrize("step", [4, 7])
+@pytest.mark.parametrize("step", [pytest.param(4, marks=pytest.mark.slow), 7])
 def test_resume_is_bit_exact(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = two_directions(tmp_path / "data", model={"dropout": 0.2})
     train_run(run, tmp_path / "undisturbed")
