@@ -202,6 +202,15 @@ def entity_docx(declaration: str) -> bytes:
     return make_zip({**read_zip(DOCX), "word/document.xml": main})
 
 
+def test_a_document_type_may_have_brackets_with_nothing_between_them():
+    document = read_document("a.docx", entity_docx(" \n"))
+    assert document.write(document.texts) == entity_docx(" \n")
+    imitation = "<!-- <!DOCTYPE a []> --><!DOCTYPE a [<!ELEMENT a ANY>]><xliff/>"
+    for text in (imitation, "<?b <!DOCTYPE a []> ?>" + imitation, '<!DOCTYPE a "<!DOCTYPE a []>" []><xliff/>'):
+        with pytest.raises(ValueError, match=r"declarations of its own|not well-formed"):
+            read_document("a.xlf", text.encode(), ("en", "es"))
+
+
 def test_the_elements_of_a_document_are_bounded():
     with pytest.raises(DocumentTooLarge, match="has more than 5 elements"):
         read_document("a.docx", DOCX, limits=DocumentLimits(elements=5))

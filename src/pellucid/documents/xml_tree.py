@@ -22,6 +22,8 @@ _MARKUP = re.compile(
 )
 _PREFIX = re.compile(r"<((?:[^\s/>:]*:)*)")
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
+# A document type whose own declarations are none, from the beginning of the text to its end: no comment can imitate it.
+_NO_DECLARATIONS = re.compile(r"\ufeff?(?:\s++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE[^<>\[\]]*+\[\s*+\]\s*+>", re.DOTALL)
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
 
@@ -244,7 +246,7 @@ def check_xml(name: str, text: str, reading: DocumentReading) -> str:
     parser = expat.ParserCreate("utf-8")
 
     def refuse_declarations(doctype: str, system: str | None, public: str | None, has_own: bool) -> None:
-        if has_own:
+        if has_own and not _NO_DECLARATIONS.match(text):
             raise ValueError(
                 f"{name} has declarations of its own (<!DOCTYPE ... [ ... ]>), which can blow up a file or reach for "
                 "others; remove them"
