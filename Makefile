@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test test-processors check fix map coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-sentences campaign-serve clean race
+.PHONY: help demo page serve screenshots docs articles mutants test test-processors check fix map coverage lock reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-sentences campaign-serve clean race
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,11 @@ fix: .venv/.installed-dev ## mend format and lint, write the generated pages
 
 coverage: .venv/.installed-dev page ## run the tests and show the lines they miss
 	@$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)
+
+lock: | $(BIN)/python ## write requirements.lock, the versions of constraints.txt with the hashes of their files (asks PyPI)
+	@$(BIN)/python -c "import uv" 2>/dev/null || $(PIP) uv
+	@$(BIN)/python -m uv pip compile --quiet --no-config --universal --generate-hashes --no-annotate --upgrade --extra all \
+	  --constraints constraints.txt --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 reproduce: .venv/.installed-dev ## train a recipe and compare with its published score: NAME=multi30k-en-de (needs PELLUCID_DATA)
 	@$(BIN)/python -c "import sacremoses" 2>/dev/null || $(PIP) sacremoses

@@ -1,5 +1,6 @@
 """Promises about the repository: few dependencies, pages that follow the code, an example that runs."""
 
+import ast
 import email
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from tests.train.corpora import write_corpus
 
@@ -55,6 +57,107 @@ def test_every_dependency_has_a_tested_version():
             [pin] = pinned[canonicalize_name(dependency.name)].specifier
             assert pin.operator == "=="
             assert dependency.specifier.contains(pin.version), line
+
+
+# The first version of each package without the vulnerabilities that were known when this line was written.
+FIRST_SAFE_VERSIONS = {
+    "torch": "2.13",
+    "lxml": "6.1",
+    "pyarrow": "23.0.1",
+    "starlette": "1.0.1",
+    "h11": "0.16",
+    "ctranslate2": "4.8.5",
+    "sentencepiece": "0.2.3",
+}
+
+
+def test_lower_bounds_leave_out_vulnerable_versions():
+    extras = {name: lines for name, lines in PROJECT["optional-dependencies"].items() if name not in ("docs", "dev")}
+    lines = [*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)]
+    bounds = {canonicalize_name(Requirement(line).name): Requirement(line).specifier for line in lines}
+    for name, safe in FIRST_SAFE_VERSIONS.items():
+        lower = [Version(bound.version) for bound in bounds[canonicalize_name(name)] if bound.operator == ">="]
+        assert lower, name
+        assert max(lower) >= Version(safe), name
+
+
+def test_every_package_that_is_imported_is_declared():
+    """What another package brings today it may not bring tomorrow, and its lower bound is nobody's."""
+    lines = [*PROJECT["dependencies"], *(line for lines in PROJECT["optional-dependencies"].values() for line in lines)]
+    declared = {canonicalize_name(Requirement(line).name) for line in lines}
+    modules_of = metadata.packages_distributions()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for name in find_imported_modules(path) - set(sys.stdlib_module_names) - {"pellucid"}:
+            distributions = {canonicalize_name(distribution) for distribution in modules_of.get(name, [])}
+            assert not distributions or distributions & declared, f"{path}: {name}"
+
+
+def find_imported_modules(path: Path) -> set[str]:
+    """Return the top names of all that a file imports."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module.partition(".")[0])
+    return modules
+
+
+def test_the_lock_has_the_tested_versions_with_their_hashes():
+    """`make lock` writes it anew after a change of constraints.txt or pyproject.toml."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    entries = [entry for entry in text.replace("\\\n", "").splitlines() if not entry.startswith("#")]
+    locked = {}
+    for entry in entries:
+        line, *hashes = re.split(r"\s+--hash=", entry)
+        assert hashes, line
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), line
+        requirement = Requirement(line)
+        locked[canonicalize_name(requirement.name)] = str(requirement.specifier)
+    pinned = {canonicalize_name(requirement.name): str(requirement.specifier) for requirement in read_constraints()}
+    assert {name: pinned[name] for name in locked if name in pinned} == {
+        name: locked[name] for name in locked if name in pinned
+    }
+    # Beside them only what the tested build of torch, that for CPUs, does not bring, and what other systems need.
+    others = [
+        line for entry in entries if canonicalize_name(Requirement(line := entry.split(" --")[0]).name) not in pinned
+    ]
+    assert all(Requirement(line).marker for line in others), others
+    needed = [Requirement(line) for line in PROJECT["dependencies"]]
+    for name, lines in PROJECT["optional-dependencies"].items():
+        needed += [Requirement(line) for line in lines if name not in ("all", "docs", "dev")]
+    assert {canonicalize_name(requirement.name) for requirement in needed} <= set(locked)
+
+
+def test_every_action_is_pinned_by_its_commit():
+    """A tag can be moved to other code by whoever takes over an action's repository; a commit cannot."""
+    workflows = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+    uses = [line for path in workflows for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    assert len(uses) > 3
+    for line in uses:
+        assert re.fullmatch(r"\s*(- )?uses: [\w.-]+(/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def test_no_workflow_may_write_unless_it_says_what_for():
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.y*ml")):
+        text = path.read_text(encoding="utf-8")
+        assert re.search(r"^permissions:( \{\}|\n  contents: read)$", text, flags=re.MULTILINE), path.name
+
+
+def test_the_audit_of_every_change_reads_all_lists_of_versions():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    audit = text.partition("\n  audit:\n")[2]
+    for words in ("--require-hashes -r requirements.lock", "-r constraints.txt", "npm audit"):
+        assert words in audit
+    updates = (ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"package-ecosystem: (\S+)", updates)) == {"pip", "npm", "github-actions"}
+
+
+def test_the_readme_leads_to_the_page_on_security():
+    assert "](SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert "Report a vulnerability" in page
+    assert not re.search(r"\S@\S+\.\w", page)  # nobody's address: reports go through the repository
 
 
 def test_the_wheel_brings_its_types_and_what_indexes_read(tmp_path):
