@@ -441,7 +441,7 @@ def test_a_path_that_is_not_a_model_is_refused_with_what_it_is(model_directory: 
         ("shards", ("0.bin",), {"kind": "pellucid shards"}),
         ("trace", ("trace.json", "tensors.safetensors"), {}),
         ("opus", ("source.spm", "config.json"), None),
-        ("stranger", ("model.bin",), None),
+        ("stranger", ("model.bin", "shared_vocabulary.json"), None),
     ):
         (tmp_path / name).mkdir()
         for file in files:

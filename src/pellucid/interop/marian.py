@@ -29,6 +29,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.known_parts import unknown_parts
 from pellucid.store.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
+from pellucid.store.foreign_models import explain_foreign_model
 
 # File of a model directory that keeps the JSON files of an imported model, so that they can be exported again.
 _IMPORTED_FILE = "marian.json"
@@ -112,6 +113,8 @@ def export_marian(loaded: Bundle, out: str | Path) -> None:
 def read_json_files(directory: Path) -> dict[str, Any]:
     """Return the JSON files of a directory; ValueError, naming everything that is missing, for an incomplete one."""
     if not directory.is_dir():
+        if foreign := explain_foreign_model(directory):
+            raise ValueError(foreign)
         name = directory.as_posix()
         hint = ""
         if re.fullmatch(r"[\w.-]+/[\w.-]+|opus-mt-[\w-]+", name) and not directory.exists():
@@ -123,6 +126,8 @@ def read_json_files(directory: Path) -> dict[str, Any]:
     if not (directory / WEIGHTS).is_file():
         problems.append(_explain_missing_weights(directory))
     if problems:
+        if foreign := explain_foreign_model(directory):
+            raise ValueError(foreign)
         raise ValueError(f"{directory} is not a Marian model that can be imported: {join_problems(problems)}")
     return {name: read_json(directory / name, _LARGEST_JSON) for name in JSON_FILES if (directory / name).is_file()}
 

@@ -302,10 +302,14 @@ def verify_directory(directory: str | Path, needed: tuple[str, ...] = (), larges
 
 def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None) -> str:
     """Say what a directory is if it is not a model, as far as one can see, and what to name instead."""
+    from pellucid.store.foreign_models import explain_foreign_model  # it opens archives, which are seldom needed
+
     if not directory.exists():
         return f"{directory} does not exist; a model is a directory such as runs/demo/best"
     if not directory.is_dir():
-        return f"{directory} is a file; a model is a directory such as runs/demo/best"
+        return (
+            explain_foreign_model(directory) or f"{directory} is a file; a model is a directory such as runs/demo/best"
+        )
     if manifest is not None:
         return _explain_manifest_kind(directory, manifest)
     # In the order in which somebody is likely to want them.
@@ -314,8 +318,8 @@ def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None)
         return f"{directory} is a run, not a model; did you mean {directory / inside[0]}?"
     if checkpoints := sorted(directory.glob("step-*/" + MANIFEST)):
         return f"{directory} holds checkpoints, each of them a model; did you mean {checkpoints[-1].parent}?"
-    if (directory / "model.bin").exists():
-        return f"{directory} is a model of CTranslate2 that pellucid did not export; it knows nothing of its tokenizer"
+    if foreign := explain_foreign_model(directory):
+        return foreign
     if (directory / "config.json").exists() and any(directory.glob("*.spm")):
         return f"{directory} is a Marian model of Hugging Face; `pellucid import {directory} OUT` makes a model of it"
     return f"{directory} is not a model directory: {MANIFEST} is missing"
