@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_marked_is_refused_before_it_is_translated(call, m
     for name in ("a.html", "a.en"):
         result = call("translate", model, name, "--mark")
         assert result.exit_code == 2
-        assert result.stderr == f"pellucid: {name} cannot be marked; --mark is for .docx, .docm, .dotx, .xliff, .xlf\n"
+        assert result.stderr == f"pellucid: {name} cannot be marked; --mark is for .xliff, .xlf, .docx, .docm, .dotx\n"
 
 
 def test_comments_are_translated_where_they_are_asked_for(call, model, tmp_path):  # noqa: F811

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid.documents.html import split_html
@@ -101,6 +101,7 @@ def test_html_translated_into_itself_is_unchanged_and_translated_otherwise_keeps
             self.tags.append("/" + tag)
 
     assert translate_to_itself(html) == html
+    assume("<!-->" not in html)  # an empty comment for browsers, and for some versions of Python one that goes on
     parts = split_html(html, DocumentReading())
     before, after = TagCollector(), TagCollector()
     before.feed(html)

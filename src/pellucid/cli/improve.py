@@ -90,6 +90,8 @@ def run_improve(
     is_interrupted = (directory / "data").is_dir() and not changed.exists()
     if directory.exists() and any(directory.iterdir()) and not is_interrupted:
         raise ValueError(f"{out} is not empty; choose another --out")
+    old = load(model)
+    _ = old.bundle.tokenizer.beginning  # raises ValueError for a model that must be told what language to write
     everything, notes = read_corrections(
         corrections, Sides(source_language, target_language), _SEED, _read_languages(model)
     )
@@ -97,7 +99,6 @@ def run_improve(
     taught = [correction for correction in chosen if not correction.held_out]
     if not taught:
         raise ValueError(f"{corrections}: no correction is left to train on")
-    old = load(model)
     if old.translator.context:
         raise ValueError(
             f"{model} was trained with the sentence before (data.context), which corrections of single sentences would "
