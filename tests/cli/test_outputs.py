@@ -14,7 +14,7 @@ import pytest
 
 from pellucid.cli import main
 from pellucid.cli.standard_streams import ClosedStream
-from pellucid.store.atomic import WriteFailed, atomic_file, require_writable, write_text_whole
+from pellucid.store.atomic import WriteFailed, atomic_file, require_writable, staging_paths, write_text_whole
 from tests.cli.conftest import SOURCE
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs and no devices in folders")
@@ -160,6 +160,30 @@ def test_the_target_of_a_link_is_as_it_was_after_an_error(tmp_path):
     assert (tmp_path / "out").is_symlink()
     assert (tmp_path / "file").read_text() == "old"
     assert_nothing_beside(tmp_path, "file", "out")
+
+
+def test_two_outputs_to_one_place_never_mix(tmp_path):
+    (tmp_path / "link").symlink_to("file")
+
+    def write_both() -> None:
+        with atomic_file(tmp_path / "link") as write_first, atomic_file(tmp_path / "file") as write_second:
+            for _ in range(9):
+                write_first(b"first\n")
+                write_second(b"second\n")
+
+    with pytest.raises(WriteFailed, match=r"link \(a link to .*file\) was not written: another output went there"):
+        write_both()
+    assert (tmp_path / "file").read_text() == "second\n" * 9
+    assert_nothing_beside(tmp_path, "file", "link")
+
+
+def test_what_a_crash_left_of_an_output_is_cleared_and_not_followed(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    staging_paths(tmp_path / "out")[0].symlink_to("precious")
+    write_text_whole(tmp_path / "out", TEXT)
+    assert (tmp_path / "out").read_text(encoding="utf-8") == TEXT
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert_nothing_beside(tmp_path, "out", "precious")
 
 
 def test_a_link_to_a_fifo_or_a_device_stays_and_leads_to_it(tmp_path):

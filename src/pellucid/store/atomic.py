@@ -61,7 +61,14 @@ def _replace_file(path: Path) -> Iterator[Callable[[bytes], None]]:
     new, _ = staging_paths(target)
     outcome = "what stood there is as it was" if target.exists() else "nothing was left behind"
     with _name_failed_writes(shown, outcome):
-        file = new.open("wb")
+        try:
+            file = new.open("xb")
+        except FileExistsError:
+            # What a crash left goes. Another output to this place, by whatever name, loses its own file here and says
+            # so at its end: two that wrote into one file would mix.
+            new.unlink()
+            file = new.open("xb")
+    own = os.fstat(file.fileno())
     try:
 
         def write(content: bytes) -> None:
@@ -74,12 +81,24 @@ def _replace_file(path: Path) -> Iterator[Callable[[bytes], None]]:
             file.flush()
             os.fsync(file.fileno())
             file.close()  # Windows does not rename an open file
+        if not _is_same_file(new, own):
+            raise WriteFailed(f"{shown} was not written: another output went there meanwhile; name them differently")
+        with _name_failed_writes(shown, outcome):
             new.replace(target)
     finally:
         with suppress(OSError):
             file.close()
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
+        if _is_same_file(new, own):
+            with suppress(OSError):
+                new.unlink()
+
+
+def _is_same_file(path: Path, status: os.stat_result) -> bool:
+    """Whether what stands at a path is the file with this status."""
+    try:
+        return os.path.samestat(path.stat(), status)
+    except OSError:
+        return False
 
 
 @contextmanager
