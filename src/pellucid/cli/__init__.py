@@ -1,12 +1,14 @@
 """The command line: a file for each command; heavy imports wait until a command runs."""
 
+import sys
 from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from pellucid.cli import inspecting
-from pellucid.cli.options import Command, option, report_errors
+from pellucid.cli.options import Command, option, report_error, report_errors
+from pellucid.cli.standard_streams import replace_closed_streams
 
 _COMMANDS = """
     demo plan check convert prepare train translate remember explain serve evaluate compare score verify calibrate
@@ -37,7 +39,11 @@ app.add_typer(inspecting.app)
 
 def main() -> None:
     """Run the `pellucid` command."""
-    app(prog_name="pellucid")
+    replace_closed_streams()
+    try:
+        app(prog_name="pellucid")
+    except OSError as error:  # of writing a help or a version; `report_errors` reports those of commands
+        sys.exit(report_error(error))
 
 
 def _show_version(requested: bool) -> None:
@@ -59,6 +65,7 @@ def pellucid(
 
     Start with: pellucid demo
 
-    Results go to standard output, progress and messages to standard error. Exit code 0: success; 1: the run failed; 2:
-    something is wrong with the input, and one message says what; 130: interrupted.
+    Results go to standard output, progress and messages to standard error. A file that a command writes appears when it
+    is complete; a link keeps pointing, and a device, a FIFO or a socket is written directly. Exit code 0: success; 1:
+    the run failed; 2: something is wrong with the input, and one message says what; 130: interrupted.
     """

@@ -217,6 +217,7 @@ def _open_compressed(name: str) -> Iterator[Write]:
     """Yield a function that writes bytes to a file, which appears once all is written, compressed by its ending."""
     if name == "-":
         yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()  # what could not be written is told before the pairs are called kept
         return
     with atomic_file(name) as write:
         begin = _COMPRESSORS.get(Path(name).suffix.lower())

@@ -57,6 +57,7 @@ def translate_document(
     content = document.write(written, reviews, languages[1] if languages else None)
     if out is None:
         sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()  # what could not be written is told before the account
     else:
         with atomic_file(out) as write:
             write(content)

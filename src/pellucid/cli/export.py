@@ -120,10 +120,7 @@ def run_export(
 
         export_marian(bundle, out)
     elif to == "argos":
-        from pellucid.interop.ctranslate2 import install_command
-
-        report = export_argos(bundle, Path(out), precision or "float32", dev, languages)
-        write_lines([*report, f"{out}: {Path(out).stat().st_size:,} bytes; to install it: {install_command(out)}"])
+        write_lines(export_argos(bundle, Path(out), precision or "float32", dev, languages))
         return
     else:
         report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
@@ -252,7 +249,7 @@ def export_argos(
     `languages` is SOURCE:TARGET, by default those of the model's manifest. Raises ValueError for a model that Argos
     Translate cannot use, for languages that are not known, and if the gate refuses.
     """
-    from pellucid.interop.ctranslate2 import refuse_unfit_for_argos, write_argos_package
+    from pellucid.interop.ctranslate2 import install_command, refuse_unfit_for_argos, write_argos_package
     from pellucid.serve.settings import Languages, language_name
 
     codes = Languages.from_manifest(bundle.manifest, *(languages.split(":") if languages else ())).codes
@@ -264,8 +261,8 @@ def export_argos(
     with TemporaryDirectory(prefix="pellucid-") as folder:
         converted = Path(folder) / "model"
         report = export_ctranslate2(bundle, converted, precision, dev, None)
-        write_argos_package(converted, bundle.tokenizer, out, names)
-    return report
+        size = write_argos_package(converted, bundle.tokenizer, out, names)
+    return [*report, f"{out}: {size:,} bytes; to install it: {install_command(str(out))}"]
 
 
 def export_ctranslate2(

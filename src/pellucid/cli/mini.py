@@ -30,7 +30,7 @@ def run_mini(
     path = Path(out)
     if path.is_dir():
         raise ValueError(f"{out} is a directory; name the Python file to write, such as {path / 'mini.py'}")
-    if path.exists():
+    if path.is_file():
         raise ValueError(f"{out} is already there; name another file, or remove it first")
     # Read as a file and not imported: an import would load torch.
     content = (Path(__file__).parent.parent / "mini.py").read_bytes()

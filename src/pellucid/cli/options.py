@@ -1,6 +1,5 @@
 """Options that several commands take, and errors of all commands as one sentence with an exit code."""
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from pellucid.cli.standard_streams import drop_unwritten_output
 from pellucid.store.atomic import is_failed_write
 
 
@@ -217,19 +217,22 @@ def report_errors(command: Function) -> Function:
                 result = command(*arguments, **options)
             sys.stdout.flush()  # here, where a broken pipe is still caught, and not while Python shuts down
             return result
-        except BrokenPipeError:
-            # The reader of our output has stopped, as `head` does. Python flushes standard output once more as it exits
-            # and would complain again, so it gets a place that takes everything.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(_PIPE_CLOSED) from None
         except (ValueError, OSError) as error:
-            typer.echo(f"pellucid: {describe_error(error)}", err=True)
-            raise typer.Exit(FAILED if is_failed_write(error) else _USERS_MISTAKE) from None
+            raise typer.Exit(report_error(error)) from None
         except KeyboardInterrupt:
             typer.echo("pellucid: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
     return run_and_report  # pyright: ignore[reportReturnType]
+
+
+def report_error(error: ValueError | OSError) -> int:
+    """Say on standard error what went wrong, and return the exit code; say nothing where a reader has stopped."""
+    drop_unwritten_output()
+    if isinstance(error, BrokenPipeError):  # the reader of our output has stopped, as `head` does
+        return _PIPE_CLOSED
+    typer.echo(f"pellucid: {describe_error(error)}", err=True)
+    return FAILED if is_failed_write(error) else _USERS_MISTAKE
 
 
 def _show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:

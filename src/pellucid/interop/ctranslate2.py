@@ -309,8 +309,8 @@ def refuse_unfit_for_argos(tokenizer: Tokenizer, out: Path) -> None:
         raise ValueError("; ".join(problems))
 
 
-def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, languages: Mapping[str, str]) -> None:
-    """Write the package, whole or not at all.
+def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, languages: Mapping[str, str]) -> int:
+    """Write the package, whole or not at all, and return its bytes.
 
     `converted` is an export of the model to CTranslate2, beside which the package is put together; `languages` has the
     entries from_code, from_name, to_code and to_name of its description.
@@ -332,6 +332,7 @@ def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, langua
                 archive.write(path, f"{folder}/model/{path.name}")
     with atomic_file(out) as write:
         write(package.read_bytes())
+    return package.stat().st_size
 
 
 def _to_json(table: Mapping[str, Any]) -> str:

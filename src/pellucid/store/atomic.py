@@ -5,9 +5,11 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from io import BufferedWriter
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ FORMAT = 1
 # Limits against a damaged or hostile directory: nothing larger is read into memory or repeated in a message.
 _LARGEST_JSON = 2**20
 _LONGEST_NAME = 200
+_MOST_LINKS = 40  # as many links one after another as Linux follows
 _RECOVERY_ADVICE = "restore it from a copy, or use another model of the same run (best, average, last, checkpoints)"
 
 
@@ -34,45 +37,138 @@ def is_failed_write(error: Exception) -> bool:
 def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
     """Give a function that writes bytes to a new file, and at the end put that file at `path`, forced to the disk.
 
-    If anything goes wrong, `path` is as it was. Raises WriteFailed if the disk refuses a write, and OSError for a path
-    where no file can be.
+    If anything goes wrong, `path` is as it was. A link goes on pointing where it does, and the file there is replaced.
+    A device, FIFO or socket, or an open file such as /dev/stdout, is no file to replace: it is opened, and gets the
+    bytes as they are written. Raises WriteFailed if the disk refuses a write, and OSError for a path where no file
+    can be.
     """
     path = Path(path)
-    new, outcome = (
-        staging_paths(path)[0],
-        "what stood there is as it was" if path.exists() else "nothing was left behind",
-    )
+    descriptor, mode = _find_descriptor(path), _read_mode(path)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    is_special = descriptor is not None or not (mode == 0 or stat.S_ISREG(mode))
+    with _write_through(path, descriptor, mode) if is_special else _replace_file(path) as write:
+        yield write
 
-    # It surrounds the calls that write, and not the caller's block: an OSError of the caller's own is not renamed.
-    @contextmanager
-    def refusals() -> Iterator[None]:
+
+@contextmanager
+def _replace_file(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Give a function that writes a new file, and at the end put that file at `path`, or where that link points to."""
+    target, shown = path, str(path)
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        shown = f"{path} (a link to {target})"
+    new, _ = staging_paths(target)
+    outcome = "what stood there is as it was" if target.exists() else "nothing was left behind"
+    with _name_failed_writes(shown, outcome):
         try:
-            yield
-        except OSError as error:
-            if not is_failed_write(error):
-                raise OSError(error.errno, error.strerror, str(path)) from error
-            raise WriteFailed(f"{path} could not be written: {explain_write_error(error)}; {outcome}") from error
-
-    with refusals():
-        file = new.open("wb")
+            file = new.open("xb")
+        except FileExistsError:
+            # What a crash left goes. Another output to this place, by whatever name, loses its own file here and says
+            # so at its end: two that wrote into one file would mix.
+            new.unlink()
+            file = new.open("xb")
+    own = os.fstat(file.fileno())
     try:
 
         def write(content: bytes) -> None:
-            with refusals():
+            with _name_failed_writes(shown, outcome):
                 file.write(content)
 
         yield write
-        with refusals():
+        with _name_failed_writes(shown, outcome):
             # On the disk before it is renamed: otherwise a power cut could leave the new name on an empty file.
             file.flush()
             os.fsync(file.fileno())
             file.close()  # Windows does not rename an open file
-            new.replace(path)
+        if not _is_same_file(new, own):
+            raise WriteFailed(f"{shown} was not written: another output went there meanwhile; name them differently")
+        with _name_failed_writes(shown, outcome):
+            new.replace(target)
     finally:
         with suppress(OSError):
             file.close()
+        if _is_same_file(new, own):
+            with suppress(OSError):
+                new.unlink()
+
+
+def _is_same_file(path: Path, status: os.stat_result) -> bool:
+    """Whether what stands at a path is the file with this status."""
+    try:
+        return os.path.samestat(path.stat(), status)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _write_through(path: Path, descriptor: int | None, mode: int) -> Iterator[Callable[[bytes], None]]:
+    """Give a function that writes bytes to what is there already; each write arrives at once."""
+    outcome = "what was written before has gone there"
+    with _name_failed_writes(str(path), "nothing was written"):
+        if descriptor is not None:
+            # A copy of the descriptor goes on where the open file stands; opening its path would begin at the start.
+            file = os.fdopen(os.dup(descriptor), "wb")
+        elif stat.S_ISSOCK(mode):
+            file = _connect_socket(path)
+        else:
+            # Neither made nor cut: some systems refuse that for a FIFO of another user.
+            file = os.fdopen(os.open(path, os.O_WRONLY), "wb")
+    try:
+
+        def write(content: bytes) -> None:
+            with _name_failed_writes(str(path), outcome):
+                file.write(content)
+                file.flush()
+
+        yield write
+    finally:
         with suppress(OSError):
-            new.unlink(missing_ok=True)
+            file.close()
+
+
+@contextmanager
+def _name_failed_writes(shown: str, outcome: str) -> Iterator[None]:
+    """Put the output's name into errors of writing; a failed write becomes WriteFailed, with its outcome.
+
+    It surrounds the calls that write, and not the block of a caller, whose own OSError is not renamed.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_failed_write(error) and not isinstance(error, BrokenPipeError | ConnectionResetError):
+            raise OSError(error.errno, error.strerror or str(error), shown) from error
+        raise WriteFailed(f"{shown} could not be written: {explain_write_error(error)}; {outcome}") from error
+
+
+def _find_descriptor(path: Path) -> int | None:
+    """Return the number of the file open in this process that a path names, such as /dev/stdout, or None."""
+    for _ in range(_MOST_LINKS):
+        place = Path(os.path.realpath(path.parent)) / path.name
+        named = re.fullmatch(r"(?:/dev|/proc/(\d+)(?:/task/\d+)?)/fd/(\d+)", str(place))
+        if named and int(named[1] or os.getpid()) == os.getpid():
+            return int(named[2])
+        if not place.is_symlink():
+            break
+        path = place.parent / os.readlink(place)
+    return None
+
+
+def _read_mode(path: Path) -> int:
+    """Return the mode of what a path names, its links followed; 0 if nothing is there."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _connect_socket(path: Path) -> BufferedWriter:
+    """Return a file that writes to the program that listens at a socket."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        return connection.makefile("wb")  # which keeps the connection until it is closed
 
 
 def require_writable(path: str | Path | None, endings: Sequence[str] = ()) -> None:
@@ -85,8 +181,15 @@ def require_writable(path: str | Path | None, endings: Sequence[str] = ()) -> No
     path = Path(path)
     if endings and path.suffix not in endings:
         raise ValueError(f"{path}: a figure is written to a file that ends in {' or '.join(endings)}")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(f"{path} cannot be written: {'it is' if path.is_dir() else f'{path.parent} is not'} a folder")
+    if path.is_dir():
+        raise ValueError(f"{path} cannot be written: it is a folder")
+    if path.exists():
+        return
+    # A link may point to a file that is not there yet.
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.absolute().parent
+    if not folder.is_dir():
+        pointing = f"it is a link to {os.readlink(path)}, and " if path.is_symlink() else ""
+        raise ValueError(f"{path} cannot be written: {pointing}{folder if pointing else path.parent} is not a folder")
 
 
 def write_text_whole(path: str | Path, text: str) -> None:
@@ -193,6 +296,8 @@ def explain_write_error(error: Exception) -> str:
     """
     if isinstance(error, WriteFailed) and isinstance(error.__cause__, Exception):
         error = error.__cause__
+    if isinstance(error, BrokenPipeError | ConnectionResetError):
+        return "its reader has stopped"
     # safetensors writes in Rust, and its error is neither an OSError nor has it an errno.
     from_rust = re.search(r"I/O error: (.*?) \(os error", str(error))
     words = from_rust[1] if from_rust else getattr(error, "strerror", None) or str(error) or type(error).__name__

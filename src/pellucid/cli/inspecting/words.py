@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -318,8 +317,9 @@ def show_projection(
     if html:
         from pellucid.page.html import scatter_html
 
-        write_text_whole(html, scatter_html(projection.places, names, title=f"Words of {model}", says=caption))
-        typer.echo(f"{html}: {Path(html).stat().st_size:,} bytes", err=True)
+        page = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
+        write_text_whole(html, page)
+        typer.echo(f"{html}: {len(page.encode()):,} bytes", err=True)
     objects = (
         {"word": name, "pieces": pieces, **dict(zip("xyz", point, strict=False)), "vector": vector}
         for name, pieces, point, vector in zip(names, spelled, projection.places.tolist(), rows, strict=True)
