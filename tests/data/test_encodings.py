@@ -86,6 +86,12 @@ def test_a_declaration_that_can_be_read_byte_by_byte_is_not_in_utf_16():
     assert decode_xml("a.xml", declaration.encode("utf-16-le")) == (declaration, "utf-16-le")
 
 
+def test_xml_in_ascii_is_written_in_ascii():
+    codec = find_codec("US-ASCII", exact=True)
+    assert codec is not None
+    assert encode_text("\u00c0", codec) == b"&#192;"
+
+
 def test_a_character_that_an_encoding_has_not_is_written_as_a_reference():
     assert encode_text("č漢\x81!", "cp1252") == b"&#269;&#28450;\x81!"
     for codec in sorted(set(CODECS.values())):

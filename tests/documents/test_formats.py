@@ -36,6 +36,7 @@ EXAMPLES = {
     ("a.html", "protected"): '<p translate="no">Acme</p>',
     ("a.html", "other"): "<textarea>Your name</textarea>",
     ("a.md", "protected"): '<p translate="no">Acme</p>\n',
+    ("a.xml", "other"): "<resources><array name='a'><item>Red</item><item>@string/b</item></array></resources>",
     ("a.json", "code"): '{"a": "home.title"}',
     ("a.json", "comments"): '{"_comment": "Of the shop.", "a": "A ball."}',
     ("a.json", "other"): f'{{"a": "{ICU}"}}',

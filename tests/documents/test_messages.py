@@ -44,6 +44,28 @@ def test_names_of_a_program_and_comments_stay_and_are_counted():
     assert document.write([]) == content.encode()
 
 
+def test_a_key_that_is_a_word_and_the_code_of_another_language_stays():
+    document = read_document("a.json", b'{"my": {"title": "My house"}}', ("en", "es"))
+    assert document.write(["Mi casa"], language="es") == b'{"my": {"title": "Mi casa"}}'
+    document = read_document("a.json", b'{"en": {"comment": "Comment"}}', ("en", "es"))
+    assert document.write(["Comentario"], language="es") == b'{"es": {"comment": "Comentario"}}'
+
+
+def test_plain_messages_beside_described_ones_are_translated_too():
+    document = read_document("a.json", b'{"a": {"defaultMessage": "Hello"}, "b": "World"}', ("en", "es"))
+    assert document.texts == ["Hello", "World"]
+
+
+def test_halves_of_a_character_in_androids_texts_are_one():
+    text = (
+        b"<resources><string name='a'>\\uD83D\\uDE00 Hello</string><item type='string' name='b'>Yes</item></resources>"
+    )
+    document = read_document("a.xml", text, ("en", "es"))
+    assert document.texts == ["\U0001f600 Hello", "Yes"]
+    written = document.write(["\U0001f600 Hola", "S\u00ed"]).decode()
+    assert "\U0001f600 Hola<" in written
+
+
 def test_a_message_of_icu_whose_braces_do_not_fit_stays_and_is_counted():
     content = '{"a": "{n, plural, one {a} other {b}", "b": "{n, plural, one {a} other {b}}"}'
     document = read_document("a.json", content.encode())

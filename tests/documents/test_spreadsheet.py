@@ -91,6 +91,16 @@ def test_characters_of_two_halves_are_one():
     assert ">Hola \U0001f600<" in write("Hola \U0001f600")[0]
 
 
+def test_a_text_that_stands_in_a_cell_as_if_a_formula_had_given_it_is_a_text():
+    cells = (
+        '<c r="A1" t="str"><v>A &amp; B</v></c><c t="str"><f>A1</f><v>A &amp; B</v></c><c r="t" s="str"><v>1</v></c>'
+    )
+    document, texts, write = read_workbook("", f"<row>{cells}</row>")
+    assert texts == ["A & B"]
+    assert document.kept["code"] == 1
+    assert '<c r="A1" t="str"><v>C &lt;</v></c><c t="str"><f>A1</f><v>A &amp; B</v></c>' in str(write("C <"))
+
+
 def test_texts_inside_cells_are_translated_and_values_stay():
     cells = '<c t="inlineStr"><is><t>A ball</t></is></c><c t="str"><f>A1</f><v>A ball</v></c><c><v>12</v></c>'
     _, texts, write = read_workbook("", f"<sheetData><row>{cells}</row></sheetData>")

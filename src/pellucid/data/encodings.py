@@ -58,6 +58,7 @@ for _line in _ENCODINGS.replace("\n    ", " ").strip().splitlines():
 
 # Browsers read these names as those of the larger encodings of Windows. In files of translators they are meant.
 _EXACT_CODECS = {"cp1252": "iso8859-1", "cp1254": "iso8859-9", "cp874": "iso8859-11"}
+_ASCII_LABELS = ("ascii", "us-ascii", "ansi_x3.4-1968")
 _WINDOWS_LABELS = ("cp", "x-cp", "windows-", "dos-")
 
 _WITH_FREE_BYTES = ("cp125", "cp874")  # code pages of Windows with bytes of 80 to 9F that stand for nothing
@@ -74,6 +75,8 @@ def find_codec(label: str, *, exact: bool = False) -> str | None:
     """
     label = label.strip().lower()
     codec = CODECS.get(label)
+    if exact and label in _ASCII_LABELS:
+        return "ascii"
     if exact and codec in _EXACT_CODECS and (not label.startswith(_WINDOWS_LABELS) or label == "cp819"):
         return _EXACT_CODECS[codec]
     return codec

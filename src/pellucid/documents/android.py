@@ -23,6 +23,7 @@ from pellucid.text.plural_rules import find_plural_rule, list_plural_categories
 from pellucid.text.protected import list_protected
 
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?[a-z]+/[\w.]+\s*")  # the name of another resource: @string/app_name
+_HALF = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(.))|"', re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _SPACE = re.compile(r"[ \t\r\n]+")
@@ -65,12 +66,16 @@ class _AndroidReader:
         """Append the parts of a resource."""
         xml = self.xml
         texts = [element] if element.name == "string" else [child for child in element.children if child.name == "item"]
-        if element.name not in ("string", "string-array", "plurals"):
+        is_text = element.name == "string" or (element.name == "item" and xml.attribute(element, "type") == "string")
+        if not is_text and element.name not in ("string-array", "plurals"):
+            # An array may hold texts, too, but mostly colours, sizes and names.
+            shown = [xml.content(child) for child in texts if not child.children and not self.is_reference(child)]
+            self.reading.kept["other"] += sum(any(map(str.isalpha, text)) for text in shown)
             out.append(xml.raw(element))
         elif xml.attribute(element, "translatable") == "false":
             self.reading.kept["protected"] += len(texts)
             out.append(xml.raw(element))
-        elif element.name == "string":
+        elif is_text:
             self.cut_text(element, out)
         elif element.name == "plurals":
             self.cut_plural(element, out)
@@ -186,7 +191,9 @@ def _read_escapes(text: str, quotes: str = "") -> str:
             return chr(int(match[1], 16))
         return _CHARACTERS.get(match[2], match[2]) if match[2] else quotes
 
-    return _ESCAPE.sub(read, text)
+    text = _ESCAPE.sub(read, text)
+    # A character beyond U+FFFF is escaped as two halves.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if _HALF.search(text) else text
 
 
 def _escape_android_cdata(text: str, quotes: str = "") -> str:

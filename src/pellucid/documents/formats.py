@@ -94,7 +94,11 @@ FORMATS = (
         "Android's texts",
         {".xml": "text/xml"},
         "`string`, `string-array` and `plurals`",
-        {"protected": '`translatable="false"`', "code": "names of other resources, such as `@string/name`"},
+        {
+            "protected": '`translatable="false"`',
+            "code": "names of other resources, such as `@string/name`",
+            "other": "items of `array`, which are mostly colours, sizes and names",
+        },
         "forms of a plural that the language needs, and backslashes in a translated text",
         "comments, names, and what `xliff:g` marks",
         is_xml=True,
@@ -259,11 +263,11 @@ FORMATS = (
     DocumentFormat(
         "electronic books",
         {".epub": "application/epub+zip"},
-        "pages, tables of contents, titles of the book",
+        "pages, tables of contents, titles and subjects of the book",
         {
             "protected": "as in web pages",
             "code": "as in web pages",
-            "other": "as in web pages; keywords and the description of the book",
+            "other": "as in web pages; the description of the book",
         },
         "as in web pages",
         "names of authors, styles",

@@ -14,7 +14,7 @@ from pellucid.text.protected import list_protected
 
 _MEMBERS_TOGETHER = 1000  # members after which `go_on` is asked
 _DESCRIPTIONS = ("description", "comment", "context", "meaning", "note")
-_COMMENT_KEY = re.compile(r"\$.*|_?comments?|//.*", re.DOTALL)
+_COMMENT_KEY = re.compile(r"\$.*|_comments?|//.*", re.DOTALL)
 # A name of a program that stands as a value: red_ball, home.title, homeTitle, #ff0000, /a/b, :day.
 _CODE = re.compile(
     r"(?=[A-Za-z]*+[\d.:]*+_)[A-Za-z][\w.:]*+|[a-z]\w++(?:\.[a-z]\w++)++|[a-z]++[A-Z]\w*+|#[0-9a-fA-F]{3,8}+|[/.]{1,2}[\w./-]++"
@@ -60,7 +60,7 @@ def split_messages(name: str, text: str, root: MessageNode, separate: Separate, 
     members = root.members
     if root.has_keys and members and all(_is_language_member(member) for member in members):
         _refuse_several_languages(name, members, reading)
-        if len(members) == 1:
+        if len(members) == 1 and _names_source(members[0], reading):
             [member] = members
             splitter.add(member.start, member.end, _make_language_place(text, member))
             splitter.split(member.value)
@@ -78,6 +78,11 @@ def split_messages(name: str, text: str, root: MessageNode, separate: Separate, 
 
 def _is_language_member(member: MessageMember) -> bool:
     return is_known_language(member.key) and member.value.has_keys
+
+
+def _names_source(member: MessageMember, reading: DocumentReading) -> bool:
+    """Whether a key is the code of the source: `my`, `no` and `it` are codes of languages, too, and words."""
+    return reading.languages is None or matches_language(reading.languages[0], member.key)
 
 
 def _refuse_several_languages(name: str, members: Sequence[MessageMember], reading: DocumentReading) -> None:
@@ -211,6 +216,8 @@ class _MessageSplitter:
     def split_described(self, root: MessageNode, keys: Sequence[str]) -> None:
         """Add the messages that stand in values of their own, beside what describes them."""
         for member in self.walk(root):
+            if member.value.text is not None:
+                self.add_text(member.value)
             for part in self.walk(member.value):
                 if part.key in keys and part.value.text is not None:
                     self.add_text(part.value)

@@ -12,7 +12,7 @@ from pellucid.documents.formulas import list_compared_texts, normalize_compared
 from pellucid.documents.packages import list_members, list_properties, read_package
 from pellucid.documents.paragraphs import LETTER, Item, Run, cut_opening, make_content_slot, make_paragraph
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup
+from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup, make_slot
 from pellucid.documents.word import count_comments
 from pellucid.documents.xml_tree import (
     XmlElement,
@@ -38,7 +38,8 @@ _IN_SHEETS = re.compile(
     rf"|{_FORMULA}"
     r"|<((?:\w+:)?is)(?:\s[^<>]*)?(?<!/)>.*?</\3\s*>"
     r"|<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))(?:\s[^<>]*)?(?<!/)>([^<]*)</\4\s*>"
-    r"""|<(?:\w+:)?(?:dataValidation|hyperlink)\s(?:[^"'<>]|"[^"<]*"|'[^'<]*')*>""",
+    r"""|<(?:\w+:)?(?:dataValidation|hyperlink)\s(?:[^"'<>]|"[^"<]*"|'[^'<]*')*>"""
+    r"""|(<(?:\w+:)?c\s(?:[^<>]*\s)?t=["']str["'][^<>]*>\s*<(?:\w+:)?v(?:\s[^<>]*)?>)([^<]*)(?=</)""",
     re.DOTALL,
 )
 _TOGETHER = 1000  # of these, between which anybody is asked whether to go on
@@ -135,6 +136,8 @@ def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str])
             parts = _describe_string(inline, inline.root, reading, named)
         elif match[4]:
             parts = _describe_header(match[0], match.start(5) - match.start(), match[5])
+        elif match[6]:
+            parts = [match[6], *_describe_text(match[7], reading, named)]
         elif match[0][1] != "!":
             element = XmlElement("", 0, len(match[0]), len(match[0]), len(match[0]))
             parts = cut_opening(XmlText(match[0], element), element, _TEXT_ATTRIBUTES)
@@ -142,6 +145,14 @@ def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str])
             out += [text[position : match.start()], *parts]
             position = match.end()
     return join_markup([*out, text[position:]])
+
+
+def _describe_text(raw: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
+    """Return the text of a cell without a formula that some programs write as if a formula had given it."""
+    if normalize_compared(read_xml_text(raw)) in named and LETTER.search(raw):
+        reading.kept["named"] += 1
+        return [raw]
+    return make_slot([raw], escape_xml_text, read=read_xml_text, keep_lines=True)
 
 
 def _describe_string(
