@@ -42,6 +42,10 @@ EXAMPLES = {
     ("a.json", "other"): f'{{"a": "{ICU}"}}',
     ("a.yml", "comments"): "en:\n  _comment: Of the shop.\n",
     ("a.yml", "other"): "en:\n  a: |1\n     The ball.\n",
+    ("a.srt", "other"): "By Ann\n\n1\n00:00:01,000 --> 00:00:02,000\nYes.\n",
+    ("a.odp", "other"): make_odt(
+        '<presentation:footer-decl presentation:name="f">A footer</presentation:footer-decl>', "presentation"
+    ),
     ("a.vtt", "other"): "WEBVTT\n\n00:01.000 --> 00:02.000\nYes.\n\nNobody sees this.\n",
     ("a.xliff", "other"): XLIFF_1.format("m='m'", UNIT_1.format(' restype="x-gettext-domain-header"', "")),
     ("b.xlf", "translated"): XLIFF.format(UNIT.format("", "<target>Una bola.</target>")),

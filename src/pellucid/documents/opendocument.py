@@ -47,6 +47,8 @@ _KEPT = {
     "math": "code",
     "script": "code",
     **dict.fromkeys((f"text:{name}" for name in _FIELDS.split()), "code"),
+    "text:drop-down": "code",
+    **dict.fromkeys(("header-decl", "footer-decl", "date-time-decl"), "other"),
     **dict.fromkeys(("presentation:header", "presentation:footer", "presentation:date-time"), "code"),
 }
 _SKIPPED = ("tracked-changes", "scripts", "font-face-decls", "forms", "ruby-text", "math", "annotation")

@@ -64,6 +64,7 @@ def _split_srt(name: str, lines: Sequence[str], reading: DocumentReading) -> Par
         )
     parts: list[Part] = []
     position = 0
+    reading.kept["other"] += any(map(str.isalpha, "".join(lines[: times[0] if times else 0])))  # no player shows it
     for number, following in pairwise([*times, len(lines)]):
         last = following
         # The number of the next subtitle stands before its times, even where there is no empty line before it.
