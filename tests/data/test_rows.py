@@ -242,6 +242,13 @@ def test_the_first_sheet_of_a_workbook_is_a_table(tmp_path: Path, inline: bool):
     assert "there is no column 9" in refusal(path, "9", "2")
 
 
+def test_a_character_that_excel_spells_as_two_halves_is_one(tmp_path: Path):
+    cells = "<row><c t='str'><v>a _xD83D__xDE00_</v></c><c t='inlineStr'><is><t>b</t></is></c></row>"
+    sheet = f"<worksheet><sheetData>{cells}</sheetData></worksheet>"
+    path = write_workbook(tmp_path / "m.xlsx", {"A": []}, members={"xl/worksheets/sheet1.xml": sheet})
+    assert list_pairs(read(path)) == [("a \U0001f600", "b")]
+
+
 def test_cells_of_every_kind_are_read(tmp_path: Path):
     shared = (
         "<sst><si><t>source</t></si><si><t>target</t></si>"

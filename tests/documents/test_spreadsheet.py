@@ -99,6 +99,9 @@ def test_a_text_that_stands_in_a_cell_as_if_a_formula_had_given_it_is_a_text():
     assert texts == ["A & B"]
     assert document.kept["code"] == 1
     assert '<c r="A1" t="str"><v>C &lt;</v></c><c t="str"><f>A1</f><v>A &amp; B</v></c>' in str(write("C <"))
+    _, texts, write = read_workbook("", '<row><c t="str"><v>A_xD83D__xDE00_</v></c></row>')
+    assert texts == ["A\U0001f600"]
+    assert "<v>_x005F_x0041_</v>" in str(write("_x0041_"))
 
 
 def test_texts_inside_cells_are_translated_and_values_stay():

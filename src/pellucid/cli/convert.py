@@ -162,7 +162,7 @@ def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") 
 
     Raises ValueError for a file whose name bears a language that is none of the two.
     """
-    from pellucid.data.formats.units import is_code, language_of_file, matches_language
+    from pellucid.data.formats.units import is_code, language_of_file, may_match
     from pellucid.data.languages import describe_language
 
     held = [side if side and is_code(side) else None for side in (sides.source, sides.target)]
@@ -170,7 +170,7 @@ def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") 
 
     def fits(languages: list[str | None]) -> bool:
         return all(
-            language is None or name is None or matches_language(language, name) or matches_language(name, language)
+            language is None or name is None or may_match(language, name)
             for language, name in zip(languages, borne, strict=True)
         )
 

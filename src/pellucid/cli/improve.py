@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
+from pellucid.cli.files import name_languages, read_sentences, require_file, show_progress, write_lines
 from pellucid.cli.options import FAILED, MODEL, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, option
 from pellucid.store.atomic import write_text_whole
 
@@ -93,7 +93,7 @@ def run_improve(
     old = load(model)
     _ = old.bundle.tokenizer.beginning  # raises ValueError for a model that must be told what language to write
     everything, notes = read_corrections(
-        corrections, Sides(source_language, target_language), _SEED, _read_languages(model)
+        corrections, Sides(source_language, target_language), _SEED, name_languages(old)
     )
     chosen = leave_out(everything, without or (), corrections)
     taught = [correction for correction in chosen if not correction.held_out]
@@ -147,17 +147,6 @@ def run_improve(
     places = {correction.number: [place for place, *_ in pairs] for correction, pairs in zip(taught, near, strict=True)}
     _save(candidate, directory / "best", changes, places, sorted(without or ()))
     write_lines([str(directory / "best")])
-
-
-def _read_languages(model: str) -> tuple[str, str] | None:
-    """Return the languages of a model, if it names them."""
-    from pellucid.store.atomic import read_manifest
-
-    stored = read_manifest(model).get("languages")
-    if not isinstance(stored, Mapping):
-        return None
-    source, target = stored.get("source"), stored.get("target")
-    return (source, target) if isinstance(source, str) and isinstance(target, str) else None
 
 
 def _save(

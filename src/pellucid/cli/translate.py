@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pellucid.cli.document_translation import translate_document
 from pellucid.cli.files import (
     name_file_in_errors,
+    name_languages,
     open_output,
     read_parallel_lines,
     read_sentences,
@@ -271,10 +272,7 @@ def _choose_languages(
         raise ValueError("one language is named; name both: --from en --to es")
     if source is not None and target is not None:
         return model, (source, target)
-    match model.manifest.get("languages"):
-        case {"source": str() as known_source, "target": str() as known_target}:
-            return model, (known_source, known_target)
-    return model, None
+    return model, name_languages(model)
 
 
 def _write_alignments(

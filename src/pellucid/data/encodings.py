@@ -1,6 +1,7 @@
 """Encodings that a file may name for its text: those of the web, each with all its names."""
 
 import codecs
+import re
 
 # Each encoding of the WHATWG Encoding Standard: its codec in Python, and after it every label of the standard.
 # Other codecs of Python are left out on purpose: some are no encodings (rot13, zlib), and some take a time that grows
@@ -61,6 +62,7 @@ _EXACT_CODECS = {"cp1252": "iso8859-1", "cp1254": "iso8859-9", "cp874": "iso8859
 _ASCII_LABELS = ("ascii", "us-ascii", "ansi_x3.4-1968")
 _WINDOWS_LABELS = ("cp", "x-cp", "windows-", "dos-")
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WITH_FREE_BYTES = ("cp125", "cp874")  # code pages of Windows with bytes of 80 to 9F that stand for nothing
 _KEEP_FREE_BYTES = "pellucid.free-bytes"  # the name of an error handler
 
@@ -90,6 +92,17 @@ def decode_bytes(content: bytes, codec: str) -> str:
 def encode_text(text: str, codec: str) -> bytes:
     """Return the bytes of an XML or HTML text; characters that the encoding has not are written as references."""
     return text.encode(codec, _KEEP_FREE_BYTES if codec.startswith(_WITH_FREE_BYTES) else "xmlcharrefreplace")
+
+
+def join_surrogates(text: str) -> str:
+    """Return a text in which characters that are written as two halves are put together; a half alone becomes U+FFFD.
+
+    >>> join_surrogates("a" + chr(0xD83D) + chr(0xDE00)), join_surrogates(chr(0xD83D) + "b") == chr(0xFFFD) + "b"
+    ('a😀', True)
+    """
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _keep_free_bytes(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -5,25 +5,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from pellucid.data.languages import spell_code, split_code
+from pellucid.data.encodings import encode_text, join_surrogates
+from pellucid.data.languages import spell_code
 from pellucid.documents.document import Document
+from pellucid.documents.messages import find_plural_needs
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Inline, LanguagePlace, Part, Parts, TextSlot, join_markup, make_slot
 from pellucid.documents.xml_tree import (
     XmlElement,
     XmlText,
     decode_xml,
-    encode_xml,
     escape_xml_text,
     parse_xml,
     read_xml_text,
     with_attribute,
 )
-from pellucid.text.plural_rules import find_plural_rule, list_plural_categories
-from pellucid.text.protected import list_protected
+from pellucid.text.protected import has_same_protected
 
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?[a-z]+/[\w.]+\s*")  # the name of another resource: @string/app_name
-_HALF = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(.))|"', re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _SPACE = re.compile(r"[ \t\r\n]+")
@@ -35,7 +34,7 @@ def read_android_texts(name: str, content: bytes, reading: DocumentReading) -> D
     """Read the texts of an Android app."""
     text, encoding = decode_xml(name, content)
     parts = _AndroidReader(name, text, reading).split()
-    return Document([parts], lambda bodies: encode_xml(bodies[0], encoding), reading)
+    return Document([parts], lambda bodies: encode_text(bodies[0], encoding), reading)
 
 
 class _AndroidReader:
@@ -49,24 +48,19 @@ class _AndroidReader:
                 f"{name} begins with <{self.xml.root.name:.50}>; of files that end in .xml, only the texts of Android "
                 "apps are taken, which begin with <resources>"
             )
-        target = split_code(reading.languages[1])[0] if reading.languages else ""
-        self.categories = list_plural_categories(target) if target else ()
-        self.needs_number = bool(target) and find_plural_rule(target).singular_counts_more
+        self.categories, self.needs_number = find_plural_needs(reading)
 
     def split(self) -> Parts:
         """Take the file apart."""
         xml = self.xml
-        opening, *others = xml.cut_root(lambda root, out: xml.cut_children(root, self.cut_resource, out))
-        assert isinstance(opening, str)
-        assert isinstance(others[0], str)
-        tag = xml.opening(xml.root)
-        return join_markup([opening, *_name_language(xml, tag), others[0][len(tag) :], *others[1:]])
+        opening = _name_language(xml)
+        return join_markup(xml.cut_root(lambda root, out: xml.cut_children(root, self.cut_resource, out, opening)))
 
     def cut_resource(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of a resource."""
         xml = self.xml
-        texts = [element] if element.name == "string" else [child for child in element.children if child.name == "item"]
         is_text = element.name == "string" or (element.name == "item" and xml.attribute(element, "type") == "string")
+        texts = [element] if is_text else [child for child in element.children if child.name == "item"]
         if not is_text and element.name not in ("string-array", "plurals"):
             # An array may hold texts, too, but mostly colours, sizes and names.
             shown = [xml.content(child) for child in texts if not child.children and not self.is_reference(child)]
@@ -134,7 +128,6 @@ class _AndroidReader:
 
         def cut(child: XmlElement, out: list[Part]) -> None:
             if child is forms.get("one") and slots and self.needs_number and self.lacks_number(child, slots[0]):
-                # This form counts 21 things, too, so it needs the number that "one file" does not have.
                 out += [xml.opening(child), *(_without_original(part) for part in general), xml.closing(child)]
                 return
             self.cut_text(child, out)
@@ -153,17 +146,17 @@ class _AndroidReader:
     def lacks_number(self, form: XmlElement, general: TextSlot) -> bool:
         """Whether a form of a plural has other placeholders than the general one."""
         texts = [part.text for part in self.read_text(form) if isinstance(part, TextSlot)]
-        return not texts or sorted(list_protected(texts[0])) != sorted(list_protected(general.text))
+        return not texts or not has_same_protected(texts[0], general.text)
 
 
 def _without_original(part: Part) -> Part:
     return replace(part, original=None) if isinstance(part, TextSlot) else part
 
 
-def _name_language(xml: XmlText, tag: str) -> Parts:
+def _name_language(xml: XmlText) -> Parts:
     """Return the opening tag of the resources, in which the language of the texts may be named."""
-    named = xml.attribute(xml.root, "tools:locale")
-    if named is None:
+    tag = xml.opening(xml.root)
+    if xml.attribute(xml.root, "tools:locale") is None:
         return [tag]
     return [LanguagePlace(tag, lambda code: with_attribute(tag, "tools:locale", spell_code(code)))]
 
@@ -191,9 +184,7 @@ def _read_escapes(text: str, quotes: str = "") -> str:
             return chr(int(match[1], 16))
         return _CHARACTERS.get(match[2], match[2]) if match[2] else quotes
 
-    text = _ESCAPE.sub(read, text)
-    # A character beyond U+FFFF is escaped as two halves.
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if _HALF.search(text) else text
+    return join_surrogates(_ESCAPE.sub(read, text))  # a character beyond U+FFFF is escaped as two halves
 
 
 def _escape_android_cdata(text: str, quotes: str = "") -> str:

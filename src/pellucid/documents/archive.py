@@ -7,10 +7,11 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from pellucid.data.encodings import encode_text
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading, DocumentTooLarge
 from pellucid.documents.slots import Parts
-from pellucid.documents.xml_tree import decode_xml, encode_xml
+from pellucid.documents.xml_tree import decode_xml
 
 Split: TypeAlias = Callable[[str, str, DocumentReading], Parts]
 """Takes the text of a file in an archive apart, given its name."""
@@ -25,7 +26,7 @@ def read_members(
 
     def write(filled: list[str]) -> bytes:
         written = zip(texts.items(), filled, strict=True)
-        changed = {member: encode_xml(new, encoding) for (member, (old, encoding)), new in written if new != old}
+        changed = {member: encode_text(new, encoding) for (member, (old, encoding)), new in written if new != old}
         return _write_archive(content, archive, changed) if changed else content
 
     return Document(bodies, write, reading)

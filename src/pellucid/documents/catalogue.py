@@ -6,13 +6,13 @@ from functools import partial
 
 from pellucid.data.formats.po import PO_ESCAPES, decode_catalogue
 from pellucid.data.formats.po_entries import PoEntry, parse_po_entries, read_po_header
-from pellucid.data.formats.units import matches_language
-from pellucid.data.languages import spell_code, split_code
+from pellucid.data.formats.units import matches_language, may_match
+from pellucid.data.languages import spell_code
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part, Parts, TextSlot, join_markup
 from pellucid.text.plural_rules import PluralRule, find_plural_rule, read_plural_rule
-from pellucid.text.protected import list_protected
+from pellucid.text.protected import has_same_protected
 
 _ASCII = re.compile(r'Content-Type:[^"\n]*charset\s*=\s*(?:US-)?ASCII\b', re.IGNORECASE)
 _ENTRIES_TOGETHER = 1000  # entries after which `go_on` is asked
@@ -83,7 +83,7 @@ def _choose_target(name: str, entries: Sequence[PoEntry], language: str, reading
     if reading.languages is None:
         return None
     source, target = reading.languages
-    if matches_language(target, language) or matches_language(language, target):
+    if may_match(target, language):
         return None
     is_begun = any(
         text.text for entry in entries if not entry.is_header and not entry.is_obsolete for text in entry.translations
@@ -98,15 +98,12 @@ def _choose_rule(fields: dict[str, str], target: str | None, reading: DocumentRe
     rule = read_plural_rule(fields.get("Plural-Forms", ""))
     if reading.languages is None or (rule is not None and target is None):
         return rule
-    code = reading.languages[1]
-    short, region = split_code(code)
-    return find_plural_rule(f"{short}_{region}" if region else short)
+    return find_plural_rule(spell_code(reading.languages[1]))
 
 
 def _make_header(target: str, end: str) -> str:
     """Return the header for a catalogue that has none."""
-    short, region = split_code(target)
-    rule = find_plural_rule(f"{short}_{region}" if region else short)
+    rule = find_plural_rule(spell_code(target))
     lines = [
         'msgid ""',
         'msgstr ""',
@@ -220,7 +217,7 @@ def _find_singular_form(rule: PluralRule | None, message: str, plural: str) -> i
     """
     if rule is None:
         return 0
-    if rule.singular_counts_more and sorted(list_protected(message)) != sorted(list_protected(plural)):
+    if rule.singular_counts_more and not has_same_protected(message, plural):
         return None
     return rule.singular
 

@@ -2,19 +2,20 @@
 
 from html import escape
 
+from pellucid.data.encodings import encode_text
 from pellucid.data.formats.units import find_language, matches_language
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading, LanguagePair
 from pellucid.documents.segments import Edit, SegmentReader, open_element, place_target, replace_stretches
 from pellucid.documents.slots import Part, Parts, join_markup
-from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, encode_xml, parse_xml, with_attribute
+from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, parse_xml, with_attribute
 
 
 def read_memory(name: str, content: bytes, reading: DocumentReading) -> Document:
     """Read a translation memory."""
     text, encoding = decode_xml(name, content)
     parts = split_tmx(name, text, reading)
-    return Document([parts], lambda bodies: encode_xml(bodies[0], encoding), reading)
+    return Document([parts], lambda bodies: encode_text(bodies[0], encoding), reading)
 
 
 def split_tmx(name: str, text: str, reading: DocumentReading) -> Parts:

@@ -10,7 +10,7 @@ from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import LanguagePlace, Part, Parts, TextSlot, join_markup
 from pellucid.text.icu_messages import is_damaged_message
 from pellucid.text.plural_rules import PLURAL_CATEGORIES, find_plural_rule, list_plural_categories
-from pellucid.text.protected import list_protected
+from pellucid.text.protected import has_same_protected
 
 _MEMBERS_TOGETHER = 1000  # members after which `go_on` is asked
 _DESCRIPTIONS = ("description", "comment", "context", "meaning", "note")
@@ -123,6 +123,17 @@ def _spell_code(code: str, old: str) -> str:
     return spell_code(code, "_" if "_" in old else "-")
 
 
+def find_plural_needs(reading: DocumentReading) -> tuple[tuple[str, ...], bool]:
+    """Return the forms of a plural that the translation has, and whether the one for one thing counts 21 things, too.
+
+    Such a form needs the number that "one file" does not have.
+    """
+    if reading.languages is None:
+        return (), False
+    target, _ = split_code(reading.languages[1])
+    return list_plural_categories(target), find_plural_rule(target).singular_counts_more
+
+
 class _MessageSplitter:
     """Collects the places of a file that change, in their order."""
 
@@ -133,9 +144,7 @@ class _MessageSplitter:
         self.parts: list[Part] = []
         self.position = 0
         self.members = 0
-        target = split_code(reading.languages[1])[0] if reading.languages else ""
-        self.categories = list_plural_categories(target) if target else ()
-        self.needs_number = bool(target) and find_plural_rule(target).singular_counts_more
+        self.categories, self.needs_number = find_plural_needs(reading)
 
     def add(self, start: int, end: int, *parts: Part) -> None:
         """Put parts in the place of what stands there."""
@@ -189,8 +198,7 @@ class _MessageSplitter:
         other = plural.forms["other"].value.text or ""
         source = None
         if category == "one" and self.needs_number:
-            lacks_number = sorted(list_protected(member.value.text or "")) != sorted(list_protected(other))
-            source = other if lacks_number else None
+            source = None if has_same_protected(member.value.text or "", other) else other
         self.add_text(member.value, source)
         if member is not plural.forms["other"] or _CODE.fullmatch(other) or is_damaged_message(other):
             return

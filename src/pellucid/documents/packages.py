@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ _RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\b[^<>]*>")
 # Titles of a document in its properties, and what else stands there, which is for archives and stays.
 _PROPERTIES = ("title", "subject")
 _KEPT_PROPERTIES = {"description": "other", "keywords": "other"}
+_COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), "comments")
 
 
 def read_package(name: str, content: bytes, reading: DocumentReading) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -64,6 +66,14 @@ def read_relations(name: str, member: str, archive: Mapping[str, bytes]) -> dict
         target = unquote(values.get("Target", ""))
         targets[values.get("Id", "")] = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
     return targets
+
+
+def count_comments(name: str, archive: Mapping[str, bytes], members: list[str], reading: DocumentReading) -> None:
+    """Count the comments of a package that are not translated."""
+    for member in members:
+        # Comments that nobody translates need not be sound.
+        with suppress(ValueError):
+            count_kept(parse_xml(name, decode_xml(name, archive[member])[0], reading), _COMMENTS, reading)
 
 
 def list_properties(types: Mapping[str, str]) -> dict[str, Split]:

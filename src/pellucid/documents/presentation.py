@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from pellucid.documents.archive import Split, read_members
 from pellucid.documents.document import Document
 from pellucid.documents.drawing import DrawingReader, count_drawing_kept, list_drawings, split_drawing
-from pellucid.documents.packages import list_members, list_properties, read_package, read_relations
+from pellucid.documents.packages import count_comments, list_members, list_properties, read_package, read_relations
 from pellucid.documents.paragraphs import make_content_slot
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part, Parts, join_markup
-from pellucid.documents.word import count_comments
 from pellucid.documents.xml_tree import XmlElement, decode_xml, parse_xml
 
 # Presentations, shows and templates, with macros or without, have types of their own.

@@ -2,7 +2,8 @@
 
 import re
 
-from pellucid.data.formats.units import matches_language
+from pellucid.data.encodings import encode_text
+from pellucid.data.formats.units import may_match
 from pellucid.data.languages import spell_code
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading
@@ -12,7 +13,6 @@ from pellucid.documents.xml_tree import (
     XmlElement,
     XmlText,
     decode_xml,
-    encode_xml,
     escape_xml_text,
     parse_xml,
     with_attribute,
@@ -29,7 +29,7 @@ def read_qt_messages(name: str, content: bytes, reading: DocumentReading) -> Doc
     if not _ROOT.search(text):
         raise ValueError(f"{name} holds no messages of Qt: of files that end in .ts, only those with <TS> are taken")
     parts = split_qt(name, text, reading)
-    return Document([parts], lambda bodies: encode_xml(bodies[0], encoding), reading)
+    return Document([parts], lambda bodies: encode_text(bodies[0], encoding), reading)
 
 
 def split_qt(name: str, text: str, reading: DocumentReading) -> Parts:
@@ -49,13 +49,11 @@ def split_qt(name: str, text: str, reading: DocumentReading) -> Parts:
         if element.name == "message":
             out += _fill_message(xml, element, forms if is_new else 0, reading)
         elif element.name in ("TS", "context"):
-            xml.cut_children(element, cut, out)
+            xml.cut_children(element, cut, out, [opening] if element is xml.root else None)
         else:
             out.append(xml.raw(element))
 
-    before, first, *others = xml.cut_root(cut)
-    assert isinstance(first, str)
-    return join_markup([before, opening, first[len(xml.opening(xml.root)) :], *others])
+    return join_markup(xml.cut_root(cut))
 
 
 def _name_language(name: str, xml: XmlText, language: str | None, reading: DocumentReading) -> tuple[str, bool]:
@@ -65,9 +63,9 @@ def _name_language(name: str, xml: XmlText, language: str | None, reading: Docum
         return opening, False
     source, target = reading.languages
     from_language = xml.attribute(xml.root, "sourcelanguage")
-    if from_language and not (matches_language(source, from_language) or matches_language(from_language, source)):
+    if from_language and not may_match(source, from_language):
         raise ValueError(f"{name} translates {from_language}, as it says, not {source}")
-    if language and (matches_language(target, language) or matches_language(language, target)):
+    if language and may_match(target, language):
         return opening, False
     if language and any(_has_translation(xml, element) for element in xml.walk(xml.root) if element.name == "message"):
         raise ValueError(f"{name} is translated into {language}, as it says, not {target}")

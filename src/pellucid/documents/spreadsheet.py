@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from html import unescape
 
+from pellucid.data.formats.xlsx import ESCAPE, decode_escapes
 from pellucid.documents.archive import Split, read_members
 from pellucid.documents.document import Document
 from pellucid.documents.drawing import list_drawings
 from pellucid.documents.formulas import list_compared_texts, normalize_compared
-from pellucid.documents.packages import list_members, list_properties, read_package
+from pellucid.documents.packages import count_comments, list_members, list_properties, read_package
 from pellucid.documents.paragraphs import LETTER, Item, Run, cut_opening, make_content_slot, make_paragraph
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup, make_slot
-from pellucid.documents.word import count_comments
 from pellucid.documents.xml_tree import (
     XmlElement,
     XmlText,
@@ -52,7 +52,6 @@ _SHEET = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
 # The codes in headers and footers: places, fonts, sizes, and what is computed.
 _CODE_OF_HEADER = re.compile(r'&(?:"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d{1,3}|.)', re.DOTALL)
 _PLACE_OF_HEADER = re.compile(r"(&[LCR])")
-_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
 def read_xlsx_document(name: str, content: bytes, reading: DocumentReading) -> Document:
@@ -87,22 +86,13 @@ def read_xlsx_document(name: str, content: bytes, reading: DocumentReading) -> D
     return read_members(name, content, archive, members, reading)
 
 
-def _read_escapes(text: str) -> str:
-    """Return a text with the characters that XLSX spells in its own way, such as `_x000D_`."""
-    if "_x" not in text:
-        return text
-    read = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-    # A character of two halves, as an emoji is, is spelled as both of them.
-    return read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _list_named_texts(text: str) -> Iterator[str]:
     """Yield the texts of cells by which a formula, a list to choose from, a filter or a table finds something."""
     for match in _FORMULAS.finditer(text):
         yield from list_compared_texts(unescape(match[2]))
     for tag in _NAMING.findall(text):
         for value, _, _ in find_attributes(tag, _NAMING_ATTRIBUTES):
-            yield normalize_compared(_read_escapes(value))
+            yield normalize_compared(decode_escapes(value))
 
 
 def split_strings(name: str, text: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
@@ -149,10 +139,15 @@ def split_sheet(name: str, text: str, reading: DocumentReading, named: set[str])
 
 def _describe_text(raw: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
     """Return the text of a cell without a formula that some programs write as if a formula had given it."""
-    if normalize_compared(read_xml_text(raw)) in named and LETTER.search(raw):
+    if _is_named(_read_text(raw), named):
         reading.kept["named"] += 1
         return [raw]
-    return make_slot([raw], escape_xml_text, read=read_xml_text, keep_lines=True)
+    return make_slot([raw], _escape_text, read=_read_text, keep_lines=True)
+
+
+def _is_named(text: str, named: "set[str] | tuple[()]") -> bool:
+    """Whether something is found by a text, which stays as it is then."""
+    return normalize_compared(text) in named and LETTER.search(text) is not None
 
 
 def _describe_string(
@@ -161,7 +156,7 @@ def _describe_string(
     """Return a string as a slot with its formatting, without how it is pronounced, which its translation is not."""
     items = [*_list_items(xml, element)]
     text = "".join(item.text for item in items if isinstance(item, Run))
-    if normalize_compared(text) in named and LETTER.search(text):
+    if _is_named(text, named):
         reading.kept["named"] += 1
         return [xml.raw(element)]
     reading.kept["other"] += any(child.name == "rPh" for child in element.children)
@@ -184,13 +179,20 @@ def _list_items(xml: XmlText, element: XmlElement) -> Iterator[Item]:
             formatting = xml.raw(properties) if properties else ""
             key = xml.text[properties.inner : properties.inner_end] if properties else ""
             wrap = (xml.opening(child) + formatting, xml.closing(child))
-        yield Run(_read_escapes(xml.content(text)), key, wrap, partial(_write_text, prefix), bool(_RAISED.search(key)))
+        yield Run(decode_escapes(xml.content(text)), key, wrap, partial(_write_text, prefix), bool(_RAISED.search(key)))
+
+
+def _read_text(raw: str) -> str:
+    return decode_escapes(read_xml_text(raw))
+
+
+def _escape_text(text: str) -> str:
+    # What looks like a spelled character is one only if its own first character is spelled.
+    return ESCAPE.sub(lambda match: f"_x005F{match[0]}", escape_xml_text(text))
 
 
 def _write_text(prefix: str, text: str) -> str:
-    # What looks like a spelled character is one only if its own first character is spelled.
-    escaped = _ESCAPED.sub(lambda match: f"_x005F{match[0]}", escape_xml_text(text))
-    return f'<{prefix}t xml:space="preserve">{escaped}</{prefix}t>' if text else ""
+    return f'<{prefix}t xml:space="preserve">{_escape_text(text)}</{prefix}t>' if text else ""
 
 
 def _describe_header(element: str, start: int, raw: str) -> Parts:

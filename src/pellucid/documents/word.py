@@ -12,6 +12,7 @@ from pellucid.documents.archive import Split, read_members
 from pellucid.documents.document import Document
 from pellucid.documents.drawing import ALTERNATIVE_TEXTS, DrawingReader, list_drawings
 from pellucid.documents.packages import (
+    count_comments,
     list_members,
     list_properties,
     read_package,
@@ -97,17 +98,6 @@ _TEXT_ATTRIBUTES = {
     **dict.fromkeys(("tblCaption", "tblDescription", "helpText", "statusText"), ("val",)),
     "listItem": ("displayText",),
 }
-
-
-def count_comments(name: str, archive: Mapping[str, bytes], members: list[str], reading: DocumentReading) -> None:
-    """Count the comments of a package that are not translated."""
-    for member in members:
-        # Comments that nobody translates need not be sound.
-        with suppress(ValueError):
-            count_kept(parse_xml(name, decode_xml(name, archive[member])[0], reading), COMMENTS, reading)
-
-
-COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), "comments")
 
 
 def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dict[str, int]:

@@ -3,14 +3,15 @@
 from dataclasses import replace
 from functools import partial
 
-from pellucid.data.formats.units import matches_language
+from pellucid.data.encodings import encode_text
+from pellucid.data.formats.units import may_match
 from pellucid.data.formats.xliff_states import inherit_translate
 from pellucid.documents.document import Document
 from pellucid.documents.reading import DocumentReading, LanguagePair
 from pellucid.documents.slots import Part, Parts, TextSlot, join_markup
 from pellucid.documents.xliff_marks import mark_xliff
 from pellucid.documents.xliff_units import UNITS, UnitFiller
-from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, encode_xml, parse_xml, with_attribute
+from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, parse_xml, with_attribute
 
 
 def read_xliff_document(name: str, content: bytes, reading: DocumentReading) -> Document:
@@ -18,7 +19,7 @@ def read_xliff_document(name: str, content: bytes, reading: DocumentReading) -> 
     text, encoding = decode_xml(name, content)
     return Document(
         [split_xliff(name, text, reading)],
-        lambda bodies: encode_xml(bodies[0], encoding),
+        lambda bodies: encode_text(bodies[0], encoding),
         reading,
         mark_units=partial(mark_xliff, name, DocumentReading(limits=reading.limits)),
     )
@@ -47,13 +48,11 @@ def split_xliff(name: str, text: str, reading: DocumentReading) -> Parts:
             parts = filler.fill(element) if translate else filler.keep(element)
             out += [replace(part, unit=number) if isinstance(part, TextSlot) else part for part in parts]
             return
-        first = len(out)
-        xml.cut_children(element, partial(cut, translate=translate), out)
+        opening = None
         if element.name in ("file", "xliff"):
             _refuse_other_languages(name, xml, element, languages)
-            opening = xml.opening(element)
-            named = _name_target_language(name, xml, element, languages)
-            out[first] = named + f"{out[first]}"[len(opening) :]
+            opening = [_name_target_language(name, xml, element, languages)]
+        xml.cut_children(element, partial(cut, translate=translate), out, opening)
 
     return join_markup(xml.cut_root(cut))
 
@@ -64,11 +63,7 @@ def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, langua
         xml.attribute(element, old) or xml.attribute(element, new)
         for old, new in (("source-language", "srcLang"), ("target-language", "trgLang"))
     ]
-    # One of two codes may leave out the region.
-    if languages and any(
-        tag and not (matches_language(wish, tag) or matches_language(tag, wish))
-        for wish, tag in zip(languages, found, strict=True)
-    ):
+    if languages and any(tag and not may_match(wish, tag) for wish, tag in zip(languages, found, strict=True)):
         known = " to ".join(tag or "a language it does not name" for tag in found)
         raise ValueError(f"{name} translates {known}, not {' to '.join(languages)}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape, unescape
 from xml.parsers import expat
 
-from pellucid.data.encodings import decode_bytes, encode_text, find_codec
+from pellucid.data.encodings import decode_bytes, find_codec
 from pellucid.data.formats.xml_characters import FORBIDDEN, EncodingCheck, drop_bad_characters
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part
@@ -186,11 +186,6 @@ def decode_xml(name: str, content: bytes, encoding: str = "utf-8") -> tuple[str,
         return decode_bytes(content, codec), codec
     except UnicodeError as error:
         raise ValueError(f"{name} is not in the encoding {encoding:.40} that it names: {error!s:.120}") from None
-
-
-def encode_xml(text: str, encoding: str) -> bytes:
-    """Return the bytes of an XML text; characters that the encoding has not are written as references."""
-    return encode_text(text, encoding)
 
 
 def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:

@@ -103,6 +103,15 @@ def _has_percentages(text: str) -> bool:
     return _PERCENT_FIRST.search(text) is not None or _TURKISH_LETTER.search(text) is not None
 
 
+def has_same_protected(text: str, other: str) -> bool:
+    """Whether two texts have the same protected texts, in any order.
+
+    >>> has_same_protected("{n} of {m}", "{m}: {n}"), has_same_protected("one file", "{n} files")
+    (True, False)
+    """
+    return sorted(list_protected(text)) == sorted(list_protected(other))
+
+
 def list_protected(text: str) -> list[str]:
     """List the texts that a translation must repeat unchanged: placeholders, code, web addresses and e-mail addresses.
 

@@ -114,6 +114,15 @@ def matches_language(wish: str, tag: str) -> bool:
     return not region or other_region == region or other_region.startswith(f"{region}-")
 
 
+def may_match(code: str, other: str) -> bool:
+    """Whether two codes may mean the same language: one of them may leave out the region.
+
+    >>> may_match("en-US", "en"), may_match("en", "eng_US"), may_match("pt-PT", "pt-BR")
+    (True, True, False)
+    """
+    return matches_language(code, other) or matches_language(other, code)
+
+
 def find_language(wish: str, tags: Sequence[str]) -> int | None:
     """Return the index of the tag that matches a wished language best, an equal one before a regional form."""
     exact = (i for i, tag in enumerate(tags) if matches_language(wish, tag) and matches_language(tag, wish))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from pellucid.data.encodings import join_surrogates
 from pellucid.data.formats.moses import refuse_bomb
 from pellucid.data.formats.tables import Row, read_table_rows
 from pellucid.data.formats.units import Sides, Unit
@@ -18,7 +19,7 @@ LARGEST_TEXTS = 512 * 2**20  # the most bytes of the texts of a workbook, which 
 MOST_COLUMNS = 16_384  # those of Excel
 
 # A character that XML cannot hold, as Excel writes it: _x000D_ is a carriage return.
-_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def read_xlsx(path: str, sides: Sides) -> Iterator[Unit]:
@@ -117,7 +118,7 @@ def _read_cell(path: str, row: int, cell: Any, texts: list[str]) -> str:
         if not value.isdecimal() or int(value) >= len(texts):
             raise ValueError(f"{path}:{row}: a cell refers to a text that is not there; the workbook is damaged")
         return texts[int(value)]
-    return "" if kind == "e" else _decode_escapes(value)
+    return "" if kind == "e" else decode_escapes(value).replace("\r\n", "\n")
 
 
 def _read_text(element: Any) -> str:
@@ -126,12 +127,15 @@ def _read_text(element: Any) -> str:
     for child in element:
         runs = child if local_name(child) == "r" else [child]
         parts += [run.text or "" for run in runs if local_name(run) == "t"]
-    return _decode_escapes("".join(parts))
+    return decode_escapes("".join(parts)).replace("\r\n", "\n")
 
 
-def _decode_escapes(text: str) -> str:
-    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
-    return text.replace("\r\n", "\n")
+def decode_escapes(text: str) -> str:
+    """Return a text of a workbook with the characters that Excel spells in its own way, such as `_x000D_`.
+
+    A character of two halves, as an emoji is, is spelled as both of them.
+    """
+    return join_surrogates(ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)) if "_x" in text else text
 
 
 def _parse_elements(path: str, archive: zipfile.ZipFile, member: str, name: str) -> Iterator[Any]:
