@@ -333,7 +333,7 @@ def learn_pieces(lines: list[str], size: int) -> list[str]:
 
 # The settings of a Pellucid model and its tokenizer of which this file does not know all values, with those it knows.
 PLAIN = {"norm": ["pre", "post"], "positions": ["sinusoidal"], "activation": ["relu"], "output_bias": [False],
-         "fewer_heads": [""], "kind": ["bpe"], "lowercase": [False]}  # fmt: skip
+         "fewer_heads": [""], "kind": ["bpe"], "lowercase": [False], "source_end": [True]}  # fmt: skip
 
 
 def save(path: str, model: Transformer, tokenizer: Tokenizer) -> None:

@@ -19,7 +19,7 @@ from tests.interop.marian_models import quiet, write_marian_model
 pytestmark = quiet
 SCRIPT = "python convert_marian_to_pytorch.py --src {} --dest NEW"
 HUB = "pellucid import Helsinki-NLP/opus-mt-en-es OUT"
-CTRANSLATE2 = "no program converts weights of CTranslate2 back, so take the model that they were made of"
+OURS = "make a model of Pellucid of it: pellucid import {} OUT"
 
 
 def npz(**arrays: np.ndarray) -> bytes:
@@ -125,12 +125,14 @@ ARGOS = {
 
 @pytest.mark.parametrize("name", ["en_es.argosmodel", "en_es.zip"])
 def test_a_package_of_argos_translate_is_named(tmp_path: Path, name: str):
-    assert_named(write_zip(tmp_path / name, ARGOS), "is a package of Argos Translate; ", CTRANSLATE2, HUB)
+    path = write_zip(tmp_path / name, ARGOS)
+    assert_named(path, "is a package of Argos Translate; ", OURS.format(path))
 
 
 def test_an_unpacked_package_of_argos_translate_is_named(tmp_path: Path):
     write_files(tmp_path, ARGOS)
-    assert_named(tmp_path / "translate-en_es", "is a package of Argos Translate, unpacked; ", CTRANSLATE2, HUB)
+    folder = tmp_path / "translate-en_es"
+    assert_named(folder, "is a package of Argos Translate, unpacked; ", OURS.format(folder))
 
 
 def test_a_package_of_argos_translate_that_did_not_arrive_whole_is_fetched_again(tmp_path: Path):
@@ -150,12 +152,12 @@ def test_a_package_of_argos_translate_that_did_not_arrive_whole_is_fetched_again
 )
 def test_a_directory_of_ctranslate2_is_named(tmp_path: Path, files: dict[str, bytes]):
     directory = write_files(tmp_path / "ct2", files)
-    assert_named(directory, "is a model of CTranslate2 that pellucid did not export; ", CTRANSLATE2, HUB)
+    assert_named(directory, "is a model of CTranslate2 that pellucid did not export; ", OURS.format(directory))
 
 
 def test_weights_of_ctranslate2_are_known_by_their_first_bytes(tmp_path: Path):
     write_files(tmp_path, {"weights": CTRANSLATE2_HEAD})
-    assert_named(tmp_path / "weights", "has the weights of a model of CTranslate2; ", CTRANSLATE2)
+    assert_named(tmp_path / "weights", "has the weights of a model of CTranslate2; ", OURS.format(tmp_path))
     write_files(tmp_path, {"dictionary/model.bin": b"\1\0\0\0 a dictionary of another program"})
     assert explain_foreign_model(tmp_path / "dictionary") is None
     assert explain_foreign_model(tmp_path / "dictionary" / "model.bin") is None
@@ -170,7 +172,7 @@ def test_what_ctranslate2s_own_writer_wrote_is_known(tmp_path: Path):
     sentence = explain_foreign_model(tmp_path / "ct2" / "model.bin")
     assert sentence is not None
     assert "has the weights of a model of CTranslate2" in sentence
-    with pytest.raises(ValueError, match=r"ct2 is a model of CTranslate2; no program converts"):
+    with pytest.raises(ValueError, match=r"ct2 is a model of CTranslate2; make a model of Pellucid of it"):
         import_marian(tmp_path / "ct2", tmp_path / "out")
 
 
@@ -212,7 +214,7 @@ def test_what_can_be_read_is_not_taken_for_another_programs_model(tmp_path: Path
 
 
 def test_the_commands_say_it_in_one_line_with_exit_code_2(call, tmp_path: Path):
-    path = write_zip(tmp_path / "en_es.argosmodel", ARGOS)
+    path = write_zip(tmp_path / "opus.zip", OPUS)
     for words in (("import", path, tmp_path / "ours"), ("translate", path), ("serve", path)):
         result = call(*words)
         assert (result.exit_code, result.stdout) == (2, "")

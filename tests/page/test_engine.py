@@ -4,6 +4,7 @@ import gzip
 import io
 import random
 import unicodedata
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -328,6 +329,19 @@ def test_an_imported_model_is_that_of_python(separate: bool, tmp_path: Path):
         # Its tokenizer rewrites text, and which letters belong to which word is guessed in another way.
         assert_same_trace(answer, trace, words=False)
     assert_same_tokenizer(bundle.tokenizer, engine, [*odd_lines(1000, seed=8), *sentences])
+
+
+def test_a_source_has_no_end_where_the_model_was_trained_without_it(tmp_path: Path):
+    bundle = small_traced().bundle
+    tokenizer = replace(bundle.tokenizer, config=replace(bundle.tokenizer.config, source_end=False))
+    bundle = Bundle(bundle.model, tokenizer, {}, tmp_path)
+    ours = Model(bundle, Translator(bundle.model, bundle.tokenizer))
+    sentences = ["The ball is blue.", "Yes.", "Where is the house? The ball is blue."]
+    answers = EngineInNode(ours, tmp_path).ask_all([("trace", {"sentence": text, "beam": 2}) for text in sentences])
+    for answer, sentence in zip(answers, sentences, strict=True):
+        trace = ours.trace(sentence, beam=2)
+        assert trace.source.pieces[-1] != "</s>"
+        assert_same_trace(answer, trace)
 
 
 @pytest.mark.parametrize("translates_numbers", [False, True])

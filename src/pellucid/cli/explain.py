@@ -115,7 +115,8 @@ def walk_lines(trace: "Trace") -> Iterator[str]:
 
 def _align_trace(trace: "Trace") -> "Links":
     """Return the links between source words and words of the translation."""
-    from pellucid.decode.alignment import link_words, piece_alignments, strip_eos
+    from pellucid.data.tokenizer import strip_eos
+    from pellucid.decode.alignment import link_words, piece_alignments
     from pellucid.text.word_pieces import words_without_punctuation
 
     # A second pass over the sentence, so that the links are those of `translate --alignments`.

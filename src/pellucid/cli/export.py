@@ -249,7 +249,7 @@ def export_argos(
     `languages` is SOURCE:TARGET, by default those of the model's manifest. Raises ValueError for a model that Argos
     Translate cannot use, for languages that are not known, and if the gate refuses.
     """
-    from pellucid.interop.ctranslate2 import install_command, refuse_unfit_for_argos, write_argos_package
+    from pellucid.interop.argos import install_command, refuse_unfit_for_argos, write_argos_package
     from pellucid.serve.settings import Languages, language_name
 
     codes = Languages.from_manifest(bundle.manifest, *(languages.split(":") if languages else ())).codes
@@ -348,6 +348,7 @@ def _judge_forms(
 
 def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:
     """Return what a converted model writes in CTranslate2 alone, as in other programs; blank lines stay blank."""
+    from pellucid.data.tokenizer import strip_eos
     from pellucid.decode.ctranslate2_engine import load_translator
     from pellucid.decode.request import SearchConfig
     from pellucid.processor import count_processors
@@ -355,7 +356,7 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     tokenizer = bundle.tokenizer
     sources = tokenizer.encode_source(lines)
     results = load_translator(directory, count_processors(), 1).translate_batch(
-        [tokenizer.source_pieces(source[:-1]) for source in sources],  # CTranslate2 adds EOS
+        [tokenizer.source_pieces(strip_eos(source)) for source in sources],  # CTranslate2 adds EOS, where one belongs
         beam_size=_GATE_BEAM,
         # CTranslate2 offers each sentence of a batch what the shortlist has for any of them.
         max_batch_size=1 if shortlist else 32,

@@ -113,6 +113,9 @@ class TokenizerConfig:
     lowercase: Annotated[
         bool, "make all text lower case before it is cut; the translations come out lower case too"
     ] = False
+    source_end: Annotated[
+        bool, "end each source with </s>; false for models of programs that do not, such as OpenNMT"
+    ] = True
 
     def __post_init__(self) -> None:
         problems = []
@@ -253,7 +256,7 @@ class Tokenizer:
         return [self.languages[language], BOS]
 
     def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
-        """Return the token ids of each source line, with EOS last; an empty line is EOS alone.
+        """Return the token ids of each source line, with EOS last if `source_end`; an empty line is EOS alone.
 
         For a multilingual model each begins with the language to write, which its `beginning` explains.
         """
@@ -261,8 +264,12 @@ class Tokenizer:
         return [beginning + ids for ids in rows] if beginning else rows
 
     def encode_source_text(self, lines: Iterable[str]) -> list[list[int]]:
-        """Return the token ids of each source line without a language, with EOS last."""
-        return _encode_lines(self.source, lines, self.config)
+        """Return the token ids of each source line without a language, with EOS last if `source_end`."""
+        rows = _encode_lines(self.source, lines, self.config)
+        if self.config.source_end:
+            return rows
+        # A sentence without any token could not be attended to, so EOS stays where it is all there is.
+        return [ids[:-1] or ids for ids in rows]
 
     def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
         """Return the token ids of each target line, with EOS last and no BOS."""
@@ -310,6 +317,11 @@ class Tokenizer:
     def target_names(self) -> tuple[str, ...]:
         """All pieces of the target vocabulary, by their ids."""
         return self.source_names if self.target is self.source else _all_pieces(self.target)
+
+
+def strip_eos(ids: list[int]) -> list[int]:
+    """Return the token ids without EOS, if they end with it."""
+    return ids[:-1] if ids[-1:] == [EOS] else ids
 
 
 def sample_lines(lines: Iterable[Line], limit: int, seed: int) -> list[Line]:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pellucid.data.context import count_context
-from pellucid.data.tokenizer import BOS, EOS, Tokenizer
+from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 from pellucid.decode.request import Links
 from pellucid.decode.torch_engine import pad_sentences
 from pellucid.model import Transformer
@@ -135,11 +135,6 @@ def cross_norms(
 
     model.decode(decoder_inputs, model.encode(pad_sentences(list(sources), device)), watch=Watcher(see))
     return torch.stack(norms)
-
-
-def strip_eos(ids: list[int]) -> list[int]:
-    """Return the token ids without EOS, if they end with it."""
-    return ids[:-1] if ids[-1:] == [EOS] else ids
 
 
 # Function of the pattern, the values and the output projection of a cross-attention, such as `contribution_norms`.

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.data.tokenizer import EOS, Tokenizer, strip_eos
 from pellucid.decode.request import (
     CLOSE_CALL,
     Hypothesis,
@@ -242,7 +242,7 @@ class CTranslate2Engine:
 
     def source_pieces(self, source: list[int]) -> list[str]:
         """Return the pieces of a source as CTranslate2 takes them: without EOS where it adds that itself."""
-        return [self.source_names[i] for i in (source[:-1] if self.adds_source_end else source)]
+        return [self.source_names[i] for i in (strip_eos(source) if self.adds_source_end else source)]
 
     def begin_batch(self, sources: list[list[int]], query: "CTranslate2Query", no_repeat: int) -> list[Any]:
         """Submit the sources to CTranslate2, and return its pending result for each."""

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pellucid.data.batching import EncodedPairs, pack_sentences
-from pellucid.data.tokenizer import BOS
-from pellucid.decode.alignment import align_sentences, strip_eos
+from pellucid.data.tokenizer import BOS, strip_eos
+from pellucid.decode.alignment import align_sentences
 from pellucid.influence.state_store import StateStore, teacher_forced_states
 from pellucid.inspect.importance import mean_ranks, spearman_correlation
 from pellucid.model import Transformer

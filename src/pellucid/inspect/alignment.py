@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pellucid.data.context import count_context, encode_with_context, split_context
-from pellucid.data.tokenizer import Tokenizer
+from pellucid.data.tokenizer import Tokenizer, strip_eos
 from pellucid.decode.alignment import (
     Links,
     contribution_norms,
@@ -107,7 +107,7 @@ def encode_alignment_pairs(
             source,
             target,
             # the end token of either side is no part of a word
-            _words_after_context(tokenizer, source[:-1], source_text),
+            _words_after_context(tokenizer, strip_eos(source), source_text),
             words_without_punctuation(tokenizer.target_pieces(target[:-1]), target_text),
         )
         for source, target, source_text, target_text in zip(

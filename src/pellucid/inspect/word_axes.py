@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from pellucid.config import suggest_nearest
-from pellucid.decode.alignment import strip_eos
+from pellucid.data.tokenizer import strip_eos
 from pellucid.inspect.pattern_measures import merge_to_words
 from pellucid.text.word_pieces import piece_bytes, strip_word, words_without_punctuation
 from pellucid.trace.facts import TraceSide

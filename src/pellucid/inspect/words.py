@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.data.tokenizer import Tokenizer, strip_eos
 from pellucid.decode.translate import inference_only
 from pellucid.store.directory import Bundle
 from pellucid.trace.edits import Record
@@ -128,7 +128,7 @@ def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
 
     def encode(text: str) -> list[int]:
         [ids] = encode_texts([text])
-        return ids[:-1] if ids[-1:] == [EOS] else ids
+        return strip_eos(ids)
 
     return Embeddings(side, piece_texts(range(len(table))), table, encode)
 

@@ -1,9 +1,7 @@
-"""Converts a model for CTranslate2, in float32, bfloat16 or int8, and packs it for Argos Translate."""
+"""Converts a model for CTranslate2, in float32, bfloat16 or int8."""
 
-import json
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,12 +16,8 @@ from pellucid.model.attention import Attention
 from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
 from pellucid.store.atomic import (
-    MANIFEST,
     atomic_directory,
-    atomic_file,
     join_problems,
-    read_manifest,
-    require_writable,
 )
 from pellucid.store.weights import refuse_non_finite
 
@@ -63,8 +57,8 @@ def convert_to_ctranslate2(
     spec.register_target_vocabulary([*targets])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
     spec.config.decoder_start_token = targets[BOS]
-    # Every source ends with EOS. CTranslate2 adds it, so that a program that hands over the pieces of a text is right.
-    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    # Where sources end with EOS, CTranslate2 adds it, so that a program that hands over the pieces of a text is right.
+    spec.config.add_source_bos, spec.config.add_source_eos = False, tokenizer.config.source_end
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
     # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
@@ -277,63 +271,3 @@ def write_usage(
     if shortlist:
         text += _SHORTLIST_README.format(name=name)
     (folder / README).write_text(text, encoding="utf-8")
-
-
-_ARGOS_README = """\
-{from_name} to {to_name}, exported by Pellucid from {model} (SHA-256 of its manifest: {sha256}).
-
-    {install}
-    argos-translate --from-lang {from_code} --to-lang {to_code} "..."
-"""
-
-# Argos Translate that decodes byte pieces, and splits sentences without a model inside the package.
-_ARGOS_VERSION = "1.10"
-
-
-def install_command(file: str) -> str:
-    """Return the command that installs a package; argospm only knows those of its index."""
-    return f'python -c "from argostranslate import package; package.install_from_path({file!r})"'
-
-
-def refuse_unfit_for_argos(tokenizer: Tokenizer, out: Path) -> None:
-    """Raise ValueError, naming every reason, for a model or a path of which no package for Argos can be made."""
-    require_writable(out)
-    problems = []
-    if out.suffix != ".argosmodel":
-        problems.append(f"{out} must end in .argosmodel, by which Argos Translate knows its packages")
-    if tokenizer.lowercase:
-        problems.append("the model reads lower case only, and Argos Translate does not make its text lower case")
-    if tokenizer.languages:
-        problems.append("the model is multilingual, and Argos Translate would not tell it which language to write")
-    if problems:
-        raise ValueError("; ".join(problems))
-
-
-def write_argos_package(converted: Path, tokenizer: Tokenizer, out: Path, languages: Mapping[str, str]) -> int:
-    """Write the package, whole or not at all, and return its bytes.
-
-    `converted` is an export of the model to CTranslate2, beside which the package is put together; `languages` has the
-    entries from_code, from_name, to_code and to_name of its description.
-    """
-    origin = read_manifest(converted)["exported"]
-    readme = _ARGOS_README.format(
-        **languages, model=origin["from"], sha256=origin["sha256"], install=install_command(out.name)
-    )
-    metadata = {"package_version": "1.0", "argos_version": _ARGOS_VERSION, **languages, "pellucid": origin}
-    folder = f"translate-{languages['from_code']}_{languages['to_code']}-1_0"
-    package = converted.with_name(f"{converted.name}.zip")
-    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(f"{folder}/metadata.json", _to_json(metadata))
-        archive.writestr(f"{folder}/README.md", readme)
-        # One model for both sides: Argos cuts the source with it, and pieces that it does not know are joined as text.
-        archive.writestr(f"{folder}/sentencepiece.model", tokenizer.source.serialized_model_proto())
-        for path in sorted(converted.iterdir()):
-            if path.name not in (MANIFEST, README, *tokenizer.files(tokenizer.config)):
-                archive.write(path, f"{folder}/model/{path.name}")
-    with atomic_file(out) as write:
-        write(package.read_bytes())
-    return package.stat().st_size
-
-
-def _to_json(table: Mapping[str, Any]) -> str:
-    return json.dumps(table, ensure_ascii=False, indent=2) + "\n"

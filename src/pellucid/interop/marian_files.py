@@ -145,6 +145,8 @@ def explain_unfit(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
         )
     if tokenizer.lowercase:
         problems.append("the tokenizer makes text lower case, and MarianTokenizer does not")
+    if not tokenizer.config.source_end:
+        problems.append("the model reads sources without </s> at their end, and MarianTokenizer adds it")
     return problems
 
 

@@ -22,7 +22,7 @@ WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 # Bias of a BOS that is no piece of theirs: its exponential is 0, so it changes no probability.
-_IMPOSSIBLE_LOGIT = -10_000.0
+IMPOSSIBLE_LOGIT = -10_000.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _positions_kind(path: Path, config: ModelConfig, numbers: Mapping[str, Tenso
 
 def _marian_sinusoids(config: ModelConfig) -> Tensor:
     """Return the table of positions in their layout: all sines, then all cosines."""
-    return sinusoids(config.max_positions, config.d_model)[:, _residual_order(config.d_model).argsort()]
+    return sinusoids(config.max_positions, config.d_model)[:, residual_order(config.d_model).argsort()]
 
 
 def _fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers: Mapping[str, Tensor]) -> Transformer:
@@ -136,7 +136,7 @@ def _fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers
         if row.vocabulary:
             whole = whole[plan.side(row).order]
         if row.theirs == (_BIAS,) and plan.target.copied:
-            whole[BOS] = _IMPOSSIBLE_LOGIT
+            whole[BOS] = IMPOSSIBLE_LOGIT
         owner, _, leaf = row.ours.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(whole))
     if problems:
@@ -191,7 +191,7 @@ def start_with_padding(model: Transformer) -> Transformer:
                 model.get_parameter(f"{first}.qkv.bias").add_(model.get_parameter(f"{first}.qkv.weight") @ shift)
                 model.get_parameter(f"{first}.output.bias").add_(shift)
         bias = model.get_parameter("output_bias") if c.output_bias else torch.zeros(c.target_vocabulary)
-        model.output_bias = nn.Parameter(bias.index_fill(0, torch.tensor([PAD]), _IMPOSSIBLE_LOGIT))
+        model.output_bias = nn.Parameter(bias.index_fill(0, torch.tensor([PAD]), IMPOSSIBLE_LOGIT))
     model.config = replace(c, output_bias=True)
     return model
 
@@ -256,6 +256,11 @@ _POSITIONS = {
 }
 
 
+def residual_dimensions(config: ModelConfig) -> dict[str, int]:
+    """Return of each of our parameters that has one the dimension along which the residual stream lies."""
+    return {row.ours: row.residual for row in _parameter_names(config) if row.residual is not None}
+
+
 def _embedding_names(tie: str) -> Iterator[_ParameterNames]:
     """Yield the embeddings and the output matrix, or as many of the three as are not shared."""
     # Of a shared matrix the file has one name or all of them: hence the copies.
@@ -297,21 +302,21 @@ def _to_ours(row: _ParameterNames, parts: Sequence[Tensor]) -> Tensor:
     # The bias is stored as one row of a matrix.
     whole = parts[0][0] if row.theirs == (_BIAS,) else torch.cat(list(parts))
     return (
-        whole if row.residual is None else whole.index_select(row.residual, _residual_order(whole.shape[row.residual]))
+        whole if row.residual is None else whole.index_select(row.residual, residual_order(whole.shape[row.residual]))
     )
 
 
 def _to_theirs(row: _ParameterNames, whole: Tensor) -> list[Tensor]:
     """Split one of our parameters into the parts that are stored; the inverse of `_to_ours`."""
     if row.residual is not None:
-        whole = whole.index_select(row.residual, _residual_order(whole.shape[row.residual]).argsort())
+        whole = whole.index_select(row.residual, residual_order(whole.shape[row.residual]).argsort())
     return [whole[None]] if row.theirs == (_BIAS,) else [part.contiguous() for part in whole.chunk(len(row.theirs))]
 
 
-def _residual_order(d_model: int) -> Tensor:
+def residual_order(d_model: int) -> Tensor:
     """Return the index in their residual stream of each number of ours.
 
-    >>> _residual_order(6).tolist()
+    >>> residual_order(6).tolist()
     [0, 3, 1, 4, 2, 5]
     """
     # A position is [all sines | all cosines] there, and sine, cosine, sine, cosine here. Nothing else tells the numbers

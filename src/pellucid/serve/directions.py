@@ -11,7 +11,7 @@ from typing import Any
 
 from pellucid.api import Model
 from pellucid.data.languages import is_language_code, is_same_variety, write_standard_code
-from pellucid.data.tokenizer import UNK, Tokenizer
+from pellucid.data.tokenizer import UNK, Tokenizer, strip_eos
 from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.settings import Languages, describe_missing_direction
@@ -272,7 +272,7 @@ def measure_known_words(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
     known = 0
     for word, ids in zip(words, tokenizer.encode_source_text(words), strict=True):
         # Without EOS, and without the mark of a word's beginning where it is a piece of its own.
-        names = [name for name in tokenizer.source_pieces(ids[:-1]) if name != "▁"]
+        names = [name for name in tokenizer.source_pieces(strip_eos(ids)) if name != "▁"]
         if tokenizer.config.kind == "char" or not all(map(joins_word, word)):
             known += UNK not in ids and not any(re.fullmatch("<0x[0-9A-F]{2}>", name) for name in names)
         else:

@@ -35,10 +35,10 @@ def explain_foreign_model(path: Path) -> str | None:
 def _explain_directory(directory: Path) -> str | None:
     names = {entry.name for entry in directory.iterdir()}
     if (directory / "model" / "model.bin").is_file() and "metadata.json" in names:
-        return f"{directory} is a package of Argos Translate, unpacked; {_advise_on_ctranslate2()}"
+        return f"{directory} is a package of Argos Translate, unpacked; {_advise_on_import(directory)}"
     if "model.bin" in names and (names & _CTRANSLATE2_VOCABULARIES or _has_ctranslate2_head(directory / "model.bin")):
         of_others = "" if "manifest.json" in names else " that pellucid did not export"
-        return f"{directory} is a model of CTranslate2{of_others}; {_advise_on_ctranslate2()}"
+        return f"{directory} is a model of CTranslate2{of_others}; {_advise_on_import(directory)}"
     if "config.json" in names and any(name.endswith(".spm") for name in names):
         return None  # as Hugging Face transformers saves it, whatever else lies there
     if any(_is_intgemm(name) for name in names):
@@ -55,7 +55,7 @@ def _explain_file(path: Path) -> str | None:
     if path.suffix == ".argosmodel" and members is None:
         return f"{path} is named like a package of Argos Translate, but is no ZIP archive; download it again"
     if path.suffix == ".argosmodel" or {"metadata.json", "model.bin"} <= names:
-        return f"{path} is a package of Argos Translate; {_advise_on_ctranslate2()}"
+        return f"{path} is a package of Argos Translate; {_advise_on_import(path)}"
     if _MARIAN_SETTINGS in names or _is_marian_settings(path.name):
         beside = {entry.name for entry in path.parent.iterdir()}
         what = "the weights" if members else "the settings"
@@ -68,9 +68,11 @@ def _explain_file(path: Path) -> str | None:
     if _is_intgemm(path.name) or any(map(_is_intgemm, names)):
         return _explain_intgemm(path)
     if "model.bin" in names:
-        return f"{path} is a packed model of CTranslate2; {_advise_on_ctranslate2()}"
+        unpacked = path.with_suffix("")
+        unpacking = f"unzip {quote(str(path))} -d {quote(str(unpacked))}"
+        return f"{path} is a packed model of CTranslate2; unpack it ({unpacking}) and {_advise_on_import(unpacked)}"
     if _has_ctranslate2_head(path):
-        return f"{path} has the weights of a model of CTranslate2; {_advise_on_ctranslate2()}"
+        return f"{path} has the weights of a model of CTranslate2; {_advise_on_import(path.parent)}"
     if kind := _KINDS_BY_SUFFIX.get(path.suffix):
         return (
             f"{path} is {kind}, and is not read; pellucid imports Marian models of Hugging Face in safetensors, such "
@@ -93,11 +95,8 @@ def _advise_on_marian(directory: str, names: Iterable[str]) -> str:
     )
 
 
-def _advise_on_ctranslate2() -> str:
-    return (
-        "no program converts weights of CTranslate2 back, so take the model that they were made of, such as one of "
-        f"Hugging Face: {_HUB_EXAMPLE}"
-    )
+def _advise_on_import(path: Path) -> str:
+    return f"make a model of Pellucid of it: pellucid import {quote(str(path))} OUT"
 
 
 def _explain_intgemm(path: Path) -> str:

@@ -16,9 +16,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from pellucid.data.context import count_context
-from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
+from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer, strip_eos
 from pellucid.decode.alarms import ALARMS
-from pellucid.decode.alignment import piece_alignments, strip_eos
+from pellucid.decode.alignment import piece_alignments
 from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import length_divisor
 from pellucid.decode.torch_engine import CLOSE_CALL, score_targets

@@ -118,7 +118,7 @@ def _model_header(bundle: Bundle, translator: Translator, precision: str) -> dic
         "version": 1,
         "config": asdict(bundle.model.config),
         "precision": precision,
-        "tokenizer": {"kind": tokenizer.config.kind, "lowercase": tokenizer.config.lowercase},
+        "tokenizer": {key: getattr(tokenizer.config, key) for key in ("kind", "lowercase", "source_end")},
         "limits": {"trained": lengths.longest_trained, "longest": lengths.longest},
         "forbidden": list(translator.bounds.forbidden),
         "profile": None if translator.profile is None else translator.profile.as_json(),

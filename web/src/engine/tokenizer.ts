@@ -10,6 +10,7 @@ const ESCAPES: [character: string, spelling: string][] = [..."\ufdd0\u2581\u2585
 export interface TokenizerConfig {
   kind: "bpe" | "unigram" | "char" | "word" | "marian";
   lowercase: boolean;
+  source_end: boolean;
 }
 
 /** One side of a tokenizer: a SentencePiece model and, if it was imported, the list by which its pieces are numbered. */
@@ -39,6 +40,12 @@ export class TokenizerSide {
     const pieces = this.model.cut(text.slice(mark.length)).map((piece) => piece.text);
     const ids = [...(mark ? [mark] : []), ...pieces].map((piece) => this.listedIds?.get(piece) ?? UNK);
     return [...ids, EOS];
+  }
+
+  /** The ids of a line as a source, which in some imported models has no end token; an empty one is the end token alone. */
+  encodeSource(line: string): number[] {
+    const ids = this.encode(line);
+    return this.config.source_end || ids.length === 1 ? ids : ids.slice(0, -1);
   }
 
   /** The text of one sentence. */

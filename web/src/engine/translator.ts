@@ -138,14 +138,14 @@ export class Translator {
     const { whole = false, prefix = "", context = "" } = options;
     const rules = this.makeRules(options);
     const keepsCase = prefix !== "";
-    const fits = (limit: number) => (text: string) => whole || this.source.encode(this.reader.read(text, keepsCase).text).length <= limit;
+    const fits = (limit: number) => (text: string) => whole || this.source.encodeSource(this.reader.read(text, keepsCase).text).length <= limit;
     const split = splitLine(line, rules, fits(this.limits.trained), fits(this.limits.longest));
     const wanted = split.segments.length > 1 ? splitLine(line, rules, () => true, () => true).segments.length : 1;
     const earlier = context ? this.listLastSentences(context) : [];
     const segments: Segment[] = [];
     for (const text of split.segments) {
       const read = this.reader.read(text, keepsCase);
-      const ids = this.source.encode(read.text);
+      const ids = this.source.encodeSource(read.text);
       const before = (this.contextSentences ? earlier.slice(-this.contextSentences) : earlier).join(" ");
       const ahead = before ? [...this.source.encode(before).slice(0, -1), BOS] : [];
       // Elsewhere it is read without what stands before it.
