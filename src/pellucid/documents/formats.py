@@ -127,7 +127,7 @@ FORMATS = (
             "code": "drawings in ASS and SSA",
             "other": "text without times in WebVTT and before the first subtitle in others, which players do not show",
         },
-        "line ends inside a subtitle",
+        "the places of line ends inside a subtitle (also `[br]` and `\\N`)",
         "times, positions, tags, styles, notes of WebVTT",
     ),
     DocumentFormat(
