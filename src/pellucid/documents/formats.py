@@ -44,15 +44,17 @@ FORMATS = (
         "web pages",
         {".html": "text/html", ".htm": "text/html"},
         "attributes that people read (`alt`, `title`, `placeholder`, `aria-label`, labels of buttons), the description "
-        "of the page",
+        "of the page, pages in frames (`srcdoc`)",
         {
             "protected": '`translate="no"`, the class `notranslate`, parts in a third language',
             "code": "`pre`, `code`, `kbd`, `samp`, `var`, scripts, styles, SVG, formulas",
-            "other": "text that is typed into fields, and text for browsers without frames",
+            "other": "text that is typed into fields, text for browsers without frames, keywords, and a frame's page "
+            "whose signs are written in several ways",
         },
         "the language and its direction; line ends inside a paragraph; references such as `&eacute;` in a translated "
         "text, which become characters",
-        "comments, addresses, values of fields",
+        "comments, addresses, values of fields, instructions of templates (`{{ name }}`, `{% if %}`, `<%= name %>`, "
+        "`<?php ... ?>`, `${name}`)",
     ),
     DocumentFormat(
         "Markdown",
