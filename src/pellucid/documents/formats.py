@@ -101,7 +101,7 @@ FORMATS = (
             "code": "names of other resources, such as `@string/name`",
             "other": "items of `array`, which are mostly colours, sizes and names",
         },
-        "forms of a plural that the language needs, and backslashes in a translated text",
+        "forms of a plural that the language needs, and backslashes and quotation marks in a translated text",
         "comments, names, and what `xliff:g` marks",
         is_xml=True,
     ),
