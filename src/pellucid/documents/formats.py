@@ -248,16 +248,18 @@ FORMATS = (
             ".ots": f"{_OPEN_DOCUMENT}.spreadsheet-template",
             ".odg": f"{_OPEN_DOCUMENT}.graphics",
         },
-        "headers, footers, notes, text boxes, charts, tables, descriptions of pictures, titles of the document",
+        "headers, footers, notes, text boxes, charts, tables, descriptions of pictures, titles of the document, tips "
+        "of links, messages beside cells, labels of forms, entries of indexes",
         {
             "code": "fields that are computed, such as numbers of pages; formulas, scripts",
             "named": "texts that a formula or a list asks for",
             "comments": "comments, without `--comments`",
             "deleted": "what was deleted with the change recorded",
-            "other": "how signs are pronounced, footers of all slides, documents inside the document, keywords",
+            "other": "how signs are pronounced, footers of all slides, documents inside the document, keywords, names "
+            "of sheets, what is typed or chosen in forms",
         },
         _OFFICE,
-        "names of styles and bookmarks, labels of forms, numbers, dates, macros",
+        "names of styles and bookmarks, numbers, dates, macros",
         is_text=False,
         is_xml=True,
         has_comments=True,
