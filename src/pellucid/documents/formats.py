@@ -182,13 +182,14 @@ FORMATS = (
             ".docm": "application/vnd.ms-word.document.macroEnabled.12",
             ".dotx": f"{_WORD}.template",
         },
-        "headers, footers, notes, text boxes, charts, descriptions of pictures, results of fields with words, titles "
-        "of the document",
+        "headers, footers, notes, text boxes, charts, descriptions of pictures, tips of links, results of fields with "
+        "words, titles of the document",
         {
             "code": "fields that are computed, such as numbers of pages; formulas",
             "comments": "comments, without `--comments`",
             "deleted": "what was deleted with the change recorded",
-            "other": "how signs are pronounced, documents inside the document, keywords",
+            "other": "how signs are pronounced, documents inside the document, keywords, words before numbers of "
+            "paragraphs, what is typed or chosen in forms, texts in places that are not known",
         },
         _OFFICE,
         "names of styles and bookmarks, building blocks, macros",
@@ -205,11 +206,12 @@ FORMATS = (
             ".ppsx": f"{_SLIDES}.slideshow",
             ".potx": f"{_SLIDES}.template",
         },
-        "notes, tables, charts, diagrams, descriptions of pictures, titles of the document",
+        "notes, tables, charts, diagrams, descriptions of pictures, tips of links on shapes, titles of the document",
         {
             "code": "fields that are computed, such as numbers of slides; formulas",
             "comments": "comments, without `--comments`",
-            "other": "documents inside the document, such as the table behind a chart; keywords",
+            "other": "documents inside the document, such as the table behind a chart; keywords, tips of links on "
+            "words, and words that are there twice inside a paragraph",
         },
         _OFFICE,
         "what layouts ask for (`Click to edit`), names of shapes, macros",
@@ -256,7 +258,7 @@ FORMATS = (
             "comments": "comments, without `--comments`",
             "deleted": "what was deleted with the change recorded",
             "other": "how signs are pronounced, footers of all slides, documents inside the document, keywords, names "
-            "of sheets, what is typed or chosen in forms",
+            "of sheets, words before numbers of paragraphs, what is typed or chosen in forms",
         },
         _OFFICE,
         "names of styles and bookmarks, numbers, dates, macros",

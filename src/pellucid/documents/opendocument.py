@@ -93,6 +93,8 @@ _MOST_SPACES = 100  # spaces of one element that are text; more stay an element,
 # The kinds of values of cells that are shown as their own text.
 _TEXT_VALUES = (None, "string", "void")
 _FORMULA = re.compile(r"""\s(?:table:formula|table:condition|style:condition)\s*=\s*("[^"]*"|'[^']*')""")
+# What stands before and behind numbers of paragraphs, notes and chapters.
+_NUMBER_AFFIXES = re.compile(r"""\sstyle:num-(?:prefix|suffix)\s*=\s*("[^"]*"|'[^']*')""")
 _EMBEDDED = re.compile(r"(?:.*/)?(?:content|styles)\.xml")
 
 
@@ -116,6 +118,8 @@ def split_opendocument(name: str, text: str, reading: DocumentReading) -> Parts:
     xml = parse_xml(name, text, reading)
     kinds = {name: kind for name, kind in _KEPT.items() if kind != "comments" or not reading.with_comments}
     count_kept(xml, kinds, reading)
+    for affixes in _NUMBER_AFFIXES.findall(text):
+        reading.kept["other"] += LETTER.search(affixes) is not None
     reader = _OpenDocumentReader(xml, reading)
     return join_markup([xml.text[: xml.root.start], *reader.describe_all(xml.root), xml.text[xml.root.end :]])
 

@@ -18,7 +18,7 @@ _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^<>]*>")
 _RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\b[^<>]*>")
 # Titles of a document in its properties, and what else stands there, which is for archives and stays.
 _PROPERTIES = ("title", "subject")
-_KEPT_PROPERTIES = {"description": "other", "keywords": "other"}
+_KEPT_PROPERTIES: dict[str, str] = dict.fromkeys(("description", "keywords", "keyword", "category", "rights"), "other")
 _COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), "comments")
 
 
