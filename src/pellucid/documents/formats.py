@@ -269,11 +269,12 @@ FORMATS = (
     DocumentFormat(
         "electronic books",
         {".epub": "application/epub+zip"},
-        "pages, tables of contents, titles and subjects of the book",
+        "pages, tables of contents, titles and subjects of the book, titles of its places",
         {
             "protected": "as in web pages",
-            "code": "as in web pages",
-            "other": "as in web pages; the description of the book",
+            "code": "as in web pages; pages that are drawings (SVG)",
+            "other": "as in web pages; the description, the rights and the series of the book, numbers of printed "
+            "pages",
         },
         "as in web pages",
         "names of authors, styles",

@@ -10,7 +10,7 @@ from pellucid.documents.html_tokens import Attribute, split_names
 from pellucid.documents.slots import LanguagePlace, Part, Parts, make_slot
 
 RELEVANT = re.compile(
-    r"alt|title|placeholder|label|description|text|summary|abbr|value|content|lang|translate|dir|class|srcdoc|standby|^<html",
+    r"alt|title|placeholder|label|description|text|summary|abbr|value|content|lang|translate|dir|class|srcdoc|standby|epub:type|^<html",
     re.IGNORECASE,
 )
 """Found in each tag with an attribute that matters here, so that the others need not be read."""
@@ -42,6 +42,7 @@ _READABLE_META = split_names("""
 _LANGUAGE_META = frozenset(("content-language", "language", "dc.language", "dcterms.language", "og:locale"))
 _RIGHT_TO_LEFT = split_names("ar arc azb ckb dv fa he ks lrc mzn nqo pnb ps sd syr ug ur yi")
 _RIGHT_TO_LEFT_SCRIPTS = split_names("adlm arab hebr nkoo rohg syrc thaa")
+_PAGE_NUMBERS = frozenset(("page-list", "pagebreak"))
 _NO_LANGUAGE = ("und", "mul", "mis")
 
 
@@ -70,7 +71,12 @@ def read_language_code(attributes: Mapping[str, Attribute]) -> str | None:
 
 
 def find_kept(attributes: Mapping[str, Attribute]) -> str | None:
-    """Return "protected" for an element that says not to translate it, "" for one that says to, and None otherwise."""
+    """Return why an element says that it is kept, "" for one that says to translate it, and None for any other.
+
+    In a book, the numbers of printed pages are kept: they may be letters, as iv is.
+    """
+    if "epub:type" in attributes and not _PAGE_NUMBERS.isdisjoint(attributes["epub:type"].value.split()):
+        return "other"
     classes = attributes["class"].value.lower().split() if "class" in attributes else ()
     wish = attributes["translate"].value.strip().lower() if "translate" in attributes else None
     if "notranslate" in classes or wish == "no":
