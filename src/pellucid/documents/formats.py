@@ -226,12 +226,13 @@ FORMATS = (
             ".xlsm": "application/vnd.ms-excel.sheet.macroEnabled.12",
             ".xltx": f"{_SHEETS}.template",
         },
-        "texts in cells, headers and footers, messages beside cells, charts, text boxes",
+        "texts in cells, headers and footers, messages beside cells, charts, text boxes, labels of pivot tables",
         {
             "code": "formulas",
             "named": "texts that a formula, a list, a filter or a table's column asks for",
             "comments": "comments, without `--comments`",
-            "other": "names of sheets, how signs are pronounced, documents inside the document, keywords",
+            "other": "names of sheets, how signs are pronounced, documents inside the document, keywords, labels of "
+            "buttons and boxes in a sheet",
         },
         _OFFICE,
         "numbers, dates, names of cells, macros",
