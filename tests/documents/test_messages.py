@@ -225,6 +225,64 @@ def test_android_texts_are_read_and_written_with_their_escapes():
     assert read_document("strings.xml", written.encode()).texts == [translations[0], translations[2], translations[3]]
 
 
+def show_as_android(xml: str) -> list[str]:
+    """Return what Android shows of each string: it drops white space outside quotation marks, and these."""
+    shown = []
+    for element in etree.fromstring(xml.encode()):
+        raw = "".join(element.itertext()).strip()
+        out, is_quoted, i = "", False, 0
+        while i < len(raw):
+            if raw[i] == "\\":
+                length = 6 if raw[i + 1] == "u" else 2
+                out += chr(int(raw[i + 2 : i + 6], 16)) if length == 6 else {"n": "\n"}.get(raw[i + 1], raw[i + 1])
+                i += length
+                continue
+            if raw[i] == '"':
+                is_quoted = not is_quoted
+            elif not raw[i].isspace() or is_quoted:
+                out += raw[i]
+            elif not raw[i - 1].isspace():
+                out += " "
+            i += 1
+        shown.append(out)
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "shown"),
+    [
+        ('"  quoted   spaces "', "quoted <0/>spaces", "  quoted   spaces "),
+        ("a   b\n    c", "a b c", "a b c"),
+        ("  a  ", "a", "a"),
+        ('x "  in  " y', "x <0/>in <1/>y", "x   in   y"),
+        ('"a   b" c "  d"', "a <0/>b c <1/>d", "a   b c   d"),
+        ("\\u0020a", "a", " a"),
+        ("a\\u0020\\u0020b\\u0020", "a <0/>b", "a  b "),
+        ("&quot;a  b&quot;", "a <0/>b", "a  b"),
+        ('a <b>" b "</b>', "a <0> b </0>", "a  b "),
+        ('"a\n  b"', "a\n <0/>b", "a\n  b"),
+        ('<![CDATA["a  b"]]>', '"a <0/>b"', "a  b"),
+        ("<![CDATA[a  b]]>", "a b", "a b"),
+        ('"it\'s"', "it's", "it's"),
+        ('it\\\'s \\"a\\"', 'it\'s "a"', 'it\'s "a"'),
+    ],
+)
+def test_android_shows_as_many_spaces_of_a_translation_as_of_the_text(raw, text, shown):
+    content = f'<resources><string name="a">{raw}</string></resources>'
+    assert show_as_android(content) == [shown]
+    document = read_document("a.xml", content.encode(), ("en", "es"))
+    assert document.texts == [text]
+    assert document.write([text]).decode() == content
+    assert show_as_android(document.write([text.upper()]).decode()) == [shown.upper()]
+
+
+def test_a_text_of_android_with_very_many_spaces_is_read():
+    content = f'<resources><string name="a">"{"a   " * 3000}"</string></resources>'
+    document = read_document("a.xml", content.encode(), ("en", "es"))
+    assert len(re.findall(r"<\d+/>", document.texts[0])) == 200
+    assert show_as_android(document.write([document.texts[0].upper()]).decode()) == ["A   " * 3000]
+
+
 @pytest.mark.parametrize(
     ("language", "quantities", "one"),
     [

@@ -178,3 +178,57 @@ def test_charts_inside_a_document_are_read():
     chart += "</office:body></office:document-content>"
     content = make_odt("<text:p>A ball.</text:p>", **{"Object 1/content.xml": chart})
     assert read_document("a.odt", content).texts == ["A ball.", "A header.", "Balls by colour"]
+
+
+FORM = 'xmlns:form="urn:oasis:names:tc:opendocument:xmlns:form:1.0"'
+
+
+def test_labels_of_forms_are_translated_and_what_is_typed_or_chosen_is_counted():
+    controls = (
+        '<form:button form:label="Send it" form:title="A tip" form:name="button"/>'
+        '<form:textarea form:current-value="A typed text"><text:p>A typed text</text:p></form:textarea>'
+        '<form:text form:value="Your name" form:current-value="12"/><form:text form:value="12"/>'
+        '<form:listbox form:title="Colours"><form:option form:label="Red" form:value="r"/></form:listbox>'
+        '<form:grid><form:column form:label="A column"><form:text form:title="In it"/></form:column></form:grid>'
+        '<form:combobox form:value="Blue"><form:item form:label="Blue"/></form:combobox>'
+    )
+    body = f"<office:forms {FORM}><form:form>{controls}</form:form></office:forms><text:p>A ball.</text:p>"
+    document, texts, write = read_body(body)
+    assert texts == ["Send it", "A tip", "Colours", "A column", "In it", "A ball."]
+    # The typed text, "Your name", the option "Red" and the box with its items, which is one list.
+    assert dict(+document.kept) == {"other": 4}
+    written = write('"A" & b', "B", "C", "D", "E", "Una bola.")
+    assert 'form:label="&quot;A&quot; &amp; b" form:title="B" form:name="button"' in written
+    assert '<form:column form:label="D"><form:text form:title="E"/>' in written
+    assert 'form:current-value="A typed text"' in written
+
+
+def test_tips_of_links_and_messages_beside_cells_are_translated():
+    _, texts, write = read_body('<text:p>The <text:a office:title="A tip">ball</text:a> is red.</text:p>')
+    assert texts == ["The <0>ball</0> is red.", "A tip"]
+    assert '<text:a office:title="Una ayuda">bola</text:a>' in write("La <0>bola</0> es roja.", "Una ayuda")
+
+    help_message = '<table:help-message table:title="Help"><text:p>Type a colour.</text:p></table:help-message>'
+    error = '<table:error-message table:title="Wrong" table:message-type="stop"><text:p>None.</text:p>'
+    body = (
+        f"<table:content-validations><table:content-validation>{help_message}{error}</table:error-message>"
+        '</table:content-validation></table:content-validations><table:table table:name="My sheet"/>'
+    )
+    document, texts, write = read_body(body, "spreadsheet")
+    assert texts == ["Help", "Type a colour.", "Wrong", "None."]
+    assert dict(+document.kept) == {"other": 1}
+    assert '<table:error-message table:title="C" table:message-type="stop"><text:p>D' in write("A", "B", "C", "D")
+
+
+def test_entries_of_an_index_are_translated_and_texts_of_no_known_kind_are_counted():
+    marks = (
+        '<text:alphabetical-index-mark text:string-value="A ball" text:key1="Things"/>'
+        '<text:toc-mark-start text:id="i1"/>A house<text:toc-mark-end text:id="i1"/>'
+        '<text:user-index-mark text:string-value="A cat"/><text:bibliography-mark>(Book)</text:bibliography-mark>'
+    )
+    template = "<text:index-title-template>Contents</text:index-title-template>"
+    document, texts, write = read_body(f"{template}<text:p>See {marks}.</text:p>")
+    assert texts == ["Contents", "See <0/><1/>A house<2/><3/><4/>.", "A ball", "Things", "A cat"]
+    assert dict(+document.kept) == {"other": 1}
+    assert '"B" text:key1="C"' in write("A", texts[1], "B", "C", "D")
+    assert "(Book)" in write("A", "Ve <0/><1/>casa<2/><3/><4/>.", "B", "C", "D")

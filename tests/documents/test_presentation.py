@@ -153,3 +153,27 @@ def test_another_package_is_no_presentation():
     files["[Content_Types].xml"] = files["[Content_Types].xml"].replace("presentation.main", "other.main")
     with pytest.raises(ValueError, match="is not a PPTX presentation: no file in it lists its slides"):
         read_document("a.pptx", make_zip({**files}))
+
+
+def test_tips_of_links_on_shapes_are_translated_and_those_on_words_are_counted():
+    shape = '<p:sp><p:nvSpPr><p:cNvPr id="1" name="n"><a:hlinkClick tooltip="A &quot;tip&quot;"/></p:cNvPr></p:nvSpPr>'
+    words = '<a:p><a:r><a:rPr><a:hlinkClick tooltip="On words"/></a:rPr><a:t>A ball.</a:t></a:r></a:p>'
+    both = '<mc:AlternateContent xmlns:mc="urn:mc"><mc:Choice Requires="x"><a:r><a:t>new</a:t></a:r></mc:Choice>'
+    twice = f"<a:p>{both}</mc:AlternateContent></a:p>"
+    content = make_pptx(f"{shape}</p:sp>" + make_shape(words) + make_shape(twice))
+    document = read_document("a.pptx", content, ("en", "es"))
+    assert document.texts == ['A "tip"', "A ball.", "A show"]
+    assert document.kept["other"] - read_document("a.pptx", make_pptx(make_shape(""))).kept["other"] == 2
+    written = read_zip(document.write(["Una ayuda", "Una bola.", "X"]))["ppt/slides/slide1.xml"]
+    assert 'tooltip="Una ayuda"' in written
+    assert 'tooltip="On words"' in written
+
+
+def test_what_stands_on_the_master_of_handouts_is_translated():
+    master = "<p:handoutMaster {}><p:cSld><p:spTree>{}</p:spTree></p:cSld></p:handoutMaster>"
+    shapes = make_shape("<a:p><a:r><a:t>For you</a:t></a:r></a:p>") + make_shape(
+        "<a:p><a:r><a:t>A header</a:t></a:r></a:p>", '<p:ph type="hdr"/>'
+    )
+    part = ("openxmlformats-officedocument.presentationml.handoutMaster", master.format(f"{P} {A}", shapes))
+    content = make_pptx(make_shape("<a:p><a:r><a:t>A ball.</a:t></a:r></a:p>"), handout=part)
+    assert read_document("a.pptx", content).texts == ["A ball.", "For you", "A header", "A show"]

@@ -132,3 +132,26 @@ def test_another_package_is_no_workbook():
     files["[Content_Types].xml"] = files["[Content_Types].xml"].replace("sheet.main", "other.main")
     with pytest.raises(ValueError, match="is not an XLSX workbook: no file in it lists its sheets"):
         read_document("a.xlsx", make_zip({**files}))
+
+
+def test_labels_of_pivot_tables_are_translated_and_names_of_their_values_and_labels_of_buttons_are_counted():
+    pivot = (
+        '<pivotTableDefinition name="Pivot1" dataCaption="Values" rowHeaderCaption="Colours &amp; more"><dataFields>'
+    )
+    pivot += '<dataField name="Sum of balls"/></dataFields></pivotTableDefinition>'
+    slicer = '<slicers><slicer name="Colour" cache="Slicer_Colour" caption="The colour"/></slicers>'
+    content = make_xlsx(
+        "<si><t>The ball.</t></si>",
+        "<sheetData/>",
+        pivot=("spreadsheetml.pivotTable", pivot),
+        slicer=("ms-excel.slicer", slicer),
+    )
+    # A file of Excel with labels is often no sound XML.
+    label = "<v:textbox style='x'><div>Press<br>me</div></v:textbox>"
+    files = read_zip(content) | {"xl/drawings/vmlDrawing1.vml": f"<xml>{label}<v:textbox><div></div></v:textbox></xml>"}
+    document = read_document("a.xlsx", make_zip({**files}), ("en", "es"))
+    assert document.texts == ["The ball.", "Colours & more", "The colour", "A list"]
+    assert dict(+document.kept) == {"other": 3, "named": 1}  # the sheet, the button and the keywords have names, too
+    written = read_zip(document.write(["La bola.", "B", "C", "D"]))
+    assert written["xl/pivot.xml"].endswith(pivot.replace("Colours &amp; more", "B"))
+    assert written["xl/slicer.xml"].endswith(slicer.replace("The colour", "C"))

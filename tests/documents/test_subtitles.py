@@ -130,6 +130,44 @@ def test_lines_of_ass_are_translated_and_drawings_and_styles_stay():
     assert written == content.replace(r"a, b\N{\i1}c d", r"A, B\N{\i1}C D").replace(r"- a\N- b", r"- A\N- B")
 
 
+SBV_TIMES = "0:00:01.000,0:00:02.000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "written"),
+    [
+        # The middle of "and" is at 17.5 of 35 characters, so that it stands on the second of two even lines.
+        ("the ball is red[br]and it is here", ["the ball is red and it is here"], "THE BALL IS RED[br]AND IT IS HERE"),
+        # Three lines of five of its fifteen characters: the middles of the words are at 1.5, 6, 10 and 13.5.
+        ("the ball\nis [BR] red", ["the ball is red"], "THE\nBALL[BR]IS RED"),
+        ("the ball[br]\nis red", ["the ball is red"], "THE BALL[br]\nIS RED"),
+        ("- the ball[br]- the house", ["the ball", "the house"], "- THE BALL[br]- THE HOUSE"),
+        ("[br]the ball[br]", ["the ball"], "[br]THE BALL[br]"),
+        ("[br]", [], "[br]"),
+    ],
+)
+def test_a_line_of_sbv_ends_with_its_mark_or_with_a_line_end(text, texts, written):
+    content = f"{SBV_TIMES}{text}\n\n"
+    assert read_texts("a.sbv", content) == texts
+    assert write_capitals("a.sbv", content) == f"{SBV_TIMES}{written}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "texts", "written"),
+    [
+        ("a.srt", "{\\an8}the ball\\Nis red", ["the ball is red"], "{\\an8}THE BALL\\NIS RED"),
+        ("a.srt", "the ball<br>is<br />red\\hnow", ["the ball is red<0/>now"], "THE BALL<br>IS<br />RED\\hNOW"),
+        ("a.srt", "- the ball\\N- the house", ["the ball", "the house"], "- THE BALL\\N- THE HOUSE"),
+        ("a.vtt", "the ball\\Nis red", ["the ball is red"], "THE BALL\\NIS RED"),
+        ("a.ass", "the ball \\N is\\hred\\N", ["the ball is<0/>red"], "THE BALL\\NIS\\hRED\\N"),
+    ],
+)
+def test_ends_of_lines_as_other_formats_have_them_are_no_words(name, text, texts, written):
+    head = {"a.srt": f"1\n{TIMES}", "a.vtt": WEBVTT + TIMES, "a.ass": "[Events]\nDialogue: 1,2,3,4,5,6,7,8,9,"}[name]
+    assert read_texts(name, f"{head}{text}\n") == texts
+    assert write_capitals(name, f"{head}{text}\n") == f"{head}{written}\n"
+
+
 def test_other_encodings_are_refused_with_what_to_do():
     with pytest.raises(ValueError, match="byte 0xE9 is not UTF-8; convert the file, such as with iconv"):
         read_document("a.vtt", f"{WEBVTT}{TIMES}caf\xe9".encode("latin-1"))
@@ -137,7 +175,7 @@ def test_other_encodings_are_refused_with_what_to_do():
 
 GROWING = [
     *("a b\n", "- a\n", "<i>", "</i>", "<i>a</i> ", "{\\an8}", "{", "<", "-", ">>", "A: ", "\n1\n", "a\n\n", TIMES),
-    *("\\N", '"- a"\n'),
+    *("\\N", '"- a"\n', "[br]", "a [br] ", " "),
 ]
 
 

@@ -235,3 +235,72 @@ def test_templates_and_documents_with_macros_are_read_as_documents(kind):
     files = read_zip(make_docx("<w:p><w:r><w:t>A ball.</w:t></w:r></w:p>"))
     files["[Content_Types].xml"] = files["[Content_Types].xml"].replace(".document.main+xml", f".{kind}.main+xml")
     assert read_document("a.docm", make_zip({**files})).texts == ["A ball."]
+
+
+def make_choice(choice: str, fallback: str) -> str:
+    """Make a part of a paragraph, or of a run, that is there for programs that can show it and for others."""
+    return (
+        '<mc:AlternateContent xmlns:mc="urn:mc"><mc:Choice Requires="w99">'
+        f"{choice}</mc:Choice><mc:Fallback>{fallback}</mc:Fallback></mc:AlternateContent>"
+    )
+
+
+def test_what_is_there_twice_in_a_paragraph_is_translated_in_both_places():
+    both = run("the ") + run("red", "<w:b/>") + run(" ball")
+    document, write = read_paragraph(run("See ") + make_choice(both, both) + run("."))
+    assert document.texts == ["See <0/>.", "the <0>red</0> ball", "the <0>red</0> ball"]
+    translated = run("la bola ") + run("roja", "<w:b/>")
+    written = write("Ve <0/>.", "la bola <0>roja</0>", "la bola <0>roja</0>")
+    assert written == run("Ve ") + make_choice(translated, translated) + run(".")
+    assert not +document.kept
+
+
+def test_what_is_there_twice_in_a_run_keeps_the_formatting_of_the_run():
+    def make_run(choice: str, fallback: str) -> str:
+        return f"<w:r><w:rPr><w:b/></w:rPr>{make_choice(choice, fallback)}</w:r>"
+
+    document, write = read_paragraph(make_run("<w:t>A ball</w:t><w:tab/><w:t>here</w:t>", "<w:t>A ball.</w:t>"))
+    assert document.texts == ["A ball\there", "A ball."]
+    keep = '<w:t xml:space="preserve">'
+    assert write("Una bola\taquí", "Una bola.") == make_run(
+        f"{keep}Una bola</w:t><w:tab/>{keep}aquí</w:t>", f"{keep}Una bola.</w:t>"
+    )
+
+
+def test_only_words_are_translated_of_what_is_there_twice():
+    link = '<w:hyperlink w:tooltip="A tip">' + run("a house") + "</w:hyperlink>"
+    document, _ = read_paragraph(run("See ") + make_choice(link, "") + make_choice(run("12"), "<w:r><w:x/></w:r>"))
+    assert document.texts == ["See ", "a house", "A tip"]
+
+
+def test_words_in_a_place_that_is_not_known_are_counted_once_for_each_paragraph():
+    document, write = read_paragraph(run("A ball.") + "<w:new>" + run("not ") + run("read") + "</w:new>" + run(" Yes."))
+    assert document.texts == ["A ball.<0/> Yes."]
+    assert dict(+document.kept) == {"other": 1}
+    assert "<w:new>" in write("Una bola.<0/> Sí.")
+    document, _ = read_paragraph("<w:r><w:sdt><w:sdtContent><w:t>In a run</w:t></w:sdtContent></w:sdt></w:r>")
+    assert dict(+document.kept) == {"other": 1}
+
+
+def test_texts_of_forms_that_stay_are_counted():
+    box = (
+        '<w:sdt><w:sdtPr><w:alias w:val="Colour"/><w:dropDownList><w:listItem w:displayText="Red" w:value="r"/>'
+        '<w:listItem w:value="Blue"/></w:dropDownList></w:sdtPr><w:sdtContent>' + run("Red") + "</w:sdtContent></w:sdt>"
+    )
+    document, _ = read_paragraph(box)
+    assert document.texts == ["Red", "Red"]
+    assert dict(+document.kept) == {"other": 2}
+    typed = '<w:ffData><w:textInput><w:default w:val="Your name"/></w:textInput></w:ffData>'
+    checked = '<w:ffData><w:checkBox><w:default w:val="true"/></w:checkBox></w:ffData>'
+    fields = "".join(f'<w:r><w:fldChar w:fldCharType="begin">{data}</w:fldChar></w:r>' for data in (typed, checked))
+    document, _ = read_paragraph(fields + run("A ball."))
+    assert dict(+document.kept) == {"code": 2, "other": 1}
+
+
+def test_words_before_numbers_of_paragraphs_are_counted():
+    levels = (
+        '<w:lvl><w:numFmt w:val="decimal"/><w:lvlText w:val="Chapter %1"/></w:lvl>'
+        '<w:lvl><w:numFmt w:val="bullet"/><w:lvlText w:val="o"/></w:lvl><w:lvl><w:lvlText w:val="%1."/></w:lvl>'
+    )
+    document, _ = read_paragraph(run("A ball."), numbering=f"<w:abstractNum>{levels}</w:abstractNum>")
+    assert dict(+document.kept) == {"other": 1}

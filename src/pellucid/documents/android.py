@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 from pellucid.data.encodings import encode_text, join_surrogates
 from pellucid.data.languages import spell_code
 from pellucid.documents.document import Document
 from pellucid.documents.messages import find_plural_needs
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Inline, LanguagePlace, Part, Parts, TextSlot, join_markup, make_slot
+from pellucid.documents.slots import NUMBERED_TAG, Inline, LanguagePlace, Part, Parts, TextSlot, join_markup, make_slot
 from pellucid.documents.xml_tree import (
     XmlElement,
     XmlText,
@@ -23,9 +24,11 @@ from pellucid.documents.xml_tree import (
 from pellucid.text.protected import has_same_protected
 
 _REFERENCE = re.compile(r"\s*[@?](?:[\w.]+:)?[a-z]+/[\w.]+\s*")  # the name of another resource: @string/app_name
-_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(.))|"', re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
-_SPACE = re.compile(r"[ \t\r\n]+")
+_PIECE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(.))|(")|([ \t\r\n\v\f]+)|[^\\" \t\r\n\v\f]+|\\', re.DOTALL)
+_MORE_SPACES = re.compile("(?<= ) +")
+_MOST_WIDE_SPACES = 200  # of one text that are kept: a table that is drawn with them has more
+_LOST_SPACE = re.compile(r"\A[ ]|  |[ ]\Z")  # what is shown only where it stands in quotation marks
 _CDATA = re.compile(r"(\s*<!\[CDATA\[)((?:[^\]]|\](?!\]>))*+)(\]\]>\s*)")
 _CHARACTERS = {"n": "\n", "t": "\t"}
 
@@ -94,12 +97,14 @@ class _AndroidReader:
         if not element.children and (cdata := _CDATA.fullmatch(raw)):
             # HTML in it has quotation marks, mostly without the backslash that Android wants: they stay as they are.
             write = partial(_escape_android_cdata, quotes='"' if _BARE_QUOTE.search(cdata[2]) else "")
-            slot = make_slot([cdata[2]], write, read=_read_android_cdata, keep_lines=True)
-            return [cdata[1], *slot, cdata[3]]
+            parts = make_slot([cdata[2]], write, read=_TextReader('"').read_characters, keep_lines=True)
+            return [cdata[1], *map(_tag_wide_spaces, parts), cdata[3]]
         quote = re.fullmatch(r'(\s*")((?:[^"\\]|\\.)*+)("\s*)', raw, re.DOTALL) if not element.children else None
         if quote:
-            return [quote[1], *make_slot([quote[2]], _escape_android, read=_read_quoted, keep_lines=True), quote[3]]
-        return make_slot([*self.list_inline(element)], _escape_android, read=_read_android, keep_lines=True)
+            parts = make_slot([quote[2]], _escape_android, read=_read_quoted, keep_lines=True)
+            return [quote[1], *map(_tag_wide_spaces, parts), quote[3]]
+        parts = make_slot([*self.list_inline(element)], _escape_android, read=_TextReader().read, keep_lines=True)
+        return [*map(_quote_spaces, parts)]
 
     def list_inline(self, element: XmlElement) -> Iterator[str | Inline]:
         """Yield the texts and the marks in an element; the inside of <xliff:g> is not translated."""
@@ -161,30 +166,73 @@ def _name_language(xml: XmlText) -> Parts:
     return [LanguagePlace(tag, lambda code: with_attribute(tag, "tools:locale", spell_code(code)))]
 
 
-def _read_android(raw: str) -> str:
-    r"""Return the characters of a text as it stands in a resource.
+class _TextReader:
+    """Reads the pieces of one text as Android does: white space outside quotation marks is one space.
 
-    >>> _read_android("Tom\\'s  \n &lt;cat&gt;\\u0021\\n")
-    "Tom's <cat>!\n"
+    `quotes` is what stands for a quotation mark.
     """
-    return _read_escapes(read_xml_text(_SPACE.sub(" ", raw)))
+
+    def __init__(self, quotes: str = "") -> None:
+        self.quotes = quotes
+        self.is_quoted = self.is_behind_space = False
+
+    def read(self, raw: str) -> str:
+        r"""Return the characters of the next piece, as it stands in a resource.
+
+        >>> _TextReader().read("Tom\\'s  \n &lt;cat&gt;\\u0021\\n  \"  a\"")
+        "Tom's <cat>!\n   a"
+        """
+        return self.read_characters(read_xml_text(raw))
+
+    def read_characters(self, text: str) -> str:
+        """Return the characters of the next piece, in which XML has none that are spelled."""
+        out: list[str] = []
+        for match in _PIECE.finditer(text):
+            code, escaped, quote, space = match.groups()
+            if quote:
+                self.is_quoted = not self.is_quoted
+                out.append(self.quotes)
+            elif space and not self.is_quoted:
+                out.append("" if self.is_behind_space else " ")
+                self.is_behind_space = True
+            else:
+                out.append(chr(int(code, 16)) if code else _CHARACTERS.get(escaped, escaped) if escaped else match[0])
+                self.is_behind_space = False
+        return join_surrogates("".join(out))  # a character beyond U+FFFF is escaped as two halves
+
+
+def _quote_spaces(slot: Part) -> Part:
+    """Return a slot that is written in quotation marks, where Android would not show some space in it otherwise.
+
+    Spaces around it are not in the text of the slot.
+    """
+    if not isinstance(slot, TextSlot) or not _LOST_SPACE.search(NUMBERED_TAG.sub("", slot.text)):
+        return slot
+    text = slot.text.strip(" ")
+    before, _, after = slot.text.partition(text)
+    return _tag_wide_spaces(replace(slot, text=text, finish=lambda written: f'"{before}{written}{after}"'))
+
+
+def _tag_wide_spaces(slot: Part) -> Part:
+    """Return a slot in which each wide space is one space, and a tag that stands for the others."""
+    if not isinstance(slot, TextSlot):
+        return slot
+    tags = dict(slot.tags)
+    numbers = count(1 + max((int(number) for number in NUMBERED_TAG.findall(slot.text)), default=-1))
+
+    def tag(match: re.Match[str]) -> str:
+        name = f"<{next(numbers)}/>"
+        tags[name] = [match[0]]
+        return name
+
+    text = _MORE_SPACES.sub(tag, slot.text, count=_MOST_WIDE_SPACES)
+    return replace(slot, text=text, tags=tags)
 
 
 def _read_quoted(raw: str) -> str:
-    return _read_escapes(read_xml_text(raw))
-
-
-def _read_android_cdata(raw: str) -> str:
-    return _read_escapes(_SPACE.sub(" ", raw), quotes='"')
-
-
-def _read_escapes(text: str, quotes: str = "") -> str:
-    def read(match: re.Match[str]) -> str:
-        if match[1]:
-            return chr(int(match[1], 16))
-        return _CHARACTERS.get(match[2], match[2]) if match[2] else quotes
-
-    return join_surrogates(_ESCAPE.sub(read, text))  # a character beyond U+FFFF is escaped as two halves
+    reader = _TextReader()
+    reader.is_quoted = True
+    return reader.read(raw)
 
 
 def _escape_android_cdata(text: str, quotes: str = "") -> str:

@@ -6,13 +6,25 @@ from functools import partial
 
 from pellucid.documents.archive import Split
 from pellucid.documents.packages import list_members
-from pellucid.documents.paragraphs import Item, Run, count_kept, cut_opening, make_content_slot, make_paragraph
+from pellucid.documents.paragraphs import (
+    LETTER,
+    TAG,
+    Item,
+    Run,
+    count_kept,
+    cut_opening,
+    make_content_slot,
+    make_paragraph,
+)
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Inline, LanguagePlace, Part, Parts, Wrap, join_markup
 from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, with_attribute
 
-# Attributes that describe a picture to those who do not see it, by the names of their elements.
-ALTERNATIVE_TEXTS: dict[str, tuple[str, ...]] = dict.fromkeys(("docPr", "cNvPr"), ("descr", "title"))
+# Attributes that describe a picture to those who do not see it, and tips of links, by the names of their elements.
+DRAWING_TEXTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("docPr", "cNvPr"), ("descr", "title")),
+    **dict.fromkeys(("hlinkClick", "hlinkHover"), ("tooltip",)),
+}
 
 _DRAWING_TYPES = (
     "drawingml.chart",
@@ -48,6 +60,20 @@ def split_drawing(name: str, text: str, reading: DocumentReading) -> Parts:
 def count_drawing_kept(xml: XmlText, reading: DocumentReading) -> None:
     """Count the formulas and the fields in shapes, which are not translated."""
     count_kept(xml, _KEPT, reading)
+    count_unread_drawings(xml, reading)
+
+
+def count_unread_drawings(xml: XmlText, reading: DocumentReading) -> None:
+    """Count what is in the paragraphs of shapes in a place that is not read: tips of words, and what is there twice."""
+    for element in xml.walk(xml.root):
+        is_shape = element.name in ("p", "rPr") and xml.prefix(element) == "a:"
+        for child in element.children if is_shape else ():
+            text = ""
+            if child.name == "AlternateContent":
+                text = TAG.sub(" ", xml.raw(child))
+            elif child.name.startswith("hlink"):
+                text = xml.attribute(child, "tooltip") or ""
+            reading.kept["other"] += LETTER.search(text) is not None
 
 
 class DrawingReader:
@@ -62,7 +88,7 @@ class DrawingReader:
             out += self.describe_paragraph(element)
         elif shown := _SHOWN_VALUES.get(element.name):
             self.cut_values(element, shown, out)
-        elif names := ALTERNATIVE_TEXTS.get(element.name):
+        elif names := DRAWING_TEXTS.get(element.name):
             self.xml.cut_children(element, self.cut, out, cut_opening(self.xml, element, names))
         else:
             self.xml.cut_children(element, self.cut, out)

@@ -3,19 +3,23 @@
 import posixpath
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import unquote
 
 from pellucid.documents.archive import Split, read_archive, read_members
 from pellucid.documents.document import Document
 from pellucid.documents.html import split_html
 from pellucid.documents.packages import place_language, split_properties
-from pellucid.documents.paragraphs import make_content_slot
+from pellucid.documents.paragraphs import LETTER, TAG, count_kept, make_content_slot
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Part, Parts, join_markup
 from pellucid.documents.xml_tree import XmlElement, decode_xml, parse_xml
 
 _CONTAINER = "META-INF/container.xml"
-_XHTML = "application/xhtml+xml"
+_PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")  # the latter two are those of older books
+_DRAWING = "image/svg+xml"
+_DRAWN_TEXTS: dict[str, str] = dict.fromkeys(("text", "title", "desc", "foreignObject"), "code")
+_TALKING_BOOK = "application/x-dtbook+xml"
 _CONTENTS = "application/x-dtbncx+xml"
 _ENCRYPTED = re.compile(r"""<(?:\w+:)?CipherReference\b[^<>]*?\bURI=["']([^"']*)["']""")
 
@@ -58,9 +62,23 @@ def _list_pages(name: str, package: str, archive: Mapping[str, bytes], reading: 
                 pages[key], kinds[key] = target, xml.attribute(element, "media-type") or ""
     members: dict[str, Split] = {}
     for key in [*order, *pages]:
-        if kinds.get(key) == _XHTML:
+        if kinds.get(key) in _PAGES:
             members[pages[key]] = _split_page
+    for key in dict.fromkeys(order):
+        if kinds.get(key) in (_DRAWING, _TALKING_BOOK):
+            # What is not translated need not be sound.
+            with suppress(ValueError):
+                _count_page(f"{name}/{pages[key]}", archive[pages[key]], kinds[key], reading)
     return members | {pages[key]: split_contents for key in pages if kinds[key] == _CONTENTS}
+
+
+def _count_page(name: str, content: bytes, kind: str, reading: DocumentReading) -> None:
+    """Count the texts of a page of a kind that is not translated."""
+    xml = parse_xml(name, decode_xml(name, content)[0], reading)
+    if kind == _DRAWING:
+        count_kept(xml, _DRAWN_TEXTS, reading)
+    else:
+        reading.kept["other"] += sum(element.name in ("p", "hd") for element in xml.walk(xml.root))
 
 
 def _split_page(name: str, text: str, reading: DocumentReading) -> Parts:
@@ -74,7 +92,10 @@ def split_contents(name: str, text: str, reading: DocumentReading) -> Parts:
     def cut(element: XmlElement, out: list[Part]) -> None:
         if element.name == "text":
             out += make_content_slot(xml, element)
-        elif element.name == "docAuthor":
+        elif element.name in ("docAuthor", "pageTarget"):
+            # The number of a page may have letters, as iv has.
+            if element.name == "pageTarget":
+                reading.kept["other"] += LETTER.search(TAG.sub(" ", xml.raw(element))) is not None
             out.append(xml.raw(element))
         else:
             xml.cut_children(element, cut, out, [place_language(xml, element)])

@@ -44,15 +44,17 @@ FORMATS = (
         "web pages",
         {".html": "text/html", ".htm": "text/html"},
         "attributes that people read (`alt`, `title`, `placeholder`, `aria-label`, labels of buttons), the description "
-        "of the page",
+        "of the page, pages in frames (`srcdoc`)",
         {
             "protected": '`translate="no"`, the class `notranslate`, parts in a third language',
             "code": "`pre`, `code`, `kbd`, `samp`, `var`, scripts, styles, SVG, formulas",
-            "other": "text that is typed into fields, and text for browsers without frames",
+            "other": "text that is typed into fields, text for browsers without frames, keywords, and a frame's page "
+            "whose signs are written in several ways",
         },
         "the language and its direction; line ends inside a paragraph; references such as `&eacute;` in a translated "
         "text, which become characters",
-        "comments, addresses, values of fields",
+        "comments, addresses, values of fields, instructions of templates (`{{ name }}`, `{% if %}`, `<%= name %>`, "
+        "`<?php ... ?>`, `${name}`)",
     ),
     DocumentFormat(
         "Markdown",
@@ -99,7 +101,7 @@ FORMATS = (
             "code": "names of other resources, such as `@string/name`",
             "other": "items of `array`, which are mostly colours, sizes and names",
         },
-        "forms of a plural that the language needs, and backslashes in a translated text",
+        "forms of a plural that the language needs, and backslashes and quotation marks in a translated text",
         "comments, names, and what `xliff:g` marks",
         is_xml=True,
     ),
@@ -127,7 +129,7 @@ FORMATS = (
             "code": "drawings in ASS and SSA",
             "other": "text without times in WebVTT and before the first subtitle in others, which players do not show",
         },
-        "line ends inside a subtitle",
+        "the places of line ends inside a subtitle (also `[br]` and `\\N`)",
         "times, positions, tags, styles, notes of WebVTT",
     ),
     DocumentFormat(
@@ -180,13 +182,14 @@ FORMATS = (
             ".docm": "application/vnd.ms-word.document.macroEnabled.12",
             ".dotx": f"{_WORD}.template",
         },
-        "headers, footers, notes, text boxes, charts, descriptions of pictures, results of fields with words, titles "
-        "of the document",
+        "headers, footers, notes, text boxes, charts, descriptions of pictures, tips of links, results of fields with "
+        "words, titles of the document",
         {
             "code": "fields that are computed, such as numbers of pages; formulas",
             "comments": "comments, without `--comments`",
             "deleted": "what was deleted with the change recorded",
-            "other": "how signs are pronounced, documents inside the document, keywords",
+            "other": "how signs are pronounced, documents inside the document, keywords, words before numbers of "
+            "paragraphs, what is typed or chosen in forms, texts in places that are not known",
         },
         _OFFICE,
         "names of styles and bookmarks, building blocks, macros",
@@ -203,11 +206,12 @@ FORMATS = (
             ".ppsx": f"{_SLIDES}.slideshow",
             ".potx": f"{_SLIDES}.template",
         },
-        "notes, tables, charts, diagrams, descriptions of pictures, titles of the document",
+        "notes, tables, charts, diagrams, descriptions of pictures, tips of links on shapes, titles of the document",
         {
             "code": "fields that are computed, such as numbers of slides; formulas",
             "comments": "comments, without `--comments`",
-            "other": "documents inside the document, such as the table behind a chart; keywords",
+            "other": "documents inside the document, such as the table behind a chart; keywords, tips of links on "
+            "words, and words that are there twice inside a paragraph",
         },
         _OFFICE,
         "what layouts ask for (`Click to edit`), names of shapes, macros",
@@ -222,12 +226,13 @@ FORMATS = (
             ".xlsm": "application/vnd.ms-excel.sheet.macroEnabled.12",
             ".xltx": f"{_SHEETS}.template",
         },
-        "texts in cells, headers and footers, messages beside cells, charts, text boxes",
+        "texts in cells, headers and footers, messages beside cells, charts, text boxes, labels of pivot tables",
         {
             "code": "formulas",
             "named": "texts that a formula, a list, a filter or a table's column asks for",
             "comments": "comments, without `--comments`",
-            "other": "names of sheets, how signs are pronounced, documents inside the document, keywords",
+            "other": "names of sheets, how signs are pronounced, documents inside the document, keywords, labels of "
+            "buttons and boxes in a sheet",
         },
         _OFFICE,
         "numbers, dates, names of cells, macros",
@@ -246,16 +251,18 @@ FORMATS = (
             ".ots": f"{_OPEN_DOCUMENT}.spreadsheet-template",
             ".odg": f"{_OPEN_DOCUMENT}.graphics",
         },
-        "headers, footers, notes, text boxes, charts, tables, descriptions of pictures, titles of the document",
+        "headers, footers, notes, text boxes, charts, tables, descriptions of pictures, titles of the document, tips "
+        "of links, messages beside cells, labels of forms, entries of indexes",
         {
             "code": "fields that are computed, such as numbers of pages; formulas, scripts",
             "named": "texts that a formula or a list asks for",
             "comments": "comments, without `--comments`",
             "deleted": "what was deleted with the change recorded",
-            "other": "how signs are pronounced, footers of all slides, documents inside the document, keywords",
+            "other": "how signs are pronounced, footers of all slides, documents inside the document, keywords, names "
+            "of sheets, words before numbers of paragraphs, what is typed or chosen in forms",
         },
         _OFFICE,
-        "names of styles and bookmarks, labels of forms, numbers, dates, macros",
+        "names of styles and bookmarks, numbers, dates, macros",
         is_text=False,
         is_xml=True,
         has_comments=True,
@@ -263,11 +270,12 @@ FORMATS = (
     DocumentFormat(
         "electronic books",
         {".epub": "application/epub+zip"},
-        "pages, tables of contents, titles and subjects of the book",
+        "pages, tables of contents, titles and subjects of the book, titles of its places",
         {
             "protected": "as in web pages",
-            "code": "as in web pages",
-            "other": "as in web pages; the description of the book",
+            "code": "as in web pages; pages that are drawings (SVG)",
+            "other": "as in web pages; the description, the rights and the series of the book, numbers of printed "
+            "pages",
         },
         "as in web pages",
         "names of authors, styles",

@@ -6,8 +6,17 @@ from collections.abc import Mapping
 
 from pellucid.data.encodings import decode_bytes, encode_text, find_codec
 from pellucid.documents.document import Document
-from pellucid.documents.html_attributes import RELEVANT, find_kept, names_other_language, read_language_code, split_tag
-from pellucid.documents.html_runs import Piece, join_run
+from pellucid.documents.html_attributes import (
+    RELEVANT,
+    find_kept,
+    find_meta_name,
+    names_other_language,
+    read_language_code,
+    split_tag,
+)
+from pellucid.documents.html_frames import cut_frame
+from pellucid.documents.html_runs import LETTER, Piece, join_run
+from pellucid.documents.html_templates import hide_instructions, split_instructions
 from pellucid.documents.html_tokens import (
     RAW_ELEMENTS,
     Attribute,
@@ -20,10 +29,10 @@ from pellucid.documents.html_tokens import (
 from pellucid.documents.html_tree import VOID_ELEMENTS, OpenElements
 from pellucid.documents.plain import decode_text
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Part
+from pellucid.documents.slots import Part, Parts
 
 _CHARSET = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<meta[^<>]+?charset\s*=\s*(?:[\"']\s*)?([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL
+    rb"<!--.*?(?:-->|\Z)|<meta[^<>]+?charset\s*=\s*(?:[\"']\s*)?(?![<{$#])([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL
 )
 _HEAD_BYTES = 2**16  # in which a page may name its encoding: browsers look in all of the head, and read again
 _TOGETHER = 1000  # pieces of markup after which elements are counted, and somebody is asked whether to go on
@@ -82,8 +91,10 @@ def split_html(html: str, reading: DocumentReading, *, is_xhtml: bool = False) -
 class _PageSplitter:
     """Reads a page from its beginning to its end."""
 
-    def __init__(self, html: str, reading: DocumentReading, is_xhtml: bool) -> None:
+    def __init__(self, html: str, reading: DocumentReading, is_xhtml: bool, in_frame: bool = False) -> None:
         self.html = html
+        self.markup = hide_instructions(html)  # where markup is looked for; the page has all else at the same places
+        self.in_frame = in_frame
         self.reading = reading
         self.source = reading.languages[0] if reading.languages else None
         self.is_xhtml = is_xhtml or html.lstrip("\ufeff \t\r\n").startswith("<?xml")
@@ -95,7 +106,7 @@ class _PageSplitter:
     def split(self) -> list[Part]:
         """Return the parts of the page."""
         position = pieces = opened = 0
-        while markup := find_markup(self.html, position, self.elements.is_in_drawing):
+        while markup := find_markup(self.markup, position, self.elements.is_in_drawing):
             self._add_text(position, markup.start)
             position = markup.end
             if markup.kind == "other":
@@ -118,15 +129,22 @@ class _PageSplitter:
         text = self.html[start:end]
         if not text:
             return
-        if not text.isspace():
+        if any(kind == "text" and not piece.isspace() for kind, piece in split_instructions(text)):
             self.elements.leave_head()
             self.elements.reopen_formatting()
-        self.run.append(Piece("text", [text], self.elements.explain_kept()))
+        self._add_pieces(text, self.elements.explain_kept())
+
+    def _add_pieces(self, text: str, kept: str) -> None:
+        """Add a text to the run, in which instructions of a template are marks."""
+        pieces = [("text", text)] if kept else split_instructions(text)
+        self.run += [Piece("text" if kind == "text" else "single", [piece], kept) for kind, piece in pieces]
 
     def _open(self, markup: Markup) -> int:
         """Read an opening tag, and the content of an element that is a text whatever is in it; return its end."""
         tag, name = self.html[markup.start : markup.end], markup.name
-        attributes: Mapping[str, Attribute] = read_attributes(tag, name) if RELEVANT.search(tag) else {}
+        attributes: Mapping[str, Attribute] = {}
+        if RELEVANT.search(tag):
+            attributes = read_attributes(tag, name, self.markup[markup.start : markup.end])
         code = read_language_code(attributes)
         is_foreign: bool | None = None
         if name in ("html", "body"):
@@ -135,19 +153,43 @@ class _PageSplitter:
             is_foreign = names_other_language(code, self.source)
 
         can_end_itself = self.is_xhtml or self.elements.can_end_itself(name)
-        has_content = name not in VOID_ELEMENTS and not (can_end_itself and tag.endswith("/>"))
+        has_content = name not in VOID_ELEMENTS and not (
+            can_end_itself and self.markup.endswith("/>", markup.start, markup.end)
+        )
         is_raw = has_content and name in RAW_ELEMENTS and not self.elements.is_in_drawing
         usual = _KEPT_ELEMENTS.get(name)
         element = self.elements.open(name, find_kept(attributes), is_foreign, usual, has_content)
         kept = element.kept or (usual if is_raw else None) or ""
-        parts = split_tag(tag, name, attributes, self.source, not element.kept_attributes)
+        parts: Parts = [tag]
+        if not element.kept_attributes:
+            self._count_attributes(name, attributes)
+            parts = split_tag(tag, name, attributes, self.source, self._cut_frame)
         self._add_tag(Piece("opening" if has_content else "single", parts, kept, element, element.name))
         if not is_raw:
             return markup.end
-        end = find_raw_end(self.html, markup.end, name)
+        end = find_raw_end(self.markup, markup.end, name)
         if markup.end < end:
-            self.run.append(Piece("text", [self.html[markup.end : end]], kept))
+            self._add_pieces(self.html[markup.end : end], kept)
         return end
+
+    def _count_attributes(self, name: str, attributes: Mapping[str, Attribute]) -> None:
+        """Count the keywords of a page, which are for machines, and the page of a frame without quotation marks."""
+        counted = None
+        if name == "meta" and find_meta_name(attributes) == "keywords":
+            counted = attributes.get("content")
+        elif name == "iframe" and "srcdoc" in attributes and not attributes["srcdoc"].quote:
+            counted = attributes["srcdoc"]
+        if counted is not None:
+            self.reading.kept["other"] += LETTER.search(counted.value) is not None
+
+    def _cut_frame(self, raw: str) -> Parts:
+        """Return the page in an attribute of a frame; one inside such a page, and one that cannot be read, is kept."""
+        parts = None
+        if not self.in_frame:
+            parts = cut_frame(raw, lambda page: _PageSplitter(page, self.reading, self.is_xhtml, in_frame=True).split())
+        if parts is None:
+            self.reading.kept["other"] += LETTER.search(raw) is not None
+        return [raw] if parts is None else parts
 
     def _close(self, markup: Markup) -> None:
         """Read a closing tag."""

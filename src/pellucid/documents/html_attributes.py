@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from pellucid.data.languages import get_language, is_language_code, is_same_language, list_spellings, split_code
+from pellucid.documents.html_templates import list_value_items
 from pellucid.documents.html_tokens import Attribute, split_names
 from pellucid.documents.slots import LanguagePlace, Part, Parts, make_slot
 
 RELEVANT = re.compile(
-    r"alt|title|placeholder|label|description|text|summary|abbr|value|content|lang|translate|dir|class|^<html",
+    r"alt|title|placeholder|label|description|text|summary|abbr|value|content|lang|translate|dir|class|srcdoc|standby|epub:type|^<html",
     re.IGNORECASE,
 )
 """Found in each tag with an attribute that matters here, so that the others need not be read."""
@@ -27,6 +28,7 @@ _READABLE: dict[str, tuple[str, ...]] = {
     "aria-placeholder": ("",),
     "aria-roledescription": ("",),
     "aria-valuetext": ("",),
+    "standby": ("object",),
     "value": ("input",),
     "content": ("meta",),
 }
@@ -40,6 +42,7 @@ _READABLE_META = split_names("""
 _LANGUAGE_META = frozenset(("content-language", "language", "dc.language", "dcterms.language", "og:locale"))
 _RIGHT_TO_LEFT = split_names("ar arc azb ckb dv fa he ks lrc mzn nqo pnb ps sd syr ug ur yi")
 _RIGHT_TO_LEFT_SCRIPTS = split_names("adlm arab hebr nkoo rohg syrc thaa")
+_PAGE_NUMBERS = frozenset(("page-list", "pagebreak"))
 _NO_LANGUAGE = ("und", "mul", "mis")
 
 
@@ -68,7 +71,12 @@ def read_language_code(attributes: Mapping[str, Attribute]) -> str | None:
 
 
 def find_kept(attributes: Mapping[str, Attribute]) -> str | None:
-    """Return "protected" for an element that says not to translate it, "" for one that says to, and None otherwise."""
+    """Return why an element says that it is kept, "" for one that says to translate it, and None for any other.
+
+    In a book, the numbers of printed pages are kept: they may be letters, as iv is.
+    """
+    if "epub:type" in attributes and not _PAGE_NUMBERS.isdisjoint(attributes["epub:type"].value.split()):
+        return "other"
     classes = attributes["class"].value.lower().split() if "class" in attributes else ()
     wish = attributes["translate"].value.strip().lower() if "translate" in attributes else None
     if "notranslate" in classes or wish == "no":
@@ -76,10 +84,17 @@ def find_kept(attributes: Mapping[str, Attribute]) -> str | None:
     return "" if wish in ("yes", "") else None
 
 
-def split_tag(tag: str, name: str, attributes: Mapping[str, Attribute], source: str | None, translated: bool) -> Parts:
-    """Return a tag with slots for the texts in it and places for the language, where its element is translated."""
-    if not translated:
-        return [tag]
+def split_tag(
+    tag: str,
+    name: str,
+    attributes: Mapping[str, Attribute],
+    source: str | None,
+    cut_frame: Callable[[str], Parts],
+) -> Parts:
+    """Return a tag with slots for the texts in it and places for the language.
+
+    `cut_frame` returns the parts of a page that stands in an attribute.
+    """
     places: list[tuple[int, int, Parts]] = []
     for key, attribute in attributes.items():
         if key in ("lang", "xml:lang", "content"):
@@ -88,7 +103,9 @@ def split_tag(tag: str, name: str, attributes: Mapping[str, Attribute], source: 
                 place = LanguagePlace(tag[attribute.start : attribute.end], write)
                 places.append((attribute.start, attribute.end, [place]))
                 continue
-        if _is_readable(key, name, attributes):
+        if (name, key) == ("iframe", "srcdoc") and attribute.quote:
+            places.append((attribute.start, attribute.end, cut_frame(tag[attribute.start : attribute.end])))
+        elif _is_readable(key, name, attributes):
             places.append((attribute.start, attribute.end, _make_value_slot(tag, attribute)))
     if name == "html":
         places.append(_find_direction_place(tag, attributes))
@@ -108,10 +125,10 @@ def _is_readable(key: str, name: str, attributes: Mapping[str, Attribute]) -> bo
         return False
     if key == "value":
         return "type" in attributes and attributes["type"].value.strip().lower() in _BUTTONS
-    return key != "content" or _find_meta_name(attributes) in _READABLE_META
+    return key != "content" or find_meta_name(attributes) in _READABLE_META
 
 
-def _find_meta_name(attributes: Mapping[str, Attribute]) -> str:
+def find_meta_name(attributes: Mapping[str, Attribute]) -> str:
     """Return the name of what an element `meta` tells, in small letters."""
     for key in ("name", "property", "itemprop", "http-equiv"):
         if key in attributes:
@@ -123,8 +140,8 @@ def _make_value_slot(tag: str, attribute: Attribute) -> Parts:
     """Return the value of an attribute as a slot; a value without quotation marks gets them with its translation."""
     raw = tag[attribute.start : attribute.end]
     if attribute.quote:
-        return make_slot([raw], escape)
-    return make_slot([raw], escape, finish='"{}"'.format)
+        return make_slot(list_value_items(raw), escape)
+    return make_slot(list_value_items(raw), escape, finish='"{}"'.format)
 
 
 def _find_language_writer(
@@ -136,7 +153,7 @@ def _find_language_writer(
         return None
     if key != "content":
         return escape if is_language_code(code) and is_same_language(code, source) else None
-    meta_name = _find_meta_name(attributes)
+    meta_name = find_meta_name(attributes)
     if name != "meta" or meta_name not in _LANGUAGE_META:
         return None
     if not (is_language_code(code) and is_same_language(code, source)) and code.lower() not in list_spellings(source):

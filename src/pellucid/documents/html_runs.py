@@ -10,7 +10,7 @@ from typing import Literal
 from pellucid.documents.html_tree import VOID_ELEMENTS, HtmlElement
 from pellucid.documents.slots import NUMBERED_TAG, Inline, Part, Parts, Review, TextSlot, make_slot
 
-_LETTER = re.compile(r"[^\W\d_]")
+LETTER = re.compile(r"[^\W\d_]")
 _SPACE = " \t\r\n\f"
 _TAG_WITH_SPACE = re.compile(rf"( ?)({NUMBERED_TAG.pattern.replace('(', '(?:')})( ?)")
 _TAG_OR_SPACE = re.compile(rf"{NUMBERED_TAG.pattern}| ")
@@ -85,7 +85,7 @@ def join_run(pieces: Sequence[Piece], heading: int) -> tuple[Parts, list[str]]:
     is_text_itself = False  # whether the run is a kept text, and not only has kept elements in it
     for unit in _join_kept(pieces):
         first = unit[0]
-        if first.kept and any(piece.kind == "text" and _LETTER.search(str(piece.parts[0])) for piece in unit):
+        if first.kept and any(piece.kind == "text" and LETTER.search(str(piece.parts[0])) for piece in unit):
             kept.append(first.kept)
             is_text_itself = is_text_itself or first.kind == "text"
         items.append(_describe_unit(unit))

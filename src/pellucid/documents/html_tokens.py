@@ -108,19 +108,22 @@ def _find_script_end(html: str, position: int) -> int:
     return len(html)
 
 
-def read_attributes(tag: str, name: str) -> dict[str, Attribute]:
+def read_attributes(tag: str, name: str, markup: str | None = None) -> dict[str, Attribute]:
     """Return the attributes of a tag by their names in small letters; of two with the same name the first counts.
+
+    `markup` is the tag as its attributes are found, where that is not as it stands in the page.
 
     >>> read_attributes("<img alt='A &amp; B' src=a.png>", "img")["alt"]
     Attribute(value='A & B', start=10, end=19, quote="'")
     """
     attributes: dict[str, Attribute] = {}
     position = len(name) + 1
-    while match := _ATTRIBUTE.match(tag, position):
+    while match := _ATTRIBUTE.match(markup or tag, position):
         position = match.end()
         for group, quote in ((2, '"'), (3, "'"), (4, "")):
             if match[group] is not None:
-                attribute = Attribute(unescape(match[group]), *match.span(group), quote)
+                start, end = match.span(group)
+                attribute = Attribute(unescape(tag[start:end]), start, end, quote)
                 break
         else:
             attribute = Attribute("", match.end(), match.end(), "")

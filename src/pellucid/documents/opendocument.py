@@ -27,7 +27,15 @@ from pellucid.documents.paragraphs import (
 )
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Inline, LanguagePlace, Part, Parts, join_markup
-from pellucid.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, read_xml_text, with_attribute
+from pellucid.documents.xml_tree import (
+    XmlElement,
+    XmlText,
+    escape_xml_text,
+    find_attributes,
+    parse_xml,
+    read_xml_text,
+    with_attribute,
+)
 
 _PARAGRAPHS = ("p", "h")
 # Elements that surround text; those of references hold the words that they refer to.
@@ -51,9 +59,30 @@ _KEPT = {
     **dict.fromkeys(("header-decl", "footer-decl", "date-time-decl"), "other"),
     **dict.fromkeys(("presentation:header", "presentation:footer", "presentation:date-time"), "code"),
 }
-_SKIPPED = ("tracked-changes", "scripts", "font-face-decls", "forms", "ruby-text", "math", "annotation")
+_SKIPPED = ("tracked-changes", "scripts", "font-face-decls", "ruby-text", "math", "annotation")
+# Attributes with texts for people, by the names of their elements.
+_INDEX_MARK = ("string-value", "key1", "key2")
+_TEXT_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("text:a", "draw:a"), ("title",)),
+    "text:placeholder": ("description",),
+    **dict.fromkeys(("table:help-message", "table:error-message"), ("title",)),
+    **dict.fromkeys(
+        (f"text:{kind}-mark{part}" for kind in ("alphabetical-index", "toc", "user-index") for part in ("", "-start")),
+        _INDEX_MARK,
+    ),
+}
+# Labels and tips of what stands in a form, and what else of it is a text: what is typed or chosen there.
+_FORM_TEXTS = ("label", "title")
+_FORM_VALUES = ("current-value", "value")
+_FIELDS_OF_FORMS = ("text", "textarea", "combobox", "formatted-text", "option", "item")
 _BREAKS = {"tab": "\t", "line-break": "\n"}
-_DESCRIPTIONS = ("<svg:title", "<svg:desc", "<table:title", "<table:desc")
+# Elements with nothing but a text, by their names: descriptions of pictures and tables, and what stands in an index.
+_PLAIN_TEXTS = {
+    "title": ("svg:title", "table:title"),
+    "desc": ("svg:desc", "table:desc"),
+    "index-title-template": ("text:index-title-template",),
+    "index-entry-span": ("text:index-entry-span",),
+}
 _LANGUAGES = (
     ("fo:language", "fo:country"),
     ("style:language-asian", "style:country-asian"),
@@ -64,6 +93,8 @@ _MOST_SPACES = 100  # spaces of one element that are text; more stay an element,
 # The kinds of values of cells that are shown as their own text.
 _TEXT_VALUES = (None, "string", "void")
 _FORMULA = re.compile(r"""\s(?:table:formula|table:condition|style:condition)\s*=\s*("[^"]*"|'[^']*')""")
+# What stands before and behind numbers of paragraphs, notes and chapters.
+_NUMBER_AFFIXES = re.compile(r"""\sstyle:num-(?:prefix|suffix)\s*=\s*("[^"]*"|'[^']*')""")
 _EMBEDDED = re.compile(r"(?:.*/)?(?:content|styles)\.xml")
 
 
@@ -87,6 +118,8 @@ def split_opendocument(name: str, text: str, reading: DocumentReading) -> Parts:
     xml = parse_xml(name, text, reading)
     kinds = {name: kind for name, kind in _KEPT.items() if kind != "comments" or not reading.with_comments}
     count_kept(xml, kinds, reading)
+    for affixes in _NUMBER_AFFIXES.findall(text):
+        reading.kept["other"] += LETTER.search(affixes) is not None
     reader = _OpenDocumentReader(xml, reading)
     return join_markup([xml.text[: xml.root.start], *reader.describe_all(xml.root), xml.text[xml.root.end :]])
 
@@ -99,6 +132,8 @@ class _OpenDocumentReader:
         self.reading = reading
         self.skipped = _SKIPPED[:-1] if reading.with_comments else _SKIPPED
         self.named = {text for formula in _list_formulas(xml.text) for text in list_compared_texts(formula)}
+        body = xml.child(xml.root, "body")
+        self.is_workbook = body is not None and xml.child(body, "spreadsheet") is not None
         self.raised = {style for style in self.list_raised_styles() if style}
         # Each paragraph once: a frame in a frame in a frame would otherwise take twice the time with each.
         self.paragraphs: dict[int, Parts] = {}
@@ -121,14 +156,39 @@ class _OpenDocumentReader:
             out += self.paragraphs[element.start]
         elif element.name in self.skipped:
             out.append(xml.raw(element))
-        elif element.name in ("title", "desc") and xml.opening(element).startswith(_DESCRIPTIONS):
+        elif element.name == "forms":
+            xml.cut_children(element, self.cut_form, out)
+        elif element.name in _PLAIN_TEXTS and xml.prefix(element) + element.name in _PLAIN_TEXTS[element.name]:
             out += make_content_slot(xml, element)
         elif element.name == "text-properties":
             xml.cut_children(element, self.cut, out, self.describe_languages(element))
         elif element.name == "table-cell":
             self.cut_cell(element, out)
         else:
-            xml.cut_children(element, self.cut, out)
+            xml.cut_children(element, self.cut, out, self.describe_opening(element))
+
+    def describe_opening(self, element: XmlElement) -> Parts:
+        """Return the parts of an opening tag: what it says to people is a slot."""
+        xml = self.xml
+        names = _TEXT_ATTRIBUTES.get(xml.prefix(element) + element.name)
+        if element.name == "table" and self.is_workbook:
+            self.reading.kept["other"] += LETTER.search(xml.attribute(element, "table:name") or "") is not None
+        return [xml.opening(element)] if names is None else cut_opening(xml, element, names)
+
+    def cut_form(self, element: XmlElement, out: list[Part]) -> None:
+        """Append the parts of a form: labels are slots, and what is typed or chosen is counted."""
+        xml = self.xml
+        if xml.prefix(element) != "form:":
+            self.reading.kept["other"] += LETTER.search(TAG.sub(" ", xml.raw(element))) is not None
+            out.append(xml.raw(element))
+        elif element.name in _FIELDS_OF_FORMS:
+            names = ("label", *_FORM_VALUES) if element.name in ("option", "item") else _FORM_VALUES
+            values = " ".join(value for value, _, _ in find_attributes(xml.opening(element), names))
+            typed = TAG.sub(" ", xml.text[element.inner : element.inner_end])
+            self.reading.kept["other"] += LETTER.search(values + typed) is not None
+            out += [*cut_opening(xml, element, ("title",)), xml.text[element.inner : element.end]]
+        else:
+            xml.cut_children(element, self.cut_form, out, cut_opening(xml, element, _FORM_TEXTS))
 
     def cut_cell(self, cell: XmlElement, out: list[Part]) -> None:
         """Append the parts of a cell: what is computed, and a number or a date, is shown as its value says."""
@@ -212,6 +272,7 @@ class _OpenDocumentReader:
             elif child.name in _AROUND_TEXT and child.end > child.inner:
                 yield from self.list_container_items(child, escape)
             elif child.name != "soft-page-break":
+                self.count_unknown(child)
                 # A note or a frame stands inside its paragraph and has paragraphs of its own.
                 inner: list[Part] = []
                 self.cut(child, inner)
@@ -225,9 +286,16 @@ class _OpenDocumentReader:
         if not container.children and is_sign(xml.content(container), style in self.raised):
             yield Inline("single", None, [xml.raw(container)])
             return
-        yield Inline("opening", container.start, [xml.opening(container)])
+        yield Inline("opening", container.start, self.describe_opening(container))
         yield from self.list_items(container, escape)
         yield Inline("closing", container.start, [xml.closing(container)])
+
+    def count_unknown(self, element: XmlElement) -> None:
+        """Count the text of something in a paragraph that is of no known kind."""
+        kind = self.xml.prefix(element) + element.name
+        is_known = {element.name, kind} & (_KEPT.keys() | _PLAIN_TEXTS.keys()) or element.children
+        if not is_known and LETTER.search(self.xml.content(element)):
+            self.reading.kept["other"] += 1
 
     def list_texts(self, start: int, end: int, escape: Callable[[str], str]) -> Iterator[Item]:
         """Yield the text between two places, in which white space is one space."""

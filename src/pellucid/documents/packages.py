@@ -8,7 +8,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from pellucid.documents.archive import Split, read_archive
-from pellucid.documents.paragraphs import classify_script, count_kept, make_content_slot
+from pellucid.documents.paragraphs import LETTER, TAG, classify_script, count_kept, cut_opening, make_content_slot
 from pellucid.documents.reading import DocumentReading, DocumentTooLarge
 from pellucid.documents.slots import LanguagePlace, Part, Parts, join_markup
 from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, find_attributes, parse_xml, with_attribute
@@ -18,7 +18,14 @@ _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^<>]*>")
 _RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\b[^<>]*>")
 # Titles of a document in its properties, and what else stands there, which is for archives and stays.
 _PROPERTIES = ("title", "subject")
-_KEPT_PROPERTIES = {"description": "other", "keywords": "other"}
+_KEPT_PROPERTIES: dict[str, str] = dict.fromkeys(("description", "keywords", "keyword", "category", "rights"), "other")
+_KEPT_META = (
+    "belongs-to-collection",
+    "dcterms:abstract",
+    "dcterms:description",
+    "dcterms:rights",
+    "schema:accessibilitySummary",
+)
 _COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), "comments")
 
 
@@ -82,13 +89,21 @@ def list_properties(types: Mapping[str, str]) -> dict[str, Split]:
 
 
 def split_properties(name: str, text: str, reading: DocumentReading) -> Parts:
-    """Take the properties of a document apart: its title and its subject are slots, and its language is named."""
+    """Take the properties of a document apart: its title and its subject are slots, and its language is named.
+
+    So is the package of a book, in which places of the book have titles, too.
+    """
     xml = parse_xml(name, text, reading)
     count_kept(xml, _KEPT_PROPERTIES, reading)
+    for element in xml.walk(xml.root):
+        if element.name == "meta" and xml.attribute(element, "property") in _KEPT_META:
+            reading.kept["other"] += LETTER.search(TAG.sub(" ", xml.raw(element).partition(">")[2])) is not None
 
     def cut(element: XmlElement, out: list[Part]) -> None:
         if element.name in _PROPERTIES:
             out += make_content_slot(xml, element)
+        elif element.name == "reference":  # a place in a book, such as its cover
+            xml.cut_children(element, cut, out, cut_opening(xml, element, ("title",)))
         elif element.name == "language" and element.end > element.inner and not element.children:
             out += [xml.opening(element), LanguagePlace(xml.text[element.inner : element.inner_end])]
             out.append(xml.closing(element))

@@ -24,6 +24,7 @@ _MAIN_TYPES = tuple(
     )
 )
 _MASTER_TYPES = ("presentationml.slideMaster", "presentationml.slideLayout", "presentationml.notesMaster")
+_HANDOUT_TYPE = "presentationml.handoutMaster"
 _COMMENT_TYPES = ("presentationml.comments", "ms-powerpoint.comments")
 
 
@@ -36,7 +37,8 @@ def read_pptx(name: str, content: bytes, reading: DocumentReading) -> Document:
     slides = list_members(types, "presentationml.slide")
     order = {member: i for i, member in enumerate(_list_slides(name, main[0], archive, reading))}
     slides.sort(key=lambda member: order.get(member, len(order)))
-    texts = [*slides, *list_members(types, "presentationml.notesSlide")]
+    # What stands on the master of handouts is on no slide, so that its own places are what is printed.
+    texts = [*slides, *list_members(types, "presentationml.notesSlide"), *list_members(types, _HANDOUT_TYPE)]
     members: dict[str, Split] = dict.fromkeys(texts, split_drawing)
     members |= list_drawings(types)
     members |= dict.fromkeys(list_members(types, *_MASTER_TYPES), split_layout)

@@ -11,7 +11,7 @@ from pellucid.documents.document import Document
 from pellucid.documents.drawing import list_drawings
 from pellucid.documents.formulas import list_compared_texts, normalize_compared
 from pellucid.documents.packages import count_comments, list_members, list_properties, read_package
-from pellucid.documents.paragraphs import LETTER, Item, Run, cut_opening, make_content_slot, make_paragraph
+from pellucid.documents.paragraphs import LETTER, TAG, Item, Run, cut_opening, make_content_slot, make_paragraph
 from pellucid.documents.reading import DocumentReading
 from pellucid.documents.slots import Inline, Part, Parts, TextSlot, join_markup, make_slot
 from pellucid.documents.xml_tree import (
@@ -48,6 +48,13 @@ _TEXT_ATTRIBUTES = ("prompt", "promptTitle", "error", "errorTitle", "tooltip")
 # Columns of tables and what filters ask for, each with the text of a cell.
 _NAMING = re.compile(r"<(?:\w+:)?(?:tableColumn|cacheField|filter|customFilter)\s[^<>]*>")
 _NAMING_ATTRIBUTES = ("name", "totalsRowLabel", "val")
+# Pivot tables and the lists to filter them by, which have labels of their own.
+_CAPTION_TYPES = ("spreadsheetml.pivotTable", "ms-excel.slicer", "ms-excel.timeline")
+_CAPTIONS = ("caption", "rowHeaderCaption", "colHeaderCaption", "grandTotalCaption", "errorCaption", "missingCaption")
+# The label of a button or a box in a sheet, in a file that is often no sound XML.
+_CONTROL_LABEL = re.compile(
+    r"<(?:\w+:)?textbox\b(?:(?!</?(?:\w+:)?textbox\b).)*+</(?:\w+:)?textbox\s*>", re.DOTALL | re.IGNORECASE
+)
 _SHEET = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
 # The codes in headers and footers: places, fonts, sizes, and what is computed.
 _CODE_OF_HEADER = re.compile(r'&(?:"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d{1,3}|.)', re.DOTALL)
@@ -76,7 +83,12 @@ def read_xlsx_document(name: str, content: bytes, reading: DocumentReading) -> D
     strings = list_members(types, "spreadsheetml.sharedStrings")
     members: dict[str, Split] = dict.fromkeys(strings, partial(split_strings, named=named))
     members |= dict.fromkeys(sheets, partial(split_sheet, named=named))
+    members |= dict.fromkeys(list_members(types, *_CAPTION_TYPES), split_captions)
     members |= list_drawings(types)
+    for member in archive:
+        if member.lower().endswith(".vml"):
+            labels = _CONTROL_LABEL.findall(archive[member].decode(errors="replace"))
+            reading.kept["other"] += sum(LETTER.search(TAG.sub(" ", label)) is not None for label in labels)
     comments = list_members(types, *_COMMENT_TYPES)
     if reading.with_comments:
         members |= dict.fromkeys(comments, partial(split_strings, named=()))
@@ -106,6 +118,18 @@ def split_strings(name: str, text: str, reading: DocumentReading, named: "set[st
             out += _describe_string(xml, element, reading, named)
         else:
             xml.cut_children(element, cut, out)
+
+    return join_markup(xml.cut_root(cut))
+
+
+def split_captions(name: str, text: str, reading: DocumentReading) -> Parts:
+    """Take a pivot table or a list to filter one apart: labels are slots, and names of its values are counted."""
+    xml = parse_xml(name, text, reading)
+
+    def cut(element: XmlElement, out: list[Part]) -> None:
+        if element.name == "dataField":
+            reading.kept["named"] += LETTER.search(xml.attribute(element, "name") or "") is not None
+        xml.cut_children(element, cut, out, cut_opening(xml, element, _CAPTIONS))
 
     return join_markup(xml.cut_root(cut))
 

@@ -19,6 +19,8 @@ class SubtitleMarks:
     pattern: re.Pattern[str]
     read: Callable[[str], str] = _keep
     escape: Callable[[str], str] = _keep
+    breaks: re.Pattern[str] = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*+")
+    """What ends a line, with the white space beside it."""
 
 
 _DASHES = "-‐‑–—―−"
@@ -34,19 +36,31 @@ _WORD = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|[^ ])+")
 _MARK = re.compile(r"<[^<>]*>|\{[^{}]*\}")
 
 
-def describe_subtitle(lines: Sequence[str], marks: SubtitleMarks, end: str) -> Parts:
-    """Return the lines of one subtitle as a slot, or as one for each person who speaks.
-
-    `end` stands between the lines of a translation.
-    """
+def describe_subtitle(text: str, marks: SubtitleMarks) -> Parts:
+    """Return one subtitle as a slot, or as one for each person who speaks; the lines of each end as they did."""
+    lines = _split_lines(text, marks)
     starts = [number for number, line in enumerate(lines) if _begins_speech(line, marks)]
-    if len(starts) == 1 and starts[0] > 0 and not _SENTENCE_END.search(marks.pattern.sub("", lines[starts[0] - 1])):
+    if len(starts) == 1 and starts[0] > 0 and not _ends_sentence(lines[starts[0] - 1], marks):
         starts = []  # a dash inside a sentence
     bounds = sorted({0, *starts}) if len(lines) > 1 else [0]
     parts: list[Part] = []
     for first, last in zip(bounds, [*bounds[1:], len(lines)], strict=True):
-        parts += _describe_speech("".join(lines[first:last]), last - first, marks, end)
+        parts += _describe_speech("".join(lines[first:last]), marks)
     return join_markup(parts)
+
+
+def _split_lines(text: str, marks: SubtitleMarks) -> list[str]:
+    """Return the lines of a subtitle, each with what ends it."""
+    lines: list[str] = []
+    position = 0
+    for match in marks.breaks.finditer(text):
+        lines.append(text[position : match.end()])
+        position = match.end()
+    return [*lines, text[position:]] if position < len(text) else lines
+
+
+def _ends_sentence(line: str, marks: SubtitleMarks) -> bool:
+    return _SENTENCE_END.search(marks.pattern.sub("", marks.breaks.sub("", line))) is not None
 
 
 def _begins_speech(line: str, marks: SubtitleMarks) -> bool:
@@ -57,10 +71,14 @@ def _begins_speech(line: str, marks: SubtitleMarks) -> bool:
     return (_DASH.match(words) or _NAME.match(words)) is not None
 
 
-def _describe_speech(text: str, line_count: int, marks: SubtitleMarks, end: str) -> Parts:
+def _describe_speech(text: str, marks: SubtitleMarks) -> Parts:
     """Return what one person says as a slot; marks around all of it and the dash before it stay outside."""
+
+    def read(text: str) -> str:
+        return " " if marks.breaks.fullmatch(text) else marks.read(text)
+
     items = _split_marks(text, marks)
-    start = _skip_marks(items)
+    start = _skip_marks(items, marks)
     first = 0  # from here on marks may belong to the words
     quote = ""
     if start < len(items) and isinstance(words := items[start], str) and (dash := _DASH.match(words.lstrip())):
@@ -68,8 +86,8 @@ def _describe_speech(text: str, line_count: int, marks: SubtitleMarks, end: str)
         items[start : start + 1] = [part for part in (words[:cut], words[cut:]) if part]
         quote = dash[0][0] if dash[0][0] in _QUOTES else ""
         first = start + 1
-        start = first + _skip_marks(items[first:])
-    stop = len(items) - _skip_marks(items[start:][::-1])
+        start = first + _skip_marks(items[first:], marks)
+    stop = len(items) - _skip_marks(items[start:][::-1], marks)
     if quote and stop > start and isinstance(words := items[stop - 1], str):
         spoken = words.rstrip().rstrip(_QUOTES)  # the quotation mark that belongs to the one before the dash
         items[stop - 1 : stop] = [spoken, words[len(spoken) :]]
@@ -78,8 +96,9 @@ def _describe_speech(text: str, line_count: int, marks: SubtitleMarks, end: str)
     start = next((i for i in range(first, start) if _is_tag(items[i], "opening", unopened)), start)
     closings = [i for i in range(stop, len(items)) if _is_tag(items[i], "closing", unclosed)]
     stop = closings[-1] + 1 if closings else stop
-    finish = partial(wrap_evenly, lines=line_count, end=end)
-    slot = make_slot(items[start:stop], marks.escape, read=marks.read, finish=finish)
+    middle = items[start:stop]
+    ends = [item.strip(" \t") for item in middle if isinstance(item, str) and marks.breaks.fullmatch(item)]
+    slot = make_slot(middle, marks.escape, read=read, finish=partial(wrap_evenly, ends=ends))
     return join_markup([*_list_parts(items[:start]), *slot, *_list_parts(items[stop:])])
 
 
@@ -88,25 +107,38 @@ def _list_parts(items: Sequence[str | Inline]) -> list[Part]:
 
 
 def _split_marks(text: str, marks: SubtitleMarks) -> list[str | Inline]:
-    """Return the texts and the marks of a subtitle, in their order."""
+    """Return the texts, what ends their lines, and the marks of a subtitle, in their order."""
     items: list[str | Inline] = []
     position = 0
     for match in marks.pattern.finditer(text):
-        items += [text[position : match.start()], _describe_mark(match[0])]
+        items += [*_split_breaks(text[position : match.start()], marks), _describe_mark(match[0])]
         position = match.end()
-    return [item for item in [*items, text[position:]] if item != ""]
+    return [item for item in [*items, *_split_breaks(text[position:], marks)] if item != ""]
+
+
+def _split_breaks(text: str, marks: SubtitleMarks) -> list[str]:
+    """Return the texts between two ends of lines, and those ends."""
+    pieces: list[str] = []
+    position = 0
+    for match in marks.breaks.finditer(text):
+        pieces += [text[position : match.start()], match[0]]
+        position = match.end()
+    return [*pieces, text[position:]]
 
 
 def _describe_mark(mark: str) -> Inline:
     name = _TAG_NAME.match(mark)
-    if name is None or name[2].lower() == "br":
+    if name is None:
         return Inline("single", None, [mark])
     return Inline("closing" if name[1] else "opening", name[2].lower(), [mark])
 
 
-def _skip_marks(items: Sequence[str | Inline]) -> int:
-    """Return how many marks and pieces of white space stand before the first words."""
-    return next((i for i, item in enumerate(items) if isinstance(item, str) and item.strip()), len(items))
+def _skip_marks(items: Sequence[str | Inline], marks: SubtitleMarks) -> int:
+    """Return how many marks, ends of lines and pieces of white space stand before the first words."""
+    for number, item in enumerate(items):
+        if isinstance(item, str) and item.strip() and not marks.breaks.fullmatch(item):
+            return number
+    return len(items)
 
 
 def _find_lone_tags(items: Sequence[str | Inline]) -> tuple[set[object], set[object]]:
@@ -129,16 +161,17 @@ def _is_tag(item: str | Inline, kind: str, names: set[object]) -> bool:
     return isinstance(item, Inline) and item.kind == kind and item.key in names
 
 
-def wrap_evenly(text: str, lines: int, end: str = "\n") -> str:
-    r"""Break a text between words into at most so many lines of about equal length; marks have none.
+def wrap_evenly(text: str, ends: Sequence[str]) -> str:
+    r"""Break a text between words into lines of about equal length, with these ends between them; marks have no length.
 
-    >>> wrap_evenly("La bola es azul y la casa es grande.", 2)
+    >>> wrap_evenly("La bola es azul y la casa es grande.", ["\n"])
     'La bola es azul y\nla casa es grande.'
-    >>> wrap_evenly('<font color="#ffffff" size="2">La bola</font> es azul.', 2)
-    '<font color="#ffffff" size="2">La bola</font>\nes azul.'
+    >>> wrap_evenly('<font color="#ffffff" size="2">La bola</font> es azul.', ["[br]"])
+    '<font color="#ffffff" size="2">La bola</font>[br]es azul.'
     """
-    if lines < 2:
+    if not ends:
         return text
+    lines = len(ends) + 1
     words = _WORD.findall(text)
     lengths = [len(_MARK.sub("", word)) for word in words]
     total, position = max(1, sum(lengths) + len(words) - 1), 0
@@ -147,4 +180,5 @@ def wrap_evenly(text: str, lines: int, end: str = "\n") -> str:
         # A word stands on the line in whose share of the text its middle is.
         out[min(lines - 1, int((position + length / 2) * lines / total))].append(word)
         position += length + 1
-    return end.join(" ".join(line) for line in out if line)
+    written = [" ".join(line) for line in out if line]
+    return "".join(f"{line}{end}" for line, end in zip(written, [*ends[: len(written) - 1], ""], strict=True))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from html import escape, unescape
 from itertools import pairwise
@@ -11,7 +10,7 @@ from pellucid.data.languages import split_code
 from pellucid.documents.document import Document
 from pellucid.documents.plain import LINE, decode_text
 from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import LanguagePlace, Part, Parts, TextSlot, join_markup
+from pellucid.documents.slots import LanguagePlace, Part, Parts, join_markup
 from pellucid.documents.subtitle_text import SubtitleMarks, describe_subtitle
 
 _TIME = r"(?:\d+\s*:\s*)?\d{1,3}\s*:\s*\d{1,2}(?:\s*[,.:]\s*\d{1,3})?"
@@ -22,16 +21,24 @@ _LANGUAGE = re.compile(r"(Language:\s*)([A-Za-z0-9_-]+)(\s*)")
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s.*)?|Region:.*")
 _POSITION = r"\{\\[^{}]*\}"
 
+# SBV ends a line with [br] or with a line end; ASS with \N, which other formats have from there. The small letters are
+# a line end that is seldom one, and a space.
+_BREAKS = re.compile(r"(?<![ \t])[ \t]*+(?:(?:(?i:\[br\]|<br\s*/?>)|\\N)(?:[ \t]*+\r?\n)?|\r?\n)[ \t]*+")
 _SRT_MARKS = SubtitleMarks(
     re.compile(
-        rf"{_POSITION}|\{{/?(?:[biusBIUS]|[yYcCsSfF]:[^{{}}]*)\}}"
-        r"|</?(?:[biusvc]|font|span|ruby|rt|lang|br)(?:[\s./][^<>]*)?>|<\d+:[\d:.]+>",
+        rf"{_POSITION}|\{{/?(?:[biusBIUS]|[yYcCsSfF]:[^{{}}]*)\}}|(?-i:\\[nh])"
+        r"|</?(?:[biusvc]|font|span|ruby|rt|lang)(?:[\s./][^<>]*)?>|<\d+:[\d:.]+>",
         re.IGNORECASE,
-    )
+    ),
+    breaks=_BREAKS,
 )
-_VTT_MARKS = SubtitleMarks(re.compile(rf"<[^<>]*>|{_POSITION}"), read=unescape, escape=partial(escape, quote=False))
-_ASS_MARKS = SubtitleMarks(re.compile(r"\{[^{}]*\}|\\[nh]"))
-_ASS_LINE_END = "\\N"
+_VTT_MARKS = SubtitleMarks(
+    re.compile(rf"(?!(?i:<br\s*/?>))<[^<>]*>|{_POSITION}|\\[nh]"),
+    read=unescape,
+    escape=partial(escape, quote=False),
+    breaks=_BREAKS,
+)
+_ASS_MARKS = SubtitleMarks(re.compile(r"\{[^{}]*\}|\\[nh]"), breaks=re.compile(r"(?<![ \t])[ \t]*+\\N[ \t]*+"))
 _ASS_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 
 
@@ -89,8 +96,7 @@ def _describe_paragraphs(lines: Sequence[str], marks: SubtitleMarks) -> list[Par
             paragraph.append(line)
             continue
         if paragraph:
-            end = "\r\n" if paragraph[0].endswith("\r\n") else "\n"
-            parts += describe_subtitle(paragraph, marks, end)
+            parts += describe_subtitle("".join(paragraph), marks)
             paragraph = []
         parts.append(line)
     return parts
@@ -158,22 +164,9 @@ def _split_ass(name: str, lines: Sequence[str], reading: DocumentReading) -> Par
             reading.kept["code"] += 1
             parts.append(text)
         elif text.strip():
-            spoken = LINE.findall(text.replace(_ASS_LINE_END, "\n"))
-            parts += _restore_line_ends(describe_subtitle(spoken, _ASS_MARKS, _ASS_LINE_END))
+            parts += describe_subtitle(text, _ASS_MARKS)
         parts.append(line[len(line.rstrip("\r\n")) :])
         reading.go_on()
     if lines and not has_dialogue:
         raise ValueError(f"{name} has no line that begins with Dialogue:, so it holds no subtitles (ASS, SSA)")
     return join_markup(parts)
-
-
-def _restore_line_ends(parts: Parts) -> list[Part]:
-    """Return parts in which line ends are written as ASS has them."""
-    restored: list[Part] = []
-    for part in parts:
-        if isinstance(part, str):
-            part = part.replace("\n", _ASS_LINE_END)
-        elif isinstance(part, TextSlot):
-            part = replace(part, original=_restore_line_ends(part.original or []))
-        restored.append(part)
-    return restored

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from pellucid.documents.archive import Split, read_members
 from pellucid.documents.document import Document
-from pellucid.documents.drawing import ALTERNATIVE_TEXTS, DrawingReader, list_drawings
+from pellucid.documents.drawing import DRAWING_TEXTS, DrawingReader, count_unread_drawings, list_drawings
 from pellucid.documents.packages import (
     count_comments,
     list_members,
@@ -20,6 +20,7 @@ from pellucid.documents.packages import (
     write_language,
 )
 from pellucid.documents.paragraphs import (
+    LETTER,
     SPACES,
     Item,
     Run,
@@ -40,6 +41,7 @@ from pellucid.documents.xml_tree import XmlElement, XmlText, decode_xml, escape_
 _MAIN_TYPES = ("document.main", "document.macroEnabled.main", "template.main", "template.macroEnabledTemplate.main")
 _MORE_TYPES = tuple(f"wordprocessingml.{kind}" for kind in ("header", "footer", "footnotes", "endnotes"))
 _COMMENTS = "wordprocessingml.comments"
+_NUMBERING = "wordprocessingml.numbering"
 _LANGUAGE_TYPES = ("wordprocessingml.styles", "wordprocessingml.settings")
 _LANGUAGE_ATTRIBUTES = ("val", "eastAsia", "bidi")
 
@@ -62,6 +64,10 @@ def read_docx(name: str, content: bytes, reading: DocumentReading) -> Document:
         texts += comments
     else:
         count_comments(name, archive, comments, reading)
+    for member in list_members(types, _NUMBERING):
+        # What stands before the numbers of paragraphs need not be sound where nobody translates it.
+        with suppress(ValueError):
+            _count_numbering(parse_xml(name, decode_xml(name, archive[member])[0], reading), reading)
     members: dict[str, Split] = dict.fromkeys(texts, partial(split_docx, heading_styles=levels))
     members |= list_drawings(types)
     members |= list_properties(types)
@@ -78,6 +84,8 @@ _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
 _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
 _KEPT = {"del": "deleted", "moveFrom": "deleted", "oMath": "code", "oMathPara": "code", "rt": "other"}
+# The two ways of which a reader sees one: what not every program can show, and what the others show.
+_BRANCHES = ("Choice", "Fallback")
 _UNTOUCHED = (*_KEPT, "sectPr", "rPr")
 # What has no other text in it than its own.
 _PLAIN = ("t", "rPr", "pPr", "tab", "br", *_FORGOTTEN)
@@ -91,13 +99,15 @@ _SIGN_FONT = re.compile(r"""<\w+:rFonts\b[^>]*=["'](?:Wingdings|Webdings|Symbol|
 
 # Attributes with texts for people, by the names of their elements.
 _TEXT_ATTRIBUTES = {
-    **ALTERNATIVE_TEXTS,
+    **DRAWING_TEXTS,
     **dict.fromkeys(("shape", "rect", "roundrect", "oval", "line", "polyline", "group"), ("alt",)),
     "textpath": ("string",),
     "hyperlink": ("tooltip",),
     **dict.fromkeys(("tblCaption", "tblDescription", "helpText", "statusText"), ("val",)),
     "listItem": ("displayText",),
 }
+# Attributes with texts of forms that stay, as what is chosen in a form is known by them.
+_KEPT_ATTRIBUTES = {"alias": "val", "listEntry": "val", "default": "val", "listItem": "value"}
 
 
 def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dict[str, int]:
@@ -158,9 +168,30 @@ def split_docx(
     """
     xml = parse_xml(name, text, reading)
     count_kept(xml, _KEPT, reading)
-    reading.kept["code"] += sum(_is_field_begin(xml, element) for element in xml.walk(xml.root))
+    count_unread_drawings(xml, reading)
+    for element in xml.walk(xml.root):
+        reading.kept["code"] += _is_field_begin(xml, element)
+        reading.kept["other"] += element.name in _KEPT_ATTRIBUTES and _has_kept_attribute(xml, element)
     reader = _DocxReader(xml, heading_styles or {})
-    return join_markup([xml.text[: xml.root.start], *reader.describe_all(xml.root), xml.text[xml.root.end :]])
+    parts = reader.describe_all(xml.root)
+    reading.kept["other"] += reader.count_unread()
+    return join_markup([xml.text[: xml.root.start], *parts, xml.text[xml.root.end :]])
+
+
+def _has_kept_attribute(xml: XmlText, element: XmlElement) -> bool:
+    """Return whether an element of a form has a text that is not translated, as an item without a text to show has."""
+    prefix = xml.prefix(element)
+    value = xml.attribute(element, prefix + _KEPT_ATTRIBUTES[element.name]) or ""
+    is_shown = xml.attribute(element, f"{prefix}displayText") is None
+    return is_shown and value not in ("true", "false", "on", "off") and LETTER.search(value) is not None
+
+
+def _count_numbering(xml: XmlText, reading: DocumentReading) -> None:
+    """Count the words that stand before the numbers of paragraphs, such as those of chapters."""
+    for level in xml.walk(xml.root):
+        if level.name == "lvl" and _read_value(xml, xml.child(level, "numFmt")) != "bullet":
+            text = _read_value(xml, xml.child(level, "lvlText")) or ""
+            reading.kept["other"] += LETTER.search(text) is not None
 
 
 def _is_field_begin(xml: XmlText, element: XmlElement) -> bool:
@@ -178,6 +209,23 @@ class _DocxReader:
         # Each paragraph and field once: a text box in a text box in a text box would otherwise take twice the time with
         # each.
         self.described: dict[int, Parts] = {}
+        self.read_texts: set[int] = set()  # where those texts of runs begin that a paragraph has as its own
+
+    def count_unread(self) -> int:
+        """Return in how many paragraphs words stand in a place that is not read."""
+        xml = self.xml
+        paragraphs: set[int] = set()
+        waiting = [(xml.root, 0)]
+        while waiting:
+            element, paragraph = waiting.pop()
+            if element.name == "t" and element.start not in self.read_texts and LETTER.search(xml.content(element)):
+                paragraphs.add(paragraph)
+            elif element.name == "p":
+                paragraph = element.start
+            # Shapes have texts of another kind, which are not read as runs.
+            if element.name not in _KEPT and not (element.name == "p" and xml.prefix(element) == "a:"):
+                waiting += [(child, paragraph) for child in element.children]
+        return len(paragraphs)
 
     def cut(self, element: XmlElement, out: list[Part]) -> None:
         """Append the parts of an element to `out`, with slots in place of the paragraphs in it."""
@@ -192,8 +240,33 @@ class _DocxReader:
             out += parts
         elif element.name in _UNTOUCHED:
             out.append(self.xml.raw(element))
+        elif element.name in _BRANCHES and any(child.name in ("r", "t", *_CONTAINERS) for child in element.children):
+            parts = self.described[element.start] = self.describe_branch(element)
+            out += parts
         else:
             self.xml.cut_children(element, self.cut, out, self.describe_opening(element))
+
+    def describe_branch(self, branch: XmlElement) -> Parts:
+        """Return one of two ways in which a part of a paragraph, or of a run in it, may be shown: each is a slot.
+
+        Where both say the same, they are the same text, and so are their translations.
+        """
+        xml = self.xml
+        prefix = xml.prefix(branch.children[0])
+        if any(child.name == "t" for child in branch.children):
+            items = self.list_text_items(branch, "", ("", ""), prefix)
+            mark = name_language = None
+        else:
+            items = _join_fields([*self.list_items(branch)])
+            mark, name_language = _highlight if prefix else None, _name_language
+        return make_paragraph(
+            items,
+            [xml.opening(branch)],
+            [xml.closing(branch)],
+            self.describe_all(branch),
+            mark=mark,
+            name_language=name_language,
+        )
 
     def describe_opening(self, element: XmlElement) -> Parts:
         """Return the parts of an opening tag: what it says to people is a slot."""
@@ -285,15 +358,21 @@ class _DocxReader:
     def list_run_items(self, run: XmlElement) -> Iterator[Item]:
         """Yield the texts of a run and the other things in it."""
         xml = self.xml
-        prefix, properties = xml.prefix(run), xml.child(run, "rPr")
+        properties = xml.child(run, "rPr")
         formatting = xml.raw(properties) if properties else ""
         key = _NO_FORMATTING.sub("", xml.text[properties.inner : properties.inner_end]) if properties else ""
-        opening = xml.opening(run)
-        wrap, escape = (opening + formatting, f"</{prefix}r>"), _escape_in_runs(prefix)
-        is_raised, is_sign = _RAISED.search(formatting) is not None, _SIGN_FONT.search(formatting) is not None
+        prefix = xml.prefix(run)
+        return self.list_text_items(run, key, (xml.opening(run) + formatting, f"</{prefix}r>"), prefix)
+
+    def list_text_items(self, run: XmlElement, key: str, wrap: Wrap, prefix: str) -> Iterator[Item]:
+        """Yield the texts in a run, or in a part of one, with its formatting and what stands around each."""
+        xml, escape = self.xml, _escape_in_runs(prefix)
+        is_raised, is_sign = _RAISED.search(wrap[0]) is not None, _SIGN_FONT.search(wrap[0]) is not None
         for child in run.children:
+            if child.name == "t":
+                self.read_texts.add(child.start)
             if child.name == "t" and is_sign:
-                yield Inline("single", None, [*wrap[:1], xml.raw(child), wrap[1]])
+                yield Inline("single", None, [wrap[0], xml.raw(child), wrap[1]])
                 continue
             if child.name == "t":
                 raw = xml.content(child)
@@ -311,7 +390,7 @@ class _DocxReader:
             elif child.name == "rPr" or child.name in _FORGOTTEN:
                 continue
             else:
-                parts = [opening + formatting, *self.describe(child), xml.closing(run)]
+                parts = [wrap[0], *self.describe(child), wrap[1]]
                 is_field_mark = child.name in ("fldChar", "instrText")
                 kind = xml.attribute(child, f"{xml.prefix(child)}fldCharType") if is_field_mark else None
                 yield Inline("single", _FieldMark(kind) if is_field_mark else None, parts)
