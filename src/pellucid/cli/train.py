@@ -9,11 +9,10 @@ import typer
 from pellucid.cli.files import save_figure, write_lines
 from pellucid.cli.options import (
     FAILED,
-    INTERRUPTED,
     SETTINGS,
+    SIGNAL_CODES,
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
-    TERMINATED,
     argument,
     file_option,
     flag,
@@ -69,7 +68,8 @@ def run_train(
     Train with the settings in RUN.toml, or on the files that --source and --target name. With --start, go on training
     an existing model, with its own tokenizer and sizes. The run directory holds the settings as resolved (run.toml),
     reports (log.jsonl), their plot (training.png), checkpoints, and the models best/, last/ and average/. Ctrl-C saves
-    everything and says how to resume; a second one stops at once. At the end, the directory of the best model is
+    everything and says how to resume, and so do SIGTERM and a terminal that closes, unless the command was started with
+    nohup; a second Ctrl-C stops at once. At the end, the directory of the best model is
     written to standard output.
     """
     form = {
@@ -111,7 +111,7 @@ def _run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
 def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
     """Train the run and plot its reports.
 
-    Exits with code 1 and one message if it cannot go on, with 130 or 143, as shells do, if a signal stopped it.
+    Exits with code 1 and one message if it cannot go on, with 129, 130 or 143, as shells do, if a signal stopped it.
     """
     from pellucid.train.distributed import TrainingFailed
     from pellucid.train.loop import train_run
@@ -130,8 +130,8 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
         except ValueError as error:
             typer.echo(f"pellucid: {error}", err=True)
     # A run that a signal stopped has saved everything, but a script must not take it for finished.
-    if outcome.stop in ("SIGINT", "SIGTERM"):
-        raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
+    if outcome.stop in SIGNAL_CODES:
+        raise typer.Exit(SIGNAL_CODES[outcome.stop])
     return outcome
 
 

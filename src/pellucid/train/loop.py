@@ -43,7 +43,7 @@ from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
 from pellucid.train.log import ProgressOutput, RunLog, choose_output
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
+from pellucid.train.process import STOP_SIGNALS, catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
     describe_troubles,
     find_on_all_workers,
@@ -144,7 +144,7 @@ def _run_updates(setup: _RunSetup, state: TrainState, tracker: Tracker | None) -
     log = RunLog(path, state.counts, output, on_cpu, tracker)
     if setup.data.dev_overlap:
         log.beginning = {"dev_overlap": setup.data.dev_overlap}
-    signals = ("", "SIGINT", "SIGTERM")
+    signals = ("", *STOP_SIGNALS)
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
     with catch_signals() as caught:
