@@ -37,11 +37,19 @@ from pellucid.train.checkpoint import (
 from pellucid.train.config import RunConfig
 from pellucid.train.data import TrainingData, read_data, read_shards_manifest
 from pellucid.train.direction import describe_direction
-from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
+from pellucid.train.distributed import (
+    ALONE,
+    TrainingFailed,
+    Workers,
+    is_sharded,
+    join_workers,
+    place_model,
+    watch_workers,
+)
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
-from pellucid.train.log import ProgressOutput, RunLog, choose_output
+from pellucid.train.log import PlainOutput, ProgressOutput, RunLog, choose_output
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.process import STOP_SIGNALS, catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
@@ -121,11 +129,14 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     try:
         with run_lock, join_workers() as workers:
             output = choose_output() if workers.is_first else ProgressOutput()
+            say = output.say if workers.is_first else PlainOutput(f"worker {workers.rank}: ").say
             try:
-                open_run = resume_run if resume else begin_run
-                setup, state = open_run(run, out, output, workers, reasons=reasons)
-                with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
-                    return _run_updates(setup, state, tracker)
+                with watch_workers(workers, say):
+                    open_run = resume_run if resume else begin_run
+                    setup, state = open_run(run, out, output, workers, reasons=reasons)
+                    tracking = track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext()
+                    with tracking as tracker:
+                        return _run_updates(setup, state, tracker)
             finally:
                 output.close()
     except OSError as error:
