@@ -578,7 +578,8 @@ def train(
     the source is a file of pairs), dev_source, dev_target, source_language and target_language (for a file of more
     than two languages), size or start (a model to start from); settings that are left out follow from the size of the
     corpus. Both ways take steps or minutes. Raises ValueError for settings or data that cannot be trained with, and
-    KeyboardInterrupt for a run that was interrupted: it is saved, and `resume` continues it.
+    KeyboardInterrupt for a run that was interrupted: it is saved, and `resume` continues it; where there is no run yet,
+    `resume` begins one.
     """
     from pellucid.train.defaults import run_settings
     from pellucid.train.loop import train_run

@@ -106,6 +106,7 @@ def test_an_interrupt_waits_until_the_executor_holds_no_lock(call, run_file, tmp
     [
         *((signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)),
         pytest.param(signal.SIGTERM, -15, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, -1, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_command_resumes_with_the_finished_blocks(call, run_file, tmp_path, signal_number, exit_code):

@@ -12,6 +12,7 @@ import pytest
 from pellucid import phrasebook
 from pellucid.cli import demo
 from pellucid.store.directory import load_bundle
+from pellucid.train import loop
 from pellucid.train.log import read_log
 from tests.processes import ForkedProcess
 from tests.train.corpora import write_corpus
@@ -112,14 +113,13 @@ def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
         ),
         (["--out", "x", "--source", "pairs.tsv", "--target", "target.txt"], "pairs.tsv is a file of pairs by its name"),
         (["pairs.tsv", "--steps", "2"], "pairs.tsv is a file of pairs, not a run file"),
-        (["--out", "x", "--resume"], "x/run.toml: no such file or directory"),
+        (["--out", "x", "--resume"], "there is no run in x to resume, and nothing to train on is named"),
         (["nowhere.toml"], "nowhere.toml: no such file or directory"),
         (["."], ".: is a directory"),
         (["source.txt"], "source.txt is not a TOML file"),
         (["small.toml", "--source", "a", "--target", "b"], "a run file and source, target are both given"),
         (["small.toml", "--size", "tiny"], "override: --set model.size=tiny"),
         (["small.toml", "--minutes", "3", "--steps", "2"], "steps and minutes are both given; name one"),
-        (["small.toml", "--resume"], "runs/small has no checkpoint to resume from"),
         (["small.toml", "--set", "train.steps"], "--set 'train.steps' is not KEY=VALUE"),
         (["small.toml", "--set", "train.stepps=3"], "unknown key 'train.stepps'; did you mean 'steps'?"),
         (["small.toml", "--set", "train.steps=many"], "'train.steps' is 'many'"),
@@ -203,6 +203,30 @@ def test_an_interrupted_run_says_how_to_resume_and_resumes(shell, files, tmp_pat
     step = read_log(log)[-1]["step"]
     result = shell("train", "--out", "runs/small", "--resume", "--set", f"train.steps={step + 60}")
     assert (result.returncode, result.stdout) == (0, b"runs/small/best\n"), result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("small.toml",), ("--source", "source.txt", "--target", "target.txt", "--out", "runs/small", "--size", "tiny")],
+)
+def test_one_command_begins_a_run_goes_on_with_it_and_ends_it(call, files, words, monkeypatch):
+    command = "train", *words, *SETS, "--set", "train.save_every=2", "--steps", 5, "--resume"
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_finish_run", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert call(*command).exit_code == 130
+    resumed, again = call(*command), call(*command)
+    assert (resumed.exit_code, again.exit_code) == (0, 0), resumed.stderr + again.stderr
+    assert "resuming after step 5 of runs/small/checkpoints/step-00000005\n" in resumed.stderr
+    assert resumed.stdout == again.stdout == "runs/small/best\n"
+
+
+def test_a_resume_by_the_run_file_of_its_directory_finds_it_before_the_first_checkpoint(call, files, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_run_updates", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert call("train", "small.toml", *SETS, "--out", "mine").exit_code == 130
+    result = call("train", "mine/run.toml", "--resume", "--steps", 2)
+    assert (result.exit_code, result.stdout) == (0, "mine/best\n"), result.stderr
+    assert "mine has no checkpoint yet: its run starts from the beginning" in result.stderr
 
 
 def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):

@@ -120,10 +120,84 @@ def test_resume_refuses_other_data_and_other_settings(tmp_path):
         train_run(run, out, resume=True)
 
 
-def test_resume_needs_a_checkpoint_and_a_new_run_never_writes_over_another(tmp_path):
-    run, out = small_run(tmp_path / "data"), tmp_path / "out"
-    with pytest.raises(ValueError, match="no checkpoint to resume from"):
+@pytest.mark.parametrize("state", ["absent", "empty", "killed while it read its text", "other files"])
+def test_a_resume_begins_the_run_where_nothing_was_begun(state, run, undisturbed_run, tmp_path, capsys):
+    out = tmp_path / "runs" / "mine"
+    if state != "absent":
+        out.mkdir(parents=True)
+    if state == "killed while it read its text":
+        (out / "run.lock").write_text("4711\n", encoding="ascii")
+    if state == "other files":
+        (out / "slurm-17.out").write_text("mine", encoding="utf-8")
+    train_run(run, out, resume=True)
+    assert f"Nothing to resume in {out}: a new run begins.\n" in capsys.readouterr().err
+    assert_same_end(undisturbed_run, out)
+    if state == "other files":
+        assert (out / "slurm-17.out").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("removed", "message"),
+    [
+        ("checkpoints", r"holds a finished run \(last, average\) whose checkpoints are gone"),
+        ("checkpoints best average", r"holds a finished run \(last\) whose checkpoints are gone"),
+        ("checkpoints run.toml", r"holds files of a run \(texts.json, log.jsonl, last, best, average\), but neither"),
+        ("checkpoints run.toml texts.json last best average", r"holds files of a run \(log.jsonl\), but neither"),
+    ],
+)
+def test_a_resume_without_a_checkpoint_replaces_nothing_that_was_trained(
+    removed, message, run, undisturbed_run, tmp_path
+):
+    out = Path(shutil.copytree(undisturbed_run, tmp_path / "out"))
+    for name in removed.split():
+        shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=message):
         train_run(run, out, resume=True)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_resume_in_the_directory_of_a_model_is_refused(run, undisturbed_run, tmp_path):
+    out = Path(shutil.copytree(undisturbed_run / "best", tmp_path / "model"))
+    before = sorted(out.iterdir())
+    with pytest.raises(ValueError, match="is a model and not the directory of a run"):
+        train_run(run, out, resume=True)
+    assert sorted(out.iterdir()) == before
+
+
+def test_the_best_model_of_a_run_that_begins_again_is_kept_beside(tmp_path, monkeypatch, capsys):
+    run, out = small_run(tmp_path / "data", train={"evaluate_every": 3, "save_every": 12}), tmp_path / "out"
+    train_run(run, tmp_path / "whole")
+    for number in (1, 2):
+        train_until(5, run, out, monkeypatch, resume=number == 2)
+        best, reports = read_weights(out / "best"), (out / "log.jsonl").read_bytes()
+        kept = out / f"before-restart-{number}"
+        assert not list_checkpoints(out)
+        assert not kept.exists()
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "_run_updates", lambda *arguments: pytest.fail("it began"))
+            with pytest.raises(BaseException, match="it began"):
+                train_run(run, out, resume=True)
+        assert f"its best model and its reports, is kept in {kept}\n" in capsys.readouterr().err
+        assert same_weights(read_weights(kept / "best"), best)
+        assert (kept / "log.jsonl").read_bytes() == reports
+    train_run(run, out, resume=True)
+    assert_same_end(tmp_path / "whole", out)
+
+
+def test_a_run_that_begins_again_refuses_other_text(run, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    train_until(2, run, out, monkeypatch)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    source = tmp_path / "data" / "source.txt"
+    source.write_text(source.read_text(encoding="utf-8").replace("six", "five", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"not what the run in {out} began with: {source} has changed"):
+        train_run(run, out, resume=True)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_new_run_never_writes_over_another(tmp_path):
+    run, out = small_run(tmp_path / "data"), tmp_path / "out"
     out.mkdir()
     (out / "log.jsonl").write_text("mine")
     with pytest.raises(ValueError, match=r"already holds a run \(log.jsonl\)"):

@@ -1,6 +1,7 @@
 """The number of workers that share a run changes its time, and nothing else."""
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -45,6 +46,20 @@ def test_a_run_that_two_workers_began_goes_on_with_one(single_run, tmp_path):
     collect_results(workers)
     train_alone(run, tmp_path / "moved", resume=True)
     assert_same_end(out, tmp_path / "moved")
+
+
+def test_workers_that_resume_where_nothing_was_begun_begin_and_all_learn_of_what_cannot_be_resumed(
+    single_run, tmp_path
+):
+    run, out = single_run
+    messages = train_with_workers(2, run, tmp_path / "new", "--resume")
+    assert f"Nothing to resume in {tmp_path / 'new'}: a new run begins.\n" in messages
+    assert_same_end(out, tmp_path / "new")
+    shutil.rmtree(tmp_path / "new/checkpoints")
+    first, second = collect_results(start_workers(run, tmp_path / "new", 2, "--resume"))
+    assert (first[0], second[0]) == (2, 1)
+    assert "holds a finished run" in first[2]
+    assert second[2] == "pellucid: worker 0 cannot resume the run, and says why\n"
 
 
 def test_rows_of_one_batch_shared_by_three_give_the_losses_of_one(tmp_path):

@@ -13,7 +13,7 @@ import torch
 from pellucid.config import to_toml
 from pellucid.train.config import RunConfig
 from pellucid.train.loop import train_run
-from tests.processes import ForkedProcess
+from tests.processes import COMMAND, ForkedProcess
 
 
 def start_workers(
@@ -23,8 +23,12 @@ def start_workers(
     *options: str,
     run_files: dict[int, str] | None = None,
     as_torchrun: bool = False,
+    program: str = COMMAND,
 ) -> list[Any]:
-    """Start the workers of a run, forked or, `as_torchrun` does, by Python; some ranks may have other `run_files`."""
+    """Start the workers of a run, forked or, `as_torchrun` does, by Python; some ranks may have other `run_files`.
+
+    Forked ones may run another `program` than the command.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
     path = out.parent / f"{out.name}.toml"
     path.write_text(to_toml(run), encoding="utf-8")
@@ -47,7 +51,7 @@ def start_workers(
             whole = {**os.environ, **environment}
             workers.append(subprocess.Popen(command, env=whole, stdout=pipe, stderr=pipe, text=True))
         else:
-            workers.append(ForkedProcess(*words, environment=environment))
+            workers.append(ForkedProcess(*words, environment=environment, program=program))
     return workers
 
 

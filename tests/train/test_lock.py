@@ -51,6 +51,9 @@ def test_the_lock_of_a_killed_training_is_free(tmp_path, holder):
 
 
 def test_a_training_that_is_refused_leaves_no_directory(tmp_path):
-    with pytest.raises(ValueError, match="no checkpoint to resume from"):
-        train_run(small_run(tmp_path), tmp_path / "run", resume=True)
+    run = small_run(tmp_path)
+    Path(run.data.source or "").write_bytes(b"")
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=r"source\.txt"):
+            train_run(run, tmp_path / "run", resume=resume)
     assert not (tmp_path / "run").exists()

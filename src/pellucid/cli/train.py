@@ -9,11 +9,10 @@ import typer
 from pellucid.cli.files import save_figure, write_lines
 from pellucid.cli.options import (
     FAILED,
-    INTERRUPTED,
     SETTINGS,
+    SIGNAL_CODES,
     SOURCE_LANGUAGE,
     TARGET_LANGUAGE,
-    TERMINATED,
     argument,
     file_option,
     flag,
@@ -30,6 +29,7 @@ TRAIN_EXAMPLES = """\
   pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --steps 5000
   pellucid train --start runs/mine/best --source mails.en --target mails.es --out runs/mails
   pellucid train --out runs/mine --resume
+  pellucid train --source train.en --target train.es --out runs/mine --steps 5000 --resume
   model=$(pellucid train run.toml) && pellucid translate "$model" book.en"""
 
 
@@ -61,7 +61,12 @@ def run_train(
     ] = None,
     change: Annotated[list[str] | None, SETTINGS] = None,
     resume: Annotated[
-        bool, flag("--resume", "continue the run in --out where it stopped, with the same result to the bit")
+        bool,
+        flag(
+            "--resume",
+            "continue the run in --out where it stopped, with the same result to the bit; begin it if there is none "
+            "yet, so that one command serves a machine that may restart",
+        ),
     ] = False,
 ) -> None:
     """Train a model on sentence pairs.
@@ -69,7 +74,8 @@ def run_train(
     Train with the settings in RUN.toml, or on the files that --source and --target name. With --start, go on training
     an existing model, with its own tokenizer and sizes. The run directory holds the settings as resolved (run.toml),
     reports (log.jsonl), their plot (training.png), checkpoints, and the models best/, last/ and average/. Ctrl-C saves
-    everything and says how to resume; a second one stops at once. At the end, the directory of the best model is
+    everything and says how to resume, and so do SIGTERM and a terminal that closes, unless the command was started with
+    nohup; a second Ctrl-C stops at once. At the end, the directory of the best model is
     written to standard output.
     """
     form = {
@@ -86,7 +92,7 @@ def run_train(
     }
     directory = _run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
-        run_file = str(directory / "run.toml")
+        run_file = _recorded_run_file(directory)
     from pellucid.train.defaults import run_settings
 
     # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
@@ -103,15 +109,29 @@ def _run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
     if run_file is None:
         raise ValueError("--out is missing: name the directory of the run, for example --out runs/mine")
     # `--resume runs/mine/run.toml` names the copy inside the run directory, which is where the run is.
-    if resume and (Path(run_file).parent / "checkpoints").is_dir():
-        return Path(run_file).parent
+    folder = Path(run_file).parent
+    if resume and ((folder / "checkpoints").is_dir() or (folder / "texts.json").is_file()):
+        return folder
     return Path("runs") / Path(run_file).stem
+
+
+def _recorded_run_file(directory: Path) -> str:
+    """Return the run file that a run wrote into its directory; ValueError if there is none to resume by."""
+    path = directory / "run.toml"
+    if not path.is_file():
+        # With checkpoints, these settings resume it; otherwise a new run begins with them.
+        found = "settings (run.toml)" if (directory / "checkpoints").is_dir() else "run"
+        raise ValueError(
+            f"there is no {found} in {directory} to resume, and nothing to train on is named; name the run file, or "
+            "--source and --target"
+        )
+    return str(path)
 
 
 def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
     """Train the run and plot its reports.
 
-    Exits with code 1 and one message if it cannot go on, with 130 or 143, as shells do, if a signal stopped it.
+    Exits with code 1 and one message if it cannot go on, with 129, 130 or 143, as shells do, if a signal stopped it.
     """
     from pellucid.train.distributed import TrainingFailed
     from pellucid.train.loop import train_run
@@ -130,8 +150,8 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
         except ValueError as error:
             typer.echo(f"pellucid: {error}", err=True)
     # A run that a signal stopped has saved everything, but a script must not take it for finished.
-    if outcome.stop in ("SIGINT", "SIGTERM"):
-        raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
+    if outcome.stop in SIGNAL_CODES:
+        raise typer.Exit(SIGNAL_CODES[outcome.stop])
     return outcome
 
 

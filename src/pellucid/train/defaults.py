@@ -230,6 +230,8 @@ def run_settings(
     resume, which recorded its settings: those that are not named stay as they were chosen when it began, although
     another length, machine or version might choose others. Raises ValueError for a run file together with other names.
     """
+    if began is not None and not (began / "run.toml").is_file():
+        began = None  # nothing was begun there yet: the run is a new one
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     size, start, steps, minutes = (given.get(name) for name in ("size", "start", "steps", "minutes"))
     model = {name: str(given.pop(name)) for name in ("size", "start") if name in given}
@@ -239,7 +241,7 @@ def run_settings(
     length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
     if run is None:
         data = _data_table(data)
-        if began is not None and (began / "run.toml").is_file():
+        if began is not None:
             tables = read_run_tables(began / "run.toml")
             # The files are the named ones alone: a dev set beside them would be another dev set.
             if isinstance(recorded := tables.get("data"), Mapping):

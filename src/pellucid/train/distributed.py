@@ -10,12 +10,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import count, pairwise
+from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
@@ -27,6 +27,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import BatchSpec
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import Transformer
+from pellucid.train.silence import heartbeat_key, name_silent_workers, send_heartbeats
 
 
 class TrainingFailed(RuntimeError):
@@ -143,7 +144,7 @@ def join_workers() -> Iterator[Workers]:
     # gloo is torch's backend for CPUs, nccl the one for GPUs.
     _init_workers("nccl" if workers.device.type == "cuda" else "gloo")
     store, stop = distributed.distributed_c10d._get_default_store(), Event()
-    heartbeat = Thread(target=_send_heartbeats, args=(store, workers.rank, stop), daemon=True)
+    heartbeat = Thread(target=send_heartbeats, args=(store, workers.rank, stop), daemon=True)
     try:
         heartbeat.start()
         yield workers
@@ -175,13 +176,19 @@ def _init_workers(backend: str) -> None:
         ) from error
 
 
-def _send_heartbeats(store: Any, rank: int, stop: Event) -> None:
-    """Count the seconds in the store that all workers share, until `stop` is set or the store is gone."""
-    with suppress(RuntimeError):
-        for seconds in count():
-            store.set(f"alive/{rank}", str(seconds))
-            if stop.wait(1.0):
-                break
+@contextmanager
+def watch_workers(workers: Workers, say: Callable[[str], object]) -> Iterator[None]:
+    """Say, while the block runs, which worker gives no sign of life for a minute, and when it is back.
+
+    The first worker watches all others, and the second the first.
+    """
+    if workers.world_size == 1:
+        yield
+        return
+    watched = {0: range(1, workers.world_size), 1: range(1)}.get(workers.rank, range(0))
+    store = distributed.distributed_c10d._get_default_store()
+    with name_silent_workers(store, watched, workers.world_size, WORKER_TIMEOUT, say):
+        yield
 
 
 def _is_lost_connection(error: RuntimeError) -> bool:
@@ -200,10 +207,10 @@ def _find_missing_workers(store: Any, workers: Workers) -> list[int]:
     try:
         if store.check(["gone"]):
             return json.loads(store.get("gone"))
-        before = {rank: store.get(f"alive/{rank}") for rank in range(workers.world_size) if rank != workers.rank}
+        before = {rank: store.get(heartbeat_key(rank)) for rank in range(workers.world_size) if rank != workers.rank}
         # Heartbeats come once a second: four seconds without one are no delay.
         time.sleep(4)
-        missing = [rank for rank, heartbeat in before.items() if store.get(f"alive/{rank}") == heartbeat]
+        missing = [rank for rank, heartbeat in before.items() if store.get(heartbeat_key(rank)) == heartbeat]
         store.set("gone", json.dumps(missing))
         return missing
     except RuntimeError:

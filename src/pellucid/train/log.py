@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from contextlib import suppress
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
 from pellucid.store.atomic import WriteFailed, explain_write_error, write_text_whole
 from pellucid.train.checkpoint import RunCounts, SinceReport
 from pellucid.train.evaluate import Evaluation
+from pellucid.train.process import leave_lost_terminals
 from pellucid.train.tracking import Tracker
 from pellucid.train.update import UpdateResult
 
@@ -74,13 +76,18 @@ class _BarOutput(ProgressOutput):
 
     def say(self, message: str) -> None:
         # Through the bar's console, or the message would break the bar.
-        self.bar.console.print(message, highlight=False, markup=False)
+        try:
+            self.bar.console.print(message, highlight=False, markup=False)
+        except OSError:
+            # The terminal of a run that was detached from its shell may close: the run goes on without it.
+            leave_lost_terminals()
 
     def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
         self.bar.update(self.task, completed=progress, step=step, loss=loss, speed=speed, score=score)
 
     def close(self) -> None:
-        self.bar.stop()
+        with suppress(OSError):
+            self.bar.stop()
 
 
 def choose_output() -> ProgressOutput:

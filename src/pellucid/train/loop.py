@@ -37,13 +37,21 @@ from pellucid.train.checkpoint import (
 from pellucid.train.config import RunConfig
 from pellucid.train.data import TrainingData, read_data, read_shards_manifest
 from pellucid.train.direction import describe_direction
-from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharded, join_workers, place_model
+from pellucid.train.distributed import (
+    ALONE,
+    TrainingFailed,
+    Workers,
+    is_sharded,
+    join_workers,
+    place_model,
+    watch_workers,
+)
 from pellucid.train.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.train.initial_embeddings import fill_embeddings_from_text
 from pellucid.train.initial_model import InitialModel, ancestry_notes, open_initial_model
-from pellucid.train.log import ProgressOutput, RunLog, choose_output
+from pellucid.train.log import PlainOutput, ProgressOutput, RunLog, choose_output
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.process import catch_signals, hold_run_lock, tune_memory
+from pellucid.train.process import STOP_SIGNALS, catch_signals, hold_run_lock, tune_memory
 from pellucid.train.recovery import (
     describe_troubles,
     find_on_all_workers,
@@ -52,9 +60,17 @@ from pellucid.train.recovery import (
     recover,
     update_within_memory,
 )
-from pellucid.train.resume_checks import TEXTS_FILE, record_texts, refuse_other_settings, refuse_other_text
+from pellucid.train.resume_checks import (
+    RUN_FILES,
+    Beginning,
+    choose_beginning,
+    record_texts,
+    refuse_other_settings,
+    refuse_other_text,
+    set_earlier_results_aside,
+)
 from pellucid.train.stages import can_reverse, describe_change, make_noise, stage_at
-from pellucid.train.tracking import MLFLOW_FILE, TENSORBOARD_FOLDER, Tracker, require_tracker, track_run
+from pellucid.train.tracking import Tracker, require_tracker, track_run
 from pellucid.train.update import (
     dropout_factor,
     explain_float32,
@@ -64,10 +80,6 @@ from pellucid.train.update import (
 
 # Share of a run, at its end, whose checkpoints are averaged: older ones make the average worse (results/trials.md).
 _AVERAGED_SHARE = 0.25
-_RUN_FILES = (  # files and directories that a run writes into its directory
-    *("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average"),
-    *(TENSORBOARD_FOLDER, MLFLOW_FILE),
-)
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,8 @@ class Outcome:
 def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:
     """Train as `run` says, into the run directory `out`, or `resume` there from the newest checkpoint, to the bit.
 
-    The direction is printed first, and then the `reasons` for settings that were chosen for the user.
+    Where there is nothing to resume yet, the run begins. The direction is printed first, and then the `reasons` for
+    settings that were chosen for the user.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, for a resume with other
     settings or data than the run began with, and while another process trains into `out`; TrainingFailed when the run
@@ -116,11 +129,14 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
     try:
         with run_lock, join_workers() as workers:
             output = choose_output() if workers.is_first else ProgressOutput()
+            say = output.say if workers.is_first else PlainOutput(f"worker {workers.rank}: ").say
             try:
-                open_run = resume_run if resume else begin_run
-                setup, state = open_run(run, out, output, workers, reasons=reasons)
-                with track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext() as tracker:
-                    return _run_updates(setup, state, tracker)
+                with watch_workers(workers, say):
+                    open_run = resume_run if resume else begin_run
+                    setup, state = open_run(run, out, output, workers, reasons=reasons)
+                    tracking = track_run(run, out, state.counts.step, output) if workers.is_first else nullcontext()
+                    with tracking as tracker:
+                        return _run_updates(setup, state, tracker)
             finally:
                 output.close()
     except OSError as error:
@@ -144,7 +160,7 @@ def _run_updates(setup: _RunSetup, state: TrainState, tracker: Tracker | None) -
     log = RunLog(path, state.counts, output, on_cpu, tracker)
     if setup.data.dev_overlap:
         log.beginning = {"dev_overlap": setup.data.dev_overlap}
-    signals = ("", "SIGINT", "SIGTERM")
+    signals = ("", *STOP_SIGNALS)
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
     with catch_signals() as caught:
@@ -288,7 +304,7 @@ def begin_run(
 
     With `restart`, the run takes the place of one that was killed before its first checkpoint.
     """
-    existing = [name for name in _RUN_FILES if (out / name).exists()]
+    existing = [name for name in RUN_FILES if (out / name).exists()]
     if existing and not restart:
         raise ValueError(
             f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume that run with --resume"
@@ -301,6 +317,8 @@ def begin_run(
     # Workers that read other files would train other models, and nobody would notice: each input is compared first.
     workers.require_same("model to start from", initial.sha256 if initial else "")
     data = read_data(run, initial.tokenizer if initial else None, glance=workers.is_first)
+    if restart:
+        refuse_other_text(run, data, out)
     workers.require_same("training data", data.fingerprint)
     workers.require_same("vocabulary", "\n".join((*data.tokenizer.source_names, *data.tokenizer.target_names)))
     # Before the weights are drawn, so that they are the same on every worker.
@@ -330,9 +348,8 @@ def begin_run(
         )
     if workers.is_first:
         out.mkdir(parents=True, exist_ok=True)
-        if restart:
-            # Reports of the run that was killed; this one writes its own.
-            (out / "log.jsonl").unlink(missing_ok=True)
+        if restart and (kept := set_earlier_results_aside(out)):
+            output.say(f"what the run had before, its best model and its reports, is kept in {kept}")
         write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
@@ -407,14 +424,14 @@ def _initialise_weights(
 def resume_run(
     run: RunConfig, out: Path, output: ProgressOutput, workers: Workers, reasons: Sequence[str] = ()
 ) -> tuple[_RunSetup, TrainState]:
-    """Return the setup and state of a run as they were when its newest checkpoint was saved."""
-    if (out / "run.toml").is_file():
-        refuse_other_settings(run, out)
-        if not list_checkpoints(out):
-            output.say(f"{out} has no checkpoint yet: its run starts from the beginning")
-            return begin_run(run, out, output, workers, restart=True, reasons=reasons)
-    if not list_checkpoints(out):
-        raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
+    """Return the setup and state of a run as they were when its newest checkpoint was saved, or those of a new run."""
+    beginning = _agree_on_beginning(run, out, workers)
+    if beginning == "anew":
+        output.say(f"Nothing to resume in {out}: a new run begins.")
+        return begin_run(run, out, output, workers, reasons=reasons)
+    if beginning == "again":
+        output.say(f"{out} has no checkpoint yet: its run starts from the beginning")
+        return begin_run(run, out, output, workers, restart=True, reasons=reasons)
     checkpoint, saved = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), output))
     _say_direction(run, output, reasons, saved.manifest.get("start"))
     data = read_data(run, saved.tokenizer, glance=False)
@@ -426,6 +443,26 @@ def resume_run(
     if workers.is_first:
         write_text_whole(out / "run.toml", to_toml(run))  # the data may have moved, the run may be longer now
     return setup, state
+
+
+def _agree_on_beginning(run: RunConfig, out: Path, workers: Workers) -> Beginning:
+    """Return how the run begins, as the first worker finds it: others may look later, or at a disk of their own."""
+    beginnings: tuple[Beginning, ...] = ("anew", "again", "from a checkpoint")
+    if not workers.is_first:
+        [number] = workers.broadcast(0)
+        if number < 0:
+            raise TrainingFailed("worker 0 cannot resume the run, and says why")
+        return beginnings[int(number)]
+    try:
+        beginning = choose_beginning(out)
+        if (out / "run.toml").is_file():
+            refuse_other_settings(run, out)
+    except (ValueError, OSError):
+        # Without this the others would wait for half an hour.
+        workers.broadcast(-1)
+        raise
+    workers.broadcast(beginnings.index(beginning))
+    return beginning
 
 
 def _finish_run(setup: _RunSetup, state: TrainState, log: RunLog) -> Outcome:

@@ -1,6 +1,7 @@
 """Process of a training run: the lock on its directory, the signals that ask it to stop, and its memory."""
 
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from pellucid.processor import share_processor
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write
 
 LOCK_FILE = "run.lock"  # name of the lock file in a run directory
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # signals at which a run saves everything and stops
 
 
 @contextmanager
@@ -112,25 +114,63 @@ def tune_memory() -> None:
 
 @contextmanager
 def catch_signals() -> Iterator[list[str]]:
-    """Yield a list that is empty until Ctrl-C or SIGTERM asks to stop, and then holds the signal's name.
+    """Yield a list that is empty until Ctrl-C, SIGTERM or a closed terminal asks to stop, and then the signal's name.
 
-    The update in progress is finished first. A second Ctrl-C interrupts at once.
+    The update in progress is finished first. A second Ctrl-C or SIGTERM interrupts at once. A process that ignores
+    SIGHUP, as nohup starts it, goes on ignoring it.
     """
     caught: list[str] = []
 
     def note(number: int, frame: Any) -> None:
-        if caught:
+        name = signal.Signals(number).name
+        if name == "SIGHUP":
+            leave_lost_terminals()
+        # A terminal that closes sends SIGHUP more than once, from the system and from its shell, and what stops a
+        # service sends it beside SIGTERM: nobody has asked a second time.
+        if caught and "SIGHUP" not in (caught[0], name):
             raise KeyboardInterrupt
-        caught.append(signal.Signals(number).name)
+        caught.append(name)
 
     # Python sets signal handlers in the main thread only.
     if threading.current_thread() is not threading.main_thread():
         yield caught
         return
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    # Windows has no SIGHUP.
+    numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    numbers = [number for number in numbers if not _is_ignored_hangup(number)]
     previous = [signal.signal(number, note) for number in numbers]
     try:
         yield caught
     finally:
         for number, handler in zip(numbers, previous, strict=True):
             signal.signal(number, handler)
+
+
+def _is_ignored_hangup(number: int) -> bool:
+    """Whether a signal is SIGHUP, and this process was started to ignore it."""
+    return signal.Signals(number).name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN
+
+
+def leave_lost_terminals() -> None:
+    """Put the null device in place of standard output and error where their terminal is closed.
+
+    Each message would be an error of writing there, and the run would end by it before it is saved.
+    """
+    for number in (1, 2):
+        if _is_lost_terminal(number):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, number)
+            os.close(null)
+
+
+def _is_lost_terminal(number: int) -> bool:
+    """Whether an open file is a terminal that has been closed at its other end."""
+    try:
+        import termios
+    except ImportError:  # Windows
+        return False
+    try:
+        termios.tcgetattr(number)
+    except termios.error as error:
+        return error.args[0] == errno.EIO  # what is no terminal gives ENOTTY
+    return False
