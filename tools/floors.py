@@ -33,7 +33,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "documents": Floor(
         ours="documents data.encodings data.formats data.languages text", others_inside="markdown_it yaml"
     ),
-    "store": Floor(ours="config store model data.tokenizer", others="safetensors torch"),
+    "store": Floor(ours="config store model data.languages data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",

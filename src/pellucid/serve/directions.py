@@ -16,6 +16,7 @@ from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.settings import Languages, describe_missing_direction
 from pellucid.store.atomic import directory_identity
+from pellucid.store.manifest_checks import read_directions, read_languages
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Direction:
 
         Raises ValueError for languages that are none of its directions.
         """
-        codes = [Languages.from_manifest({}, *pair) for pair in manifest.get("directions", [])]
+        codes = [Languages(*pair) for pair in read_directions(manifest)]
         if not codes:
             return [self]
         if self.languages.are_named:
@@ -81,15 +82,8 @@ class Direction:
 
 def _list_codes(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the directions that a manifest names, each as the codes of its languages."""
-    languages = manifest.get("languages")
-    pairs = manifest.get("directions") or ([languages] if isinstance(languages, Mapping) else [])
-    codes: list[tuple[str, str]] = []
-    for pair in pairs:
-        sides = [pair.get("source"), pair.get("target")] if isinstance(pair, Mapping) else pair
-        match sides:
-            case [str(source), str(target)]:
-                codes.append((source, target))
-    return codes
+    languages = read_languages(manifest)
+    return read_directions(manifest) or ([languages] if languages else [])
 
 
 def _standardise(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ import pydantic
 from pydantic import Field
 
 from pellucid.data.languages import is_language_code, is_same_variety, name_language
+from pellucid.store.manifest_checks import read_languages
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
@@ -68,14 +69,13 @@ class Languages:
         cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
     ) -> "Languages":
         """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
-        stored = manifest.get("languages")
         # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
-        if source is None and isinstance(stored, Mapping):
-            source, target = stored.get("source"), stored.get("target")
+        if source is None:
+            source, target = read_languages(manifest) or (None, None)
         if source is None or target is None:
             return cls()
         for code in (source, target):
-            if not isinstance(code, str) or not is_language_code(code):
+            if not is_language_code(code):
                 raise ValueError(f"{code!r:.40} is not a language code; write en, es or pt-BR")
         return cls(source, target)
 
