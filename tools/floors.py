@@ -72,7 +72,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "serve": Floor(
         ours="serve api trace decode documents store page processor config data.context data.corpus data.formats "
         "data.languages data.tokenizer",
-        others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
+        others="numpy pydantic anyio fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "translation_pipeline": Floor(ours="api decode"),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),

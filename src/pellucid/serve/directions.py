@@ -14,7 +14,7 @@ from pellucid.data.languages import is_language_code, is_same_variety, write_sta
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
-from pellucid.serve.settings import Languages, describe_missing_direction
+from pellucid.serve.settings import Languages, describe_missing_direction, language_name
 from pellucid.store.atomic import directory_identity
 from pellucid.store.manifest_checks import read_directions, read_languages
 
@@ -217,6 +217,13 @@ class Directions:
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
             who = "this model" if len(self.all) == 1 else "this server"
+            if self.stays_same(source, target):
+                language = language_name(write_standard_code(source))
+                raise Refusal(
+                    422,
+                    f"source and target are one language, {language}, which {who} does not translate into itself; "
+                    "name another target",
+                )
             raise Refusal(422, describe_missing_direction((one.languages for one in self.all), source, target, who))
         if len(fitting) == 1:
             return fitting[0]

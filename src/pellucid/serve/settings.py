@@ -40,7 +40,16 @@ class Limits:
     ] = 512
     open_requests: Annotated[Count, "requests open at the same time"] = 256
     each: Annotated[CountOrNone, "requests open at the same time from one address (429); 0: as many as from all"] = 32
-    seconds: Annotated[Seconds, "until a request that is not answered is given up (504)"] = 30.0
+    seconds: Annotated[
+        Seconds,
+        "until a request that is not answered is given up: told to come again (503) where others kept it waiting, and "
+        "otherwise that it asks for too much (504)",
+    ] = 30.0
+    stopping: Annotated[
+        Seconds,
+        "after SIGTERM until the server has ended; what cannot be answered in the first half is told to come again "
+        "(503). Docker kills a container after 10",
+    ] = 8.0
     stuck: Annotated[Seconds, "at one piece of work after which /health says that the model's thread is stuck"] = 300.0
     arrival: Annotated[Seconds, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
     models: Annotated[Count, "models in memory; of several directions, the one not used for longest goes first"] = 4
