@@ -121,7 +121,12 @@ def main() -> None:
     arguments = parse_options(sys.argv[1:])
     sentences = [line for line, _ in zip(read_sentences(arguments.source), range(arguments.lines), strict=False)]
     soak = run_soak(
-        (arguments.model, arguments.other), sentences, arguments.seconds, factor=arguments.factor, seed=arguments.seed
+        (arguments.model, arguments.other),
+        sentences,
+        arguments.seconds,
+        factor=arguments.factor,
+        seed=arguments.seed,
+        busy=arguments.busy,
     )
     arguments.page.write_text("\n".join(page_lines(arguments, soak)) + "\n", encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))
@@ -137,19 +142,26 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--lines", type=int, default=200, help="how many of them")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--factor", type=float, default=3.0, help="load, as a multiple of what the server can answer")
+    parser.add_argument("--busy", type=int, default=0, help="other programs that compute all the time under the load")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page", type=Path, default=RESULTS / "soak.md")
     return parser.parse_args(arguments)
 
 
 def run_soak(
-    models: Sequence[str], sentences: Sequence[str], seconds: float, *options: str, factor: float = 3.0, seed: int = 1
+    models: Sequence[str],
+    sentences: Sequence[str],
+    seconds: float,
+    *options: str,
+    factor: float = 3.0,
+    seed: int = 1,
+    busy: int = 0,
 ) -> Soak:
     """Start a server with these options, load it while its models change, stop it, and return the measurements."""
     with tempfile.TemporaryDirectory() as folder:
         served = ServedModels(Path(folder) / "model", models, sentences)
         with run_server(str(served.directory), *options) as server:
-            soak = asyncio.run(soak_server(server, served, sentences, seconds, factor, random.Random(seed)))
+            soak = asyncio.run(soak_server(server, served, sentences, seconds, factor, random.Random(seed), busy))
             log_text = server.log_path.read_text(encoding="utf-8")
     lines = log_text.splitlines()
     if "Traceback" in log_text or "Error" in log_text:
@@ -183,8 +195,26 @@ def run_server(model: str, *options: str) -> Iterator[Server]:
             process.wait()
 
 
+@contextmanager
+def run_busy_programs(count: int) -> Iterator[None]:
+    """Run so many programs that take all of the processor that they can get."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 async def soak_server(
-    server: Server, served: ServedModels, sentences: Sequence[str], seconds: float, factor: float, draw: random.Random
+    server: Server,
+    served: ServedModels,
+    sentences: Sequence[str],
+    seconds: float,
+    factor: float,
+    draw: random.Random,
+    busy: int = 0,
 ) -> Soak:
     """Ask every question alone, measure the server's capacity, then overload it until it is stopped."""
     tally, expected = Tally(), dict[bytes, list[bytes]]()
@@ -216,7 +246,8 @@ async def soak_server(
     await measure_capacity(clients, plain, measure_seconds / 4)  # not counted: the first requests are slower
     soak = Soak(seconds, await measure_capacity(clients, plain, measure_seconds), len(expected), tally)
     sources = Sources(clients, plain, trace_questions, uploads, numbers, draw)
-    await sources.soak(server, served, soak, factor)
+    with run_busy_programs(busy):
+        await sources.soak(server, served, soak, factor)
     return soak
 
 
@@ -289,7 +320,8 @@ class Sources:
         self.each_second["load"] = first_load
         sources = [asyncio.create_task(self.send_clients(kind)) for kind in self.each_second]
         replacing = asyncio.create_task(served.keep_replacing(self.clients, soak.seconds / REPLACEMENTS))
-        health = asyncio.create_task(self.clients.watch_health(1.0))
+        health = asyncio.create_task(self.clients.watch_health())
+        own_delay = asyncio.create_task(self.clients.watch_own_delay())
         answer_counts = deque([(time.monotonic(), 0)], maxlen=LATELY)
         while time.monotonic() < end:
             soak.memory.append(await asyncio.to_thread(server.memory))
@@ -311,6 +343,7 @@ class Sources:
             source.cancel()
         soak.status = await asyncio.to_thread(server.process.wait)
         soak.drained = time.monotonic() - began
+        own_delay.cancel()
         await asyncio.gather(health, *self.open)
 
     async def send_clients(self, kind: str) -> None:
@@ -350,6 +383,12 @@ class Sources:
         return clients.never_read(self.numbers, address, draw.uniform(1, 60))
 
 
+def write_quantiles(seconds: Sequence[float]) -> str:
+    """Return the median, the 99th percentile and the longest of some durations."""
+    ordered = sorted(seconds) or [0.0]
+    return " / ".join(f"{ordered[int(quantile * (len(ordered) - 1))]:.2f}" for quantile in (0.5, 0.99, 1.0))
+
+
 def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     """Yield the lines of the page: the setup, the numbers, and the outcomes of each kind of request."""
     tally = soak.tally
@@ -358,11 +397,13 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     documents = tally.total("answered", *(kind for kind in kinds if kind.startswith("a document")))
     yield "# A server that is asked too much\n"
     command = f"python -m benchmarks.soak --seconds {soak.seconds:g} --factor {arguments.factor:g}"
+    command += f" --busy {arguments.busy}" if arguments.busy else ""
+    beside = f", beside {arguments.busy} other programs that compute all the time," if arguments.busy else ""
     yield f"Made by `{command} --seed {arguments.seed}` on {machine()}, with {arguments.model} and {arguments.other}.\n"
     yield fill(
         f"`pellucid serve` with its default limits answers {soak.capacity:.0f} questions a second from {CLIENTS} "
-        f"clients. Then, for {soak.seconds:g} seconds, it gets {arguments.factor:g} times as many questions as it "
-        "answered in the seconds before. They come from eight addresses, half of them from one. At the same time other "
+        f"clients. Then, for {soak.seconds:g} seconds{beside} it gets {arguments.factor:g} times as many questions as "
+        "it answered in the seconds before. They come from eight addresses, half of them from one. Meanwhile other "
         "clients upload documents and fetch their translations, disconnect, read slowly or not at all, send incomplete "
         "requests, or attack the server. The directory of the model is replaced again and again, by another model and "
         "by damaged ones, with which the server goes on with what it has. While this goes on, the server is told to "
@@ -375,7 +416,6 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     yield ""
     yield "| what | number |"
     yield "|---|---|"
-    waits = sorted(tally.waits) or [0.0]
     rows = {
         "requests": f"{requests:,}",
         "answered, with the same answer as alone": f"{answers:,}",
@@ -388,10 +428,12 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
         "lost: without a whole answer": f"{tally.total('lost'):,}",
         "wrong: an answer other than alone": f"{tally.total('wrong'):,}",
         "answered with a wrong status": f"{tally.total('another status'):,}",
-        "seconds until an answer: median, 99th percentile, longest": " / ".join(
-            f"{waits[int(quantile * (len(waits) - 1))]:.2f}" for quantile in (0.5, 0.99, 1.0)
+        "seconds until an answer: median, 99th percentile, longest": write_quantiles(tally.waits),
+        "seconds until a request was told to come again: median, 99th percentile, longest": write_quantiles(tally.told),
+        "seconds until `/health` was answered: median, 99th percentile, longest": write_quantiles(tally.health),
+        "seconds by which the clients' own program was late, which all of these but `/health` contain": write_quantiles(
+            tally.own_delays
         ),
-        "seconds until `/health` was answered, longest": f"{max(tally.health, default=0.0):.2f}",
         "memory in MB, largest": f"{max(soak.memory, default=0.0):,.0f}",
         "memory in MB in each tenth of the time": " / ".join(f"{tenth:,.0f}" for tenth in soak.tenths),
         f"came in the last {JUST_BEFORE:g} s before SIGTERM, and were no longer accepted": (

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,22 @@ JUST_BEFORE = 0.5
 
 RETRY = 0.5
 """Seconds until a client for whose download there is no room asks for it again."""
+
+_OWN_TURN = 0.1
+_ASK_FOR_HEALTH = """
+import http.client, sys, time
+while True:
+    began = time.monotonic()
+    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+    try:
+        connection.request("GET", "/health")
+        status = connection.getresponse().status
+    except OSError:
+        status = 0
+    print(status, time.monotonic() - began, flush=True)
+    connection.close()
+    time.sleep(1.0)
+"""
 
 SMALL_BUFFER = 4096
 UNTIL_CLOSED = 2**30
@@ -46,7 +63,11 @@ class Tally:
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: list[float] = field(default_factory=list)
+    told: list[float] = field(default_factory=list)
+    """Seconds until a request was told to come again."""
     health: list[float] = field(default_factory=list)
+    own_delays: list[float] = field(default_factory=list)
+    """Seconds by which the program of the clients was late itself, which the seconds of their answers contain."""
     problems: list[str] = field(default_factory=list)
     stopping: float | None = None
     """Time at which the server was told to stop."""
@@ -146,6 +167,8 @@ class Clients:
             self.note_lost(kind, lost.began, str(lost))
             return
         outcome = f"told to come again ({answer.status})"
+        if answer.status in AGAIN and not pause:
+            self.tally.told.append(time.monotonic() - began)
         if answer.status not in AGAIN:
             if answer.status != question.status:
                 outcome = "another status"
@@ -219,14 +242,31 @@ class Clients:
             return
         self.tally.outcomes["asked and never read", "held open"] += 1
 
-    async def watch_health(self, interval: float) -> None:
-        """Ask for /health again and again until the server stops."""
-        while self.tally.stopping is None:
+    async def watch_health(self) -> None:
+        """Ask for /health again and again, in a process of its own, until the server stops.
+
+        As a program that watches a server would: this one has hundreds of clients, and would add its own delays.
+        """
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _ASK_FOR_HEALTH, str(self.port), stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        while (line := await process.stdout.readline()) and self.tally.stopping is None:
+            status, seconds = line.split()
+            self.tally.health.append(float(seconds))
+            outcome = "answered" if status == b"200" else "another status"
+            self.tally.outcomes["health", outcome] += 1
+            if outcome != "answered":
+                self.tally.problems.append(f"health: {status.decode()} after {seconds.decode()} s")
+        process.kill()
+        await process.wait()
+
+    async def watch_own_delay(self) -> None:
+        """Note again and again how much later than asked this program gets a turn itself, until this is cancelled."""
+        while True:
             began = time.monotonic()
-            await self.ask(Question("health", get_request("/health")), "127.0.0.1")
-            # `ask` has put this wait among those of translations, where it does not belong.
-            self.tally.health.append(self.tally.waits.pop() if self.tally.waits else time.monotonic() - began)
-            await asyncio.sleep(interval)
+            await asyncio.sleep(_OWN_TURN)
+            self.tally.own_delays.append(time.monotonic() - began - _OWN_TURN)
 
 
 def without_seconds(body: bytes) -> bytes:

@@ -33,7 +33,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "documents": Floor(
         ours="documents data.encodings data.formats data.languages text", others_inside="markdown_it yaml"
     ),
-    "store": Floor(ours="config store model data.tokenizer", others="safetensors torch"),
+    "store": Floor(ours="config store model data.languages data.tokenizer", others="safetensors torch"),
     "phrasebook": Floor(ours="phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",
@@ -72,7 +72,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "serve": Floor(
         ours="serve api trace decode documents store page processor config data.context data.corpus data.formats "
         "data.languages data.tokenizer",
-        others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
+        others="numpy pydantic anyio fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "translation_pipeline": Floor(ours="api decode"),
     "distill": Floor(ours="config data.corpus evaluate store.atomic train"),

@@ -17,6 +17,7 @@ from pellucid.decode.lines import NotTranslated, Translation
 from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.translate import Score, Translator
 from pellucid.store.directory import Bundle, load_bundle, trained_context
+from pellucid.store.manifest_checks import read_languages
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
@@ -84,9 +85,8 @@ class Model:
             f"<pellucid.Model {self.directory}",
             f"{sizes.encoder_layers} + {sizes.decoder_layers} layers, d_model {sizes.d_model}, {pieces:,} pieces",
         ]
-        languages = self.manifest.get("languages")
-        if isinstance(languages, Mapping):
-            lines[1] += f", {languages.get('source')} to {languages.get('target')}"
+        if (languages := read_languages(self.manifest)) is not None:
+            lines[1] += f", {languages[0]} to {languages[1]}"
         elif self.is_multilingual:
             lines[1] += f", into {self.bundle.tokenizer.language or ' or '.join(self.bundle.tokenizer.languages)}"
         if self.load_request is not None:
@@ -114,8 +114,8 @@ class Model:
 
             model.into("fr").translate("The ball is blue.").text
         """
-        languages = self.manifest.get("languages")
-        if not self.is_multilingual and isinstance(languages, Mapping) and languages.get("target") == language:
+        languages = read_languages(self.manifest)
+        if not self.is_multilingual and languages is not None and languages[1] == language:
             return self
         request = self.load_request
         if request is not None:
@@ -127,9 +127,8 @@ class Model:
     @property
     def target_language(self) -> str | None:
         """Code of the language that the model writes; None where the model does not say it."""
-        languages = self.manifest.get("languages")
-        named = languages.get("target") if isinstance(languages, Mapping) else None
-        return self.bundle.tokenizer.language or (named if isinstance(named, str) else None)
+        languages = read_languages(self.manifest)
+        return self.bundle.tokenizer.language or (languages[1] if languages else None)
 
     @property
     def is_multilingual(self) -> bool:
@@ -498,9 +497,8 @@ def load(
     if not others:  # the probabilities of several are others than those it was calibrated on
         translator.calibration = read_calibration(first.directory, first.manifest)
     translator.profile = load_source_profile(first.directory, first.manifest)
-    languages = first.manifest.get("languages")
-    target = languages.get("target") if isinstance(languages, Mapping) else None
-    translator.target_language = target if isinstance(target, str) else None
+    languages = read_languages(first.manifest)
+    translator.target_language = languages[1] if languages else None
     # All of an ensemble read the same source.
     translator.context = min(trained_context(bundle.manifest) for bundle in bundles)
     translator.engine = choose_engine(engine, precision, first, translator, exported_path, workers)

@@ -22,6 +22,7 @@ BUSY_SHARE = 0.85
 SECONDS_BETWEEN_LOOKS = 1.0
 TURN = 100_000  # nanoseconds of a thread's turn, the shortest that Linux grants
 # Number of the system call `sched_setattr`, for which the C library has no function.
+_M_ARENA_MAX = -8  # number of this setting in glibc's malloc.h
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
 
 
@@ -185,6 +186,17 @@ def return_free_memory() -> None:
     # Other C libraries, such as musl and those of macOS and Windows, have no malloc_trim.
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def share_free_memory() -> None:
+    """Let all threads of this process take memory from two pools; to be called before it has many threads.
+
+    glibc gives threads up to eight pools for each processor, and what is freed in one is no use to a thread of another:
+    a server with dozens of threads grew by a fifth in the time in which each pool had once held the largest batch.
+    """
+    # Other C libraries have no such pools, or no such function.
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def has_native_bfloat16(device: "torch.device") -> bool:

@@ -82,7 +82,6 @@ def test_the_server_prints_its_address_and_answers_open_requests_before_it_stops
 ENDLESS = """
 import torch
 from pellucid.serve import service
-service.DRAIN_SECONDS = 0.2
 def translate_without_end(self, jobs, check_wanted):
     self.metrics.texts.inc(1)
     x = torch.ones(2**18)
@@ -95,7 +94,8 @@ main()
 
 
 def test_a_server_that_stops_in_the_midst_of_a_long_computation_ends_without_an_abort(model: Path):
-    with run_server(model, "--port", 0, "--engine", "torch", program=ENDLESS) as (process, _, address):
+    words = model, "--port", 0, "--engine", "torch", "--set", "stopping=1"
+    with run_server(*words, program=ENDLESS) as (process, _, address):
         body = b'{"q": "The ball.", "source": "en", "target": "es"}'
         head = "POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         with socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2]))) as connection:

@@ -11,9 +11,11 @@ from starlette.requests import Request
 
 from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
 from pellucid.documents.readers import read_document
+from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys
-from pellucid.serve.service import BoundedStore, run_while_wanted
+from pellucid.serve.service import BoundedStore
+from pellucid.serve.settings import Limits
 from pellucid.serve.workers import NobodyWaits
 from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip
 from tests.serve.servers import HeldTranslator, client, request_body, running, small_model
@@ -93,8 +95,9 @@ def test_taking_a_document_apart_stops_where_its_client_leaves_and_where_it_take
             finally:
                 ended.append("the thread")
 
-        await run_while_wanted(cast("Request", client), seconds, work)
+        await service.run_while_wanted(cast("Request", client), work)
 
+    service = create_app(small_model(), Limits(seconds=seconds)).state.service
     with pytest.raises(Refusal) as refusal:
         asyncio.run(ask())
     assert refusal.value.status == status
@@ -102,7 +105,8 @@ def test_taking_a_document_apart_stops_where_its_client_leaves_and_where_it_take
 
 
 def test_what_is_done_in_time_is_returned():
-    assert asyncio.run(run_while_wanted(cast("Request", SilentClient()), 60.0, lambda check_wanted: "done")) == "done"
+    service = create_app(small_model()).state.service
+    assert asyncio.run(service.run_while_wanted(cast("Request", SilentClient()), lambda wanted: "done")) == "done"
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if document_suffix(name) != ".txt"])

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from concurrent.futures import Future
+from math import inf
 from threading import Event, Thread
 
 import pytest
@@ -155,6 +156,54 @@ def test_a_single_slow_job_does_not_close_the_door():
 
     worker = Worker[int, int](answer, waiting=99, clock=lambda: now[0])
     assert [worker.submit(number, 30).result(10) for number in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_a_job_that_is_too_late_when_its_turn_comes_is_not_begun():
+    now, go, begun, answered = [0.0], Event(), Event(), list[int]()
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        begun.set()
+        assert go.wait(10)
+        now[0] += 20
+        answered.extend(numbers)
+        return numbers
+
+    worker = Worker[int, int](answer, waiting=99, clock=lambda: now[0])
+    first = worker.submit(1, limit=30)
+    assert begun.wait(10)
+    late, in_time, without_limit = (
+        worker.submit(number, limit=limit) for number, limit in ((2, 19), (3, 30), (4, inf))
+    )
+    go.set()
+    assert [future.result(10) for future in (first, in_time, without_limit)] == [1, 3, 4]
+    with pytest.raises(NobodyWaits):
+        late.result(10)
+    assert answered == [1, 3, 4]
+    assert (late.begun_at, first.begun_at, in_time.begun_at) == (None, 0.0, 20.0)
+
+
+def test_jobs_under_way_are_stopped_between_two_steps_when_they_are_all_too_late_and_none_is_tried_again():
+    now, go, begun, batches = [0.0], Event(), Event(), list[list[int]]()
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        batches.append(numbers)
+        begun.set()
+        assert go.wait(10)
+        for _ in range(100):  # steps of a search
+            check_wanted()
+            now[0] += 1
+        return numbers
+
+    worker = Worker[int, int](answer, 99, lambda batch, candidate: True, clock=lambda: now[0])
+    first = worker.submit(1, limit=5)
+    assert begun.wait(10)
+    others = [worker.submit(2, limit=10), worker.submit(3, limit=20)]
+    go.set()
+    for future in (first, *others):
+        with pytest.raises(NobodyWaits):
+            future.result(10)
+    # The batch went on as long as one of its jobs could be in time.
+    assert (batches, now) == ([[1], [2, 3]], [21.0])
 
 
 def test_a_busy_worker_returns_freed_memory_now_and_then(monkeypatch: pytest.MonkeyPatch):

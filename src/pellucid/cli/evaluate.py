@@ -161,13 +161,14 @@ def _report_stress(
     from pellucid.evaluate.scores import METRICS
     from pellucid.evaluate.stress import score_stress, stress_table
     from pellucid.plots.charts import draw_stress
+    from pellucid.store.manifest_checks import read_languages
 
     def translate(kind: str, texts: Sequence[str]) -> list[str]:
         typer.echo(f"{kind.replace('_', ' ')}:", err=True)
         return [translation.text for translation in translate_test_set(loaded, file, texts, **search)]
 
-    named = loaded.manifest.get("languages") or {}
-    languages = named.get("source"), target_language or loaded.target_language
+    named = read_languages(loaded.manifest)
+    languages = named[0] if named else None, target_language or loaded.target_language
     with name_file_in_errors(file):
         rows, signatures = score_stress(sources, references, translate, languages, tokenize)
     reports = [row.row() for row in rows]

@@ -107,14 +107,6 @@ def set_language(model: "Model", language: str | None, is_of_file: bool) -> "Mod
     return model if language is None or (is_of_file and not model.is_multilingual) else model.into(language)
 
 
-def name_languages(model: "Model") -> tuple[str, str] | None:
-    """Return the languages between which a model says that it translates; None where it does not say both."""
-    match model.manifest.get("languages"):
-        case {"source": str() as source, "target": str() as target}:
-            return source, target
-    return None
-
-
 def translate_test_set(model: "Model", file: str, sources: Sequence[str], **search: Any) -> "list[Translation]":
     """Translate the sentences of a file, say how long that took, and return the translations."""
     started = time.monotonic()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import name_languages, read_sentences, require_file, show_progress, write_lines
+from pellucid.cli.files import read_sentences, require_file, show_progress, write_lines
 from pellucid.cli.options import FAILED, MODEL, SETTINGS, SOURCE_LANGUAGE, TARGET_LANGUAGE, argument, option
 from pellucid.store.atomic import write_text_whole
 
@@ -83,6 +83,7 @@ def run_improve(
         sample_old_text,
         write_mixture,
     )
+    from pellucid.store.manifest_checks import read_languages
     from pellucid.train.defaults import run_settings
 
     directory, changed = Path(out), Path(out) / "changed.tsv"
@@ -93,7 +94,7 @@ def run_improve(
     old = load(model)
     _ = old.bundle.tokenizer.beginning  # raises ValueError for a model that must be told what language to write
     everything, notes = read_corrections(
-        corrections, Sides(source_language, target_language), _SEED, name_languages(old)
+        corrections, Sides(source_language, target_language), _SEED, read_languages(old.manifest)
     )
     chosen = leave_out(everything, without or (), corrections)
     taught = [correction for correction in chosen if not correction.held_out]

@@ -67,8 +67,9 @@ def run_serve(
     Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs written for
     LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Documents
     (.docx, .pptx, .xlsx, .odt, .epub, .html, .md, .srt, .po, .json, .xliff and more) are translated at /translate_file.
-    Nothing leaves the machine, and no text is stored but suggestions, where --corrections asks for them. Ctrl-C stops
-    the server once the requests under way are answered.
+    Nothing leaves the machine, and no text is stored but suggestions, where --corrections asks for them. Ctrl-C and
+    SIGTERM stop the server within some seconds (--set stopping=8): requests under way are answered, and those for which
+    there is no time are told to come again.
 
     It listens on this machine only, unless you give another --host. Requests that arrive together are translated
     together, and each gets the same text as it would alone. Every limit is on by default, and a request beyond one is
@@ -79,6 +80,9 @@ def run_serve(
     best/, is loaded anew, and no request is lost; one of other languages is refused, and the old one goes on.
     """
     _require_packages()
+    from pellucid.processor import share_free_memory
+
+    share_free_memory()  # before torch is imported, which makes threads
     from pellucid.config import apply_overrides, build_settings
     from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.translation_memory import TranslationMemory

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pellucid.cli.document_translation import translate_document
 from pellucid.cli.files import (
     name_file_in_errors,
-    name_languages,
     open_output,
     read_parallel_lines,
     read_sentences,
@@ -256,10 +255,12 @@ def _choose_languages(
 
     Raises ValueError for languages that the model does not translate, and where one is named and a file needs both.
     """
+    from pellucid.store.manifest_checks import read_directions, read_languages
+
     # Both languages may be named for any file, and of a model that does not say its own nothing can be compared.
     model = set_language(model, target, is_of_file or (source is not None and "languages" not in model.manifest))
     if model.is_multilingual and target is not None:
-        if source is not None and [source, target] not in (directions := model.manifest["directions"]):
+        if source is not None and (source, target) not in (directions := read_directions(model.manifest)):
             from pellucid.serve.settings import Languages, describe_missing_direction
 
             offered = (Languages(*direction) for direction in directions)
@@ -272,7 +273,7 @@ def _choose_languages(
         raise ValueError("one language is named; name both: --from en --to es")
     if source is not None and target is not None:
         return model, (source, target)
-    return model, name_languages(model)
+    return model, read_languages(model.manifest)
 
 
 def _write_alignments(

@@ -14,6 +14,7 @@ from pellucid.interop.marian_files import SENTENCEPIECE_FILES
 from pellucid.interop.marian_weights import WEIGHTS
 from pellucid.store.atomic import MANIFEST, verify_directory
 from pellucid.store.directory import Bundle
+from pellucid.store.manifest_checks import read_languages
 
 
 def is_hub_name(text: str) -> bool:
@@ -102,8 +103,7 @@ def write_model_card(bundle: Bundle, name: str) -> str:
     The Hub's description stands in its head; `name` is the model's on the Hub.
     """
     c, about = bundle.config, bundle.manifest
-    languages = about.get("languages")
-    codes = [languages["source"], languages["target"]] if isinstance(languages, Mapping) else []
+    codes = read_languages(about)
     weights = sum(parameter.numel() for parameter in bundle.model.parameters())
     return "\n".join(
         [

@@ -30,6 +30,7 @@ from pellucid.model.known_parts import unknown_parts
 from pellucid.store.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from pellucid.store.foreign_models import explain_foreign_model
+from pellucid.store.manifest_checks import make_showable
 
 # File of a model directory that keeps the JSON files of an imported model, so that they can be exported again.
 _IMPORTED_FILE = "marian.json"
@@ -76,7 +77,7 @@ def import_marian(directory: str | Path, out: str | Path, name: str | None = Non
         model,
         tokenizer,
         also=lambda folder: _write_json_like_transformers(folder / _IMPORTED_FILE, origin),
-        imported={"from": name, "format": files["config.json"]["model_type"]},
+        imported={"from": make_showable(name), "format": files["config.json"]["model_type"]},
         **({"languages": {"source": languages[1], "target": languages[2]}} if languages else {}),
     )
     return load_bundle(out)

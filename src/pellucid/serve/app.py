@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, FastAPI
 from prometheus_client import generate_latest
 from starlette.middleware import Middleware
@@ -32,6 +33,8 @@ from pellucid.serve.service import Service
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.trace_routes import page_routes, trace_routes
 from pellucid.serve.training_text import TrainingText
+
+_SHORT_THREADS = 4  # threads for work of milliseconds that would hold up the event loop
 
 
 def create_app(
@@ -91,6 +94,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Fewer than anyio's 40: all of them and the event loop take turns at Python's lock. Those that take documents
+        # apart keep theirs for seconds, the others for milliseconds.
+        current_default_thread_limiter().total_tokens = service.limits.documents + _SHORT_THREADS
         # The workers are threads that `Service` has already begun.
         if service.head_study is not None:
             service.head_study.start()
@@ -125,8 +131,9 @@ def _operation_routes(service: Service) -> APIRouter:
         "/health",
         responses={503: {"model": Problem, "description": "the model's threads have stopped, or are stuck"}},
     )
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Say that the server and the threads that run the model are up, and get on."""
+        # On the event loop: in a thread it would wait with all others for a thread, and then for Python's lock.
         if not service.is_alive:
             raise Refusal(503, "the thread that runs the model has stopped; restart the server")
         if service.is_stuck:

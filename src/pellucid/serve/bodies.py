@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 Form = TypeVar("Form", bound=BaseModel)
+Result = TypeVar("Result")
 
 _RETRY_SECONDS = "2"  # seconds after which a client that was refused for lack of room may try again
 
@@ -46,6 +47,7 @@ STATUS_MEANINGS = {
 JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 _MOST_FIELDS = 1000
+_MOST_AT_ONCE = 4096  # bytes or characters that are parsed, validated or cut into pieces within a millisecond
 _MOST_NAMED, _LONGEST_NAME = 5, 20  # most names of unknown fields that an answer repeats, and characters of each
 _MOST_DIGITS = 40
 _LONGEST_PART_HEADER = 1024  # most bytes before the value of a multipart section: browsers write about a hundred
@@ -73,10 +75,19 @@ class Refusal(Exception):
         self.status = status
 
 
+async def run_by_size(size: int, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+    """Run work on so many bytes or characters: in a thread where it would hold up the event loop, otherwise here."""
+    # The way to a thread and back costs two waits for Python's lock, of which a busy server has few to spare.
+    if size <= _MOST_AT_ONCE:
+        return work(*arguments, **options)
+    return await run_in_threadpool(work, *arguments, **options)
+
+
 async def read_form(request: Request, form: type[Form]) -> Form:
     """Read a JSON body as a `form`; raise `Refusal` for an unexpected type or content."""
     table = await read_table(request)
-    return await run_in_threadpool(validate_table, form, table, strict=True)
+    size = len(await request.body())
+    return await run_by_size(size, validate_table, form, table, strict=True)
 
 
 async def read_table(request: Request) -> dict[str, Any]:
@@ -85,7 +96,8 @@ async def read_table(request: Request) -> dict[str, Any]:
     if kind != JSON:
         raise Refusal(415, f"the body is of type {kind!r:.80}, expected {JSON}")
     # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
-    return await run_in_threadpool(_parse_json, await request.body())
+    body = await request.body()
+    return await run_by_size(len(body), _parse_json, body)
 
 
 async def read_fields(request: Request) -> dict[str, Any]:
@@ -95,7 +107,8 @@ async def read_fields(request: Request) -> dict[str, Any]:
     unexpected type or content.
     """
     kind, kinds = media_type(request), (JSON, ENCODED, PARTS)
-    address = await run_in_threadpool(_parse_urlencoded, request.url.query.encode(), "address")
+    query = request.url.query.encode()
+    address = await run_by_size(len(query), _parse_urlencoded, query, "address")
     if kind not in kinds:
         # Before the body is read, which means nothing then.
         if "q" not in address:
@@ -105,11 +118,11 @@ async def read_fields(request: Request) -> dict[str, Any]:
     if address and not body:
         return address
     if kind == JSON:
-        return address | await run_in_threadpool(_parse_json, body)
+        return address | await run_by_size(len(body), _parse_json, body)
     if kind == PARTS:
-        sections = await run_in_threadpool(_split_multipart, body, request.headers["content-type"])
+        sections = await run_by_size(len(body), _split_multipart, body, request.headers["content-type"])
         return _collect_fields((section.name, section.text) for section in sections) | address
-    return await run_in_threadpool(_parse_urlencoded, body, "body") | address
+    return await run_by_size(len(body), _parse_urlencoded, body, "body") | address
 
 
 def media_type(request: Request) -> str:
@@ -156,7 +169,7 @@ async def read_upload(request: Request) -> "tuple[dict[str, Any], Section | None
     if kind != PARTS:
         raise Refusal(415, f"the body is of type {kind!r:.80}, expected {PARTS}")
     body = await request.body()
-    sections = await run_in_threadpool(_split_multipart, body, request.headers["content-type"])
+    sections = await run_by_size(len(body), _split_multipart, body, request.headers["content-type"])
     files = [section for section in sections if section.name == "file"]
     if len(files) > 1:
         raise Refusal(422, f"file: the form has {len(files)} files, one is translated at a time")

@@ -6,25 +6,33 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from math import ceil
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import h11
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pellucid.serve.bodies import problem_response
-from pellucid.serve.service import DRAIN_SECONDS
+from pellucid.serve.service import Service
 from pellucid.serve.settings import Limits
 
 if TYPE_CHECKING:
     import uvicorn
+    from fastapi import FastAPI
 
 _LOG_EVERY = 60.0  # seconds in which one complaint is logged at most once
 ON_ITS_WAY = 0.2  # seconds during which a stopping server still reads requests that were sent before
+# Shares of `Limits.stopping`: until what is under way is told that the server stops, and until connections are closed
+# whose clients have not read their answer, or have not sent their request. What is left is for the threads to end.
+_FINISHING_SHARE, _CLOSING_SHARE = 0.5, 0.75
+_LAST_SECONDS = 0.5  # seconds after `Limits.stopping` in which a process that still has not ended ends itself
+_SWITCH_SECONDS = 0.0005  # seconds for which a thread keeps Python's lock while others want it
 _ACCEPTED_AT_ONCE = 64  # most connections that the event loop accepts in one turn, before it serves the first of them
 
 
@@ -294,22 +302,40 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_until_stopped(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
-    """Serve until interrupted or terminated; then finish the requests under way."""
+def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits) -> None:
+    """Serve until interrupted or terminated; then finish the requests under way, as far as there is time for them."""
+    # Each thing that the event loop asks of the system gives Python's lock away, and a thread that translates then has
+    # it for a whole interval: at 5 ms, Python's own, a request took a tenth of a second in such waits alone.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    # Needed where even the event loop gets no turn any more; otherwise all has ended before.
+    last_resort = Timer(limits.stopping + _LAST_SECONDS, _end_process)
+    last_resort.daemon = True
     # After its shutdown uvicorn raises the signal again, for the handler it found: SIGTERM then ends like Ctrl-C.
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
-            make_server(app, limits).run(sockets=[listener])
+            make_server(app, limits, last_resort.start).run(sockets=[listener])
     finally:
+        last_resort.cancel()
         signal.signal(signal.SIGTERM, previous_handler)
 
 
-def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
-    """Make the uvicorn server of an application, with limits on its connections."""
+def _end_process() -> None:
+    """End the process at once, whatever its threads are doing."""
+    logging.getLogger("pellucid.serve").warning("stopped; some of the work did not end in time and was left")
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def make_server(app: "FastAPI", limits: Limits, on_stop: Callable[[], object] = lambda: None) -> "uvicorn.Server":
+    """Make the uvicorn server of an application, with limits on its connections and on the time it takes to stop.
+
+    `on_stop` is called when it is told to stop.
+    """
     import uvicorn
 
     connections = Connections(limits)
+    service: Service = app.state.service
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -321,6 +347,23 @@ def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
                     socket.SOMAXCONN
                 )  # asyncio has set the queue's length to `backlog`, which is far shorter
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            on_stop()
+            service.begin_stop()
+            ending = asyncio.create_task(self._end_in_time())
+            try:
+                await super().shutdown(sockets)
+            finally:
+                ending.cancel()
+
+        async def _end_in_time(self) -> None:
+            """Tell the clients of what is not done in time, and then close the connections that are left."""
+            await asyncio.sleep(_FINISHING_SHARE * limits.stopping)
+            service.give_up()
+            await asyncio.sleep((_CLOSING_SHARE - _FINISHING_SHARE) * limits.stopping)
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+
     return Server(
         uvicorn.Config(
             app,
@@ -331,8 +374,8 @@ def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
             server_header=False,
             # Clients could escape the limit per address with any address they like in X-Forwarded-For.
             proxy_headers=False,
-            # Longer than any request may take, so that no answer under way is cut off.
-            timeout_graceful_shutdown=int(limits.seconds + DRAIN_SECONDS) + 1,
+            # `_end_in_time` has ended all before that; uvicorn counts whole seconds.
+            timeout_graceful_shutdown=ceil(limits.stopping),
             ws="none",
         )
     )

@@ -14,8 +14,9 @@ from pellucid.data.languages import is_language_code, is_same_variety, write_sta
 from pellucid.data.tokenizer import UNK, Tokenizer, strip_eos
 from pellucid.decode.terms.required import joins_word
 from pellucid.serve.bodies import Refusal
-from pellucid.serve.settings import Languages, describe_missing_direction
+from pellucid.serve.settings import Languages, describe_missing_direction, language_name
 from pellucid.store.atomic import directory_identity
+from pellucid.store.manifest_checks import read_directions, read_languages
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Direction:
 
         Raises ValueError for languages that are none of its directions.
         """
-        codes = [Languages.from_manifest({}, *pair) for pair in manifest.get("directions", [])]
+        codes = [Languages(*pair) for pair in read_directions(manifest)]
         if not codes:
             return [self]
         if self.languages.are_named:
@@ -81,15 +82,8 @@ class Direction:
 
 def _list_codes(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the directions that a manifest names, each as the codes of its languages."""
-    languages = manifest.get("languages")
-    pairs = manifest.get("directions") or ([languages] if isinstance(languages, Mapping) else [])
-    codes: list[tuple[str, str]] = []
-    for pair in pairs:
-        sides = [pair.get("source"), pair.get("target")] if isinstance(pair, Mapping) else pair
-        match sides:
-            case [str(source), str(target)]:
-                codes.append((source, target))
-    return codes
+    languages = read_languages(manifest)
+    return read_directions(manifest) or ([languages] if languages else [])
 
 
 def _standardise(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -223,6 +217,13 @@ class Directions:
         fitting = [direction for direction in self.all if direction.languages.fit(source, target)]
         if not fitting:
             who = "this model" if len(self.all) == 1 else "this server"
+            if self.stays_same(source, target):
+                language = language_name(write_standard_code(source))
+                raise Refusal(
+                    422,
+                    f"source and target are one language, {language}, which {who} does not translate into itself; "
+                    "name another target",
+                )
             raise Refusal(422, describe_missing_direction((one.languages for one in self.all), source, target, who))
         if len(fitting) == 1:
             return fitting[0]

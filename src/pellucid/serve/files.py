@@ -26,7 +26,7 @@ from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import NAMES_IGNORED, describe_languages, name_ignored, validate_limited
-from pellucid.serve.service import BoundedStore, Service, TranslationJob, run_while_wanted
+from pellucid.serve.service import BoundedStore, Service, TranslationJob
 
 # Bounds on the texts of a document that are translated together, between which other requests get their turn.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
@@ -142,8 +142,8 @@ async def _translate_upload(
     languages = None if form.source == "auto" else (form.source, target)
     try:
         name = PurePath(upload.file_name).name
-        document = await run_while_wanted(
-            request, service.limits.seconds, partial(read_document, name, upload.value, languages, limits)
+        document = await service.run_while_wanted(
+            request, partial(read_document, name, upload.value, languages, limits)
         )
     except DocumentTooLarge as error:
         raise Refusal(413, str(error)) from None
@@ -192,7 +192,7 @@ async def _translate_texts(
                 break
             except Refusal as refusal:
                 # A document that is half done waits for its turn.
-                if refusal.status != 503 or time.monotonic() > patience:
+                if refusal.status != 503 or service.is_ending or time.monotonic() > patience:
                     raise
             await asyncio.sleep(_WAIT)
     return translations

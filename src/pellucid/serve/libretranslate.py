@@ -28,6 +28,7 @@ from pellucid.serve.bodies import (
     media_type,
     read_fields,
     refuse_long_text,
+    run_by_size,
     validate_table,
 )
 from pellucid.serve.directions import Directions, measure_known_words
@@ -296,7 +297,8 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     texts, ranks = _as_list(form.q), 1 + form.alternatives
     if service.directions.stays_same(form.source, form.target):
         return _join_answers(form, [_keep_text(text, ranks) for text in texts])
-    direction = await run_in_threadpool(service.directions.find, form.source, form.target, texts)
+    characters = sum(map(len, texts))
+    direction = await run_by_size(characters, service.directions.find, form.source, form.target, texts)
     languages = direction.languages.codes
     pages: list[Parts] = [
         split_html(text, DocumentReading(languages)) if form.format == "html" else [TextSlot(text)] for text in texts
@@ -305,7 +307,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
     search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
     # In a thread: the terms of a request are added to those of the server, which may be many.
-    terms = await run_in_threadpool(service.terms_with, form.terms)
+    terms = await run_in_threadpool(service.terms_with, form.terms) if form.terms else service.terms
     job = TranslationJob(segments, direction, search, terms)
     translations = iter(await service.answer(request, service.translation_worker, job))
     answers = [_assemble_text(page, translations, ranks, languages[1] if languages else None) for page in pages]
@@ -350,7 +352,8 @@ async def _read_limited_form(request: Request, response: Response, form: type[Fo
     service.keys.check(request, table.get("api_key"))
     # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
     strict = media_type(request) == JSON
-    validated = await run_in_threadpool(validate_limited, form, table, service.limits, strict=strict)
+    size = len(await request.body()) + len(request.url.query)
+    validated = await run_by_size(size, validate_limited, form, table, service.limits, strict=strict)
     name_ignored(response, form, table)
     return validated
 

@@ -26,7 +26,14 @@ from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, NobodyWaits, QueueFull, Worker
 from pellucid.trace.session import Trace, perform_act
 
-DRAIN_SECONDS = 5.0  # seconds that jobs under way may still take when the server stops
+# Share of `Limits.seconds` that a request may be expected to wait when it comes: speeds are measured on what was done
+# lately, and other programs may take a part of the processor before its turn comes.
+_WAITING_SHARE = 0.5
+# Share of `Limits.seconds` after which a request is given up, so that its client is told within the limit.
+_GIVING_UP_SHARE = 0.95
+# Share of `Limits.seconds` up to which a request has hardly waited: if it is late, it has asked for too much.
+_NO_WAIT_SHARE = 0.05
+_LEAST_CLOSING_SECONDS = 0.5  # seconds that a worker's thread has to notice that nobody waits any more
 # Bounds on the texts and characters of one call; a larger request is translated alone.
 TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
 
@@ -70,6 +77,11 @@ class Service:
         )
         self.mistake: Mistake | None = None
         self.is_mistake_sought = False
+        # Threads outside the workers that take documents apart; one that takes too long is left behind in the end.
+        self._document_threads: set[Event] = set()
+        self.stops_at: float | None = None  # time at which a server that is stopping must have ended
+        self._has_given_up = False
+        self._given_up: asyncio.Future[None] | None = None
         self.head_study = self._prepare_head_study()
         # Functions, read when the metrics are asked for: nothing has to be counted up and down.
         for name, meaning, value in (
@@ -127,7 +139,7 @@ class Service:
     def is_abandoned(self) -> bool:
         """Whether a thread is still inside a computation that took too long when the server stopped."""
         threads = [self.translation_worker, self.trace_worker, *([self.head_study] if self.head_study else [])]
-        return any(thread.is_abandoned for thread in threads)
+        return bool(self._document_threads) or any(thread.is_abandoned for thread in threads)
 
     @property
     def is_stuck(self) -> bool:
@@ -138,20 +150,27 @@ class Service:
     async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
         """Return the worker's answer to a question.
 
-        Raises `Refusal` when too many requests wait, for the user's mistake, and when it takes too long.
+        Raises `Refusal` when too many requests wait, for the user's mistake, when it takes too long, and when the
+        server stops before.
         """
+        limit = _GIVING_UP_SHARE * self.limits.seconds
+        asked_at = time.monotonic()
         try:
-            future = worker.submit(question, self.limits.seconds)
+            future = worker.submit(question, _WAITING_SHARE * self.limits.seconds, limit)
         except QueueFull as error:
             raise Refusal(503, str(error)) from None
         answer = asyncio.wrap_future(future)
         # Watched beside the answer: a closed browser tab should not keep the model busy.
         gone = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
-            await asyncio.wait({answer, gone}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
+            await asyncio.wait({answer, gone, self._wait_for_end()}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done() and not answer.cancelled():
                 return answer.result()
-            raise _make_late_refusal(self.limits.seconds, client_left=gone.done())
+            if self._has_given_up or answer.cancelled():
+                raise Refusal(503, _STOPPING)
+            raise _make_late_refusal(self.limits.seconds, future.begun_at, asked_at, client_left=gone.done())
+        except NobodyWaits:  # the worker saw that it is too late before the event loop did
+            raise _make_late_refusal(self.limits.seconds, future.begun_at, asked_at, client_left=gone.done()) from None
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
@@ -218,47 +237,90 @@ class Service:
             )
         return stored
 
+    async def run_while_wanted(self, request: Request, work: Callable[[Callable[[], None]], Finished]) -> Finished:
+        """Run work in a thread as long as its client waits, and within the limit of time.
+
+        `work` is given a function to call now and then, which raises `NobodyWaits`. Raises `Refusal` where it did, and
+        when the server stops before.
+        """
+        stop = Event()
+        began = time.monotonic()
+        deadline = began + _GIVING_UP_SHARE * self.limits.seconds
+
+        def check_wanted() -> None:
+            if stop.is_set() or time.monotonic() > deadline:
+                raise NobodyWaits
+
+        def run_counted() -> Finished:
+            try:
+                return work(check_wanted)
+            finally:
+                self._document_threads.discard(stop)
+
+        self._document_threads.add(stop)
+        task = asyncio.ensure_future(run_in_threadpool(run_counted))
+        gone = asyncio.ensure_future(_wait_for_disconnect(request))
+        try:
+            await asyncio.wait({task, gone, self._wait_for_end()}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                stop.set()
+                if self._has_given_up:
+                    # Whatever the thread has come to is not looked at, a failure neither.
+                    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+                    raise Refusal(503, _STOPPING)
+            # Only once the thread has ended: a client that leaves must not make room for more threads than there may
+            # be.
+            return await task
+        except NobodyWaits:
+            raise _make_late_refusal(self.limits.seconds, began, began, client_left=stop.is_set()) from None
+        finally:
+            stop.set()
+            gone.cancel()
+
+    def begin_stop(self) -> None:
+        """Note when the server must have ended, since it was told to stop now; what is under way goes on."""
+        self.stops_at = time.monotonic() + self.limits.stopping
+
+    def give_up(self) -> None:
+        """Tell the clients of all that is still under way that the server stops, on the event loop."""
+        if not self._has_given_up:
+            self._has_given_up = True
+            self._wait_for_end().set_result(None)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the server has given up what is under way."""
+        return self._has_given_up
+
+    def _wait_for_end(self) -> "asyncio.Future[None]":
+        """Return the future, the same for all requests, that is done when the server gives up what is under way."""
+        # Not made in the beginning, when no event loop runs yet.
+        loop = asyncio.get_running_loop()
+        if self._given_up is None or self._given_up.get_loop() is not loop:
+            self._given_up = loop.create_future()
+        return self._given_up
+
     async def close(self) -> None:
-        """Finish what is under way, and take no more."""
+        """Finish what is under way, as far as the time for stopping allows, and take no more."""
+        left = self.limits.stopping if self.stops_at is None else self.stops_at - time.monotonic()
+        seconds = max(_LEAST_CLOSING_SECONDS, left)
         # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
         workers = (self.translation_worker, self.trace_worker)
         closing = [worker.close for worker in workers] + ([self.head_study.close] if self.head_study else [])
-        await asyncio.gather(*(asyncio.to_thread(close, DRAIN_SECONDS) for close in closing))
+        await asyncio.gather(*(asyncio.to_thread(close, seconds) for close in closing))
 
 
-async def run_while_wanted(
-    request: Request, seconds: float, work: Callable[[Callable[[], None]], Finished]
-) -> Finished:
-    """Run work in a thread as long as its client waits, and for so many seconds at most.
-
-    `work` is given a function to call now and then, which raises `NobodyWaits`. Raises `Refusal` where it did.
-    """
-    stop = Event()
-    deadline = time.monotonic() + seconds
-
-    def check_wanted() -> None:
-        if stop.is_set() or time.monotonic() > deadline:
-            raise NobodyWaits
-
-    task = asyncio.ensure_future(run_in_threadpool(work, check_wanted))
-    gone = asyncio.ensure_future(_wait_for_disconnect(request))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            stop.set()
-        # Only once the thread has ended: a client that leaves must not make room for more threads than there may be.
-        return await task
-    except NobodyWaits:
-        raise _make_late_refusal(seconds, client_left=stop.is_set()) from None
-    finally:
-        stop.set()
-        gone.cancel()
+_STOPPING = "the server is stopping, and could not answer this before; come again"
 
 
-def _make_late_refusal(seconds: float, client_left: bool) -> Refusal:
+def _make_late_refusal(seconds: float, begun_at: float | None, asked_at: float, client_left: bool) -> Refusal:
+    """Return the refusal of a request that was asked at one time, and whose turn came at another, if it came."""
     if client_left:
         # nginx's status for this case; no client is left to read it, and it is seen only in the metrics.
         return Refusal(499, "the client went away")
+    # Others have kept it waiting: the same request may well be answered another time.
+    if begun_at is None or begun_at - asked_at > _NO_WAIT_SHARE * seconds:
+        return Refusal(503, f"not done within {seconds:g} s, since too many requests came before; come again")
     return Refusal(504, f"not done within {seconds:g} s; ask for less at a time")
 
 

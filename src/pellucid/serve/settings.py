@@ -8,6 +8,7 @@ import pydantic
 from pydantic import Field
 
 from pellucid.data.languages import is_language_code, is_same_variety, name_language
+from pellucid.store.manifest_checks import read_languages
 
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
@@ -39,7 +40,16 @@ class Limits:
     ] = 512
     open_requests: Annotated[Count, "requests open at the same time"] = 256
     each: Annotated[CountOrNone, "requests open at the same time from one address (429); 0: as many as from all"] = 32
-    seconds: Annotated[Seconds, "until a request that is not answered is given up (504)"] = 30.0
+    seconds: Annotated[
+        Seconds,
+        "until a request that is not answered is given up: told to come again (503) where others kept it waiting, and "
+        "otherwise that it asks for too much (504)",
+    ] = 30.0
+    stopping: Annotated[
+        Seconds,
+        "after SIGTERM until the server has ended; what cannot be answered in the first half is told to come again "
+        "(503). Docker kills a container after 10",
+    ] = 8.0
     stuck: Annotated[Seconds, "at one piece of work after which /health says that the model's thread is stuck"] = 300.0
     arrival: Annotated[Seconds, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
     models: Annotated[Count, "models in memory; of several directions, the one not used for longest goes first"] = 4
@@ -68,14 +78,13 @@ class Languages:
         cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
     ) -> "Languages":
         """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
-        stored = manifest.get("languages")
         # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
-        if source is None and isinstance(stored, Mapping):
-            source, target = stored.get("source"), stored.get("target")
+        if source is None:
+            source, target = read_languages(manifest) or (None, None)
         if source is None or target is None:
             return cls()
         for code in (source, target):
-            if not isinstance(code, str) or not is_language_code(code):
+            if not is_language_code(code):
                 raise ValueError(f"{code!r:.40} is not a language code; write en, es or pt-BR")
         return cls(source, target)
 

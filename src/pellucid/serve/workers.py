@@ -26,13 +26,14 @@ class QueueFull(Exception):
 
 
 class NobodyWaits(Exception):
-    """Raised in the midst of jobs whose answers nobody waits for any more."""
+    """Raised in the midst of jobs whose answers nobody waits for any more, or for which it is too late."""
 
 
 class JobAnswer(Future[Answer]):
-    """The answer to come of a job; it knows whether somebody still waits for it."""
+    """The answer to come of a job; it knows whether somebody still waits for it, and whether its turn has come."""
 
     is_wanted = True
+    begun_at: float | None = None
 
     def cancel(self) -> bool:
         """Say that nobody waits any more, which stops a job that has begun too."""
@@ -45,6 +46,7 @@ class _Job(Generic[Question, Answer]):
     """A question and the future that will hold its answer; a job cancelled before its turn is skipped."""
 
     question: Question
+    deadline: float = inf  # time of the worker's clock after which the answer is of no use
     answer: JobAnswer[Answer] = field(default_factory=JobAnswer)
 
 
@@ -53,7 +55,8 @@ class Worker(Generic[Question, Answer]):
 
     `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
     alone, so that an error reaches only the job that caused it. It is also given a function to call between its steps,
-    which raises `NobodyWaits` once all jobs of its list are cancelled.
+    which raises `NobodyWaits` once all jobs of its list are cancelled or too late. A job whose deadline has passed when
+    its turn comes is not begun.
     """
 
     _NEWEST_SHARE = 0.2  # weight of the newest jobs in the mean time of a job
@@ -107,13 +110,13 @@ class Worker(Generic[Question, Answer]):
         """Whether the thread is running though the worker was closed."""
         return self._closed and self.alive
 
-    def submit(self, question: Question, seconds: float = inf) -> Future[Answer]:
-        """Return the future of the answer.
+    def submit(self, question: Question, seconds: float = inf, limit: float = inf) -> JobAnswer[Answer]:
+        """Return the future of the answer, which fails with `NobodyWaits` where there is none after `limit` seconds.
 
         Raises `QueueFull` where too many wait, where the worker is closed, and where so many wait that this one would
         hardly be answered in `seconds`: it would keep others waiting, and be given up in the end.
         """
-        job: _Job[Question, Answer] = _Job(question)
+        job: _Job[Question, Answer] = _Job(question, self._clock() + limit)
         with self._changed:
             if len(self._queue) >= self._capacity:
                 # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
@@ -164,19 +167,30 @@ class Worker(Generic[Question, Answer]):
                 ):
                     job = self._queue.popleft()
                     # False for a job that was cancelled while it waited: nobody wants its answer.
-                    if job.answer.set_running_or_notify_cancel():
-                        batch.append(job)
+                    if not job.answer.set_running_or_notify_cancel():
+                        continue
+                    # Looked at here too, and not left to the event loop, which cancels what is late when it gets to it.
+                    if self._clock() > job.deadline:
+                        job.answer.set_exception(NobodyWaits())
+                        continue
+                    job.answer.begun_at = self._clock()
+                    batch.append(job)
                 if batch or self._closed:
                     return batch
                 self._changed.wait()
 
     def _do(self, jobs: Sequence[_Job[Question, Answer]]) -> None:
         def check_wanted() -> None:
-            if not any(job.answer.is_wanted for job in jobs):
+            now = self._clock()
+            if not any(job.answer.is_wanted and now <= job.deadline for job in jobs):
                 raise NobodyWaits
 
         try:
             answers = self._answer([job.question for job in jobs], check_wanted)
+        except NobodyWaits:
+            for job in jobs:
+                job.answer.set_exception(NobodyWaits())
+            return
         except Exception as error:
             # One unusable text fails the whole call, so find its job by asking one at a time.
             if len(jobs) > 1:

@@ -367,7 +367,11 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     manifest = read_json(path)
     if manifest.get("format") != FORMAT:
         raise ValueError(f"{path} is of format {manifest.get('format')!r:.60}, this version reads {FORMAT}")
-    if manifest.get("sha256") != manifest_sha256(manifest):
+    try:
+        digest = manifest_sha256(manifest)
+    except RecursionError:  # it is written with less room on the stack than it was read
+        raise ValueError(f"{path} nests too deeply, which no manifest does") from None
+    if manifest.get("sha256") != digest:
         raise ValueError(f"{path} was changed after it was written; {_RECOVERY_ADVICE}")
     # Every name must be that of a file in this directory: no path that leads out of it, on Windows neither.
     files = manifest.get("files")

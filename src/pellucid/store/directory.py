@@ -15,6 +15,7 @@ from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model.config import ModelConfig, drop_removed_settings
 from pellucid.store.atomic import (
     FORMAT,
+    MANIFEST,
     atomic_directory,
     directory_identity,
     explain_no_model,
@@ -24,6 +25,7 @@ from pellucid.store.atomic import (
     resolve_directory,
     verify_directory,
 )
+from pellucid.store.manifest_checks import check_manifest, read_directions
 
 if TYPE_CHECKING:
     from pellucid.model import Transformer
@@ -95,8 +97,7 @@ class Bundle:
         """
         bundle = copy(self)
         bundle.tokenizer = self.tokenizer.into(language)
-        directions: list[list[str]] = self.manifest.get("directions", [])
-        sources = [source for source, target in directions if target == language]
+        sources = [source for source, target in read_directions(self.manifest) if target == language]
         if len(sources) == 1:
             bundle.manifest = self.manifest | {"languages": {"source": sources[0], "target": language}}
         return bundle
@@ -183,6 +184,7 @@ def read_description(directory: Path) -> tuple[ModelConfig, Tokenizer, dict[str,
     manifest = read_manifest(directory)
     if "exported" in manifest or not {WEIGHTS, CONFIG} <= manifest["files"].keys():
         raise ValueError(explain_no_model(directory, manifest))
+    check_manifest(manifest, directory / MANIFEST)
     verify_directory(directory, largest=_SMALL_FILE)
     config, tokenizer_config = read_config(directory / CONFIG)
     _check_header(directory / WEIGHTS, config)
@@ -280,5 +282,5 @@ def _matches_type(value: Any, hint: Any) -> bool:
 
 def trained_context(manifest: Mapping[str, Any]) -> int:
     """Return how many sentences before another the sources of training had."""
-    context = manifest.get("context")
-    return context if isinstance(context, int) and context > 0 else 0
+    context: int = manifest.get("context", 0)
+    return context

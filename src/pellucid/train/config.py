@@ -20,6 +20,7 @@ from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.evaluate.words import TokenizerName
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
+from pellucid.store.manifest_checks import LARGEST_BEAM, make_showable
 from pellucid.train.initial_model import fill_from_initial_model
 
 # Settings that were removed, each with the value that is what every run does now, and the last version that had it.
@@ -105,7 +106,8 @@ class CorpusConfig:
     @property
     def display_name(self) -> str:
         """Name of the corpus in reports."""
-        return self.name or Path(self.files[0]).name
+        # The manifest of the model names it, too.
+        return make_showable(self.name or Path(self.files[0]).name)
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,7 @@ class TrainConfig:
         int | None, "evaluations without a better model before stopping; if left out, never stop", POSITIVE
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation", POSITIVE] = 500
-    dev_beam: Annotated[int, "beam width of those translations", POSITIVE] = 4
+    dev_beam: Annotated[int, "beam width of those translations", Field(gt=0, le=LARGEST_BEAM)] = 4
     dev_tokenize: Annotated[
         TokenizerName | None,
         "how BLEU cuts those translations into words, a tokenizer of sacreBLEU; if left out, the script of the dev "

@@ -10,6 +10,7 @@ from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.store.atomic import join_problems, read_manifest
 from pellucid.store.directory import CONFIG, WEIGHTS, load_bundle, read_config, read_description, read_unreplaced
+from pellucid.store.manifest_checks import make_showable
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -47,7 +48,7 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
     kept = "step", "longest_source", "languages", "context"
     history = {key: saved.manifest[key] for key in kept if key in saved.manifest}
     # As people name a model: run/best. The whole path would say where it once lay.
-    name = "/".join(saved.directory.resolve().parts[-2:])
+    name = make_showable("/".join(saved.directory.resolve().parts[-2:]))
     return InitialModel(saved.model, saved.tokenizer, weights, {"from": name, "sha256": weights, **history})
 
 
