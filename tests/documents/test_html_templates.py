@@ -33,6 +33,7 @@ def write_capitals(html: str) -> tuple[list[str], dict[str, int], str]:
         ("{# <p>a note</p> #}<p>GO{{!-- <p>a note</p> --}}</p>", ["GO<0/>"]),
         ("<p>GO ${user.name} #{user.name}</p>", ["GO <0/> <1/>"]),
         ("<#if a><p>GO</p></#if><@macro b='c'/>", ["GO"]),
+        ("<#if (a.size() > 3) && b == '>'><p>GO</p></#if><#if (a><p>GO</p>", ["GO", "GO"]),
         ("<p>{{ alone }}</p><p title='{{ alone }}'></p>", []),
         ('<a href="<?php echo "a" ?>" title="GO">GO</a>', ["<0>GO</0>", "GO"]),
         ('<p class="<%= a ? "b" : "c" %>" title="GO <%= d %>">GO</p>', ["GO <0/>", "GO"]),
@@ -108,7 +109,22 @@ def test_keywords_of_a_page_are_counted():
     assert write_capitals(html) == ([], {"other": 1}, html)
 
 
-GROWING = ["<%", "<?php ", "<?= ", "{{", "{{ a }}", "{% ", "{#", "${", "<#if", "<iframe srcdoc='a'>", "{{!--", "<%--"]
+GROWING = [
+    "<%",
+    "<?php ",
+    "<?= ",
+    "{{",
+    "{{ a }}",
+    "{% ",
+    "{#",
+    "${",
+    "<#if",
+    "<#if (a ",
+    '<@a "',
+    "<iframe srcdoc='a'>",
+    "{{!--",
+    "<%--",
+]
 
 
 @pytest.mark.parametrize("unit", GROWING)

@@ -19,6 +19,8 @@ _INSTRUCTIONS = (
     r"\{%(?:(?!\{%|%\}|</[a-zA-Z]).)*+%\}",
     r"\{#(?:(?!\{#|#\}).)*+#\}",
     r"[$#]\{[^{}\n]*+\}",
+    # In quotation marks and brackets, a sign such as > does not end an instruction of FreeMarker.
+    r"</?[#@][a-zA-Z][\w.]*+\s(?:[^<>()\"']|\"[^\"<]*+\"|'[^'<]*+'|\((?:[^()<]|\([^()<]*+\))*+\))*+>",
     r"</?[#@][a-zA-Z][\w.]*+(?:\s[^<>]*+)?>",
 )
 _INSTRUCTION = re.compile("|".join(_INSTRUCTIONS), re.DOTALL)

@@ -13,7 +13,7 @@ Parts: TypeAlias = Sequence[Part]
 MOST_TAGS = 2000  # inline tags of one text; placing more would take long, and no sentence has them
 
 NUMBERED_TAG = re.compile(r"</?(\d{1,6})/?>")
-_SPACE_WITH_LINE_END = re.compile(r"[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
+_SPACE_WITH_LINE_END = re.compile(r"(?<! )[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
