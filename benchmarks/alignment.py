@@ -22,8 +22,11 @@ from pathlib import Path
 import torch
 
 from benchmarks.quality import HOUSE, RESULTS, machine
+from pellucid.data.text.word_pieces import is_punctuation
+from pellucid.demo.phrasebook import split_phrases
+from pellucid.demo.phrasebook.chunk import split_into_words
 from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
-from pellucid.inspect.alignment import (
+from pellucid.interpret.studies.alignment import (
     DEFAULT_READING,
     EncodedPair,
     LinkCounts,
@@ -33,10 +36,7 @@ from pellucid.inspect.alignment import (
     measure_cross_attention,
     measure_readings,
 )
-from pellucid.phrasebook import split_phrases
-from pellucid.phrasebook.chunk import split_into_words
 from pellucid.store.directory import Bundle, load_bundle
-from pellucid.text.word_pieces import is_punctuation
 
 OFFSETS = (-2, -1, 0, 1, 2)
 """Rows to examine, counted from the one that writes a word; the next one reads it."""

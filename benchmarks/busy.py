@@ -2,7 +2,7 @@
 
     python -m benchmarks.busy [--only TEXT] [--rounds 3] [--seconds 8] [--page benchmarks/results/busy.md]
 
-Each job runs in two processes that take turns: one shares the processor as Pellucid does (`pellucid.processor`), the
+Each job runs in two processes that take turns: one shares the processor as Pellucid does (`pellucid.cpu`), the
 other leaves torch's threads as they come. A loop around `torch.nn.Transformer` is measured as it comes. Translation
 needs `runs/demo/best`, made by `make demo`.
 """
@@ -33,8 +33,8 @@ JOBS = (
     "serve auto",
 )
 ORDERS = ("ours", "as it comes")
-"""How torch's threads wait for each other: as `pellucid.processor` arranges it, or as torch has it."""
-FIRST = {"ours": "", "as it comes": "import pellucid.processor; pellucid.processor._started.acquire(); "}
+"""How torch's threads wait for each other: as `pellucid.cpu` arranges it, or as torch has it."""
+FIRST = {"ours": "", "as it comes": "import pellucid.cpu; pellucid.cpu._started.acquire(); "}
 RUN = "runpy.run_module('benchmarks.busy', run_name='__main__')"
 
 
@@ -148,10 +148,10 @@ def train(size: str, budget: str) -> Iterator[float]:
     import torch
 
     from pellucid.model import PRESETS, ModelConfig, Transformer
-    from pellucid.train.config import OptimConfig
-    from pellucid.train.optimizer import make_optimizer
-    from pellucid.train.process import tune_memory
-    from pellucid.train.update import update_weights
+    from pellucid.training.config import OptimConfig
+    from pellucid.training.optimizer import make_optimizer
+    from pellucid.training.process import tune_memory
+    from pellucid.training.update import update_weights
 
     tune_memory()
     torch.manual_seed(1)
@@ -184,7 +184,7 @@ def train_peer(size: str, budget: str) -> Iterator[float]:
 
 def example_lines() -> list[str]:
     """Return sentences of the phrasebook."""
-    from pellucid.phrasebook import generate_phrases
+    from pellucid.demo.phrasebook import generate_phrases
 
     return [phrase.source for phrase in islice(generate_phrases(seed=5), LINES)]
 
@@ -229,7 +229,7 @@ def page_head(options: argparse.Namespace, took: float) -> Iterator[str]:
     yield f"{machine()}, {torch.get_num_threads()} threads; {time.strftime('%Y-%m-%d')}, {took / 60:.0f} minutes."
     yield "Target tokens a second of training, sentences a second of translation, alone and beside programs that take"
     yield f"all the processor they can get; medians of {options.rounds} rounds of {options.seconds:g} seconds. *ours*:"
-    yield "as `pellucid.processor` arranges it; *as it comes*: torch's threads spin while they wait for each other."
+    yield "as `pellucid.cpu` arranges it; *as it comes*: torch's threads spin while they wait for each other."
     yield "Beside two programs a fair share of two processors is 50 %, beside six 25 %.\n"
     yield f"| job | threads | alone | {' | '.join(f'beside {busy}' for busy in BUSY_PROGRAMS[1:])} |"
     yield f"|---|---|{'---|' * len(BUSY_PROGRAMS)}"

@@ -24,9 +24,9 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ[
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # connections break on purpose here, and torch would report each
 
 from pellucid.store.atomic import write_text_whole
-from pellucid.train import log, loop
-from pellucid.train.config import RunConfig, make_run
-from pellucid.train.log import read_log
+from pellucid.training import log, loop
+from pellucid.training.config import RunConfig, make_run
+from pellucid.training.log import read_log
 
 RESULTS = Path(__file__).parent / "results"
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "six": "seis"}
@@ -186,7 +186,7 @@ def run_undisturbed(settings: RunConfig, out: Path, workers: int = 1) -> None:
 
 def prepare_shard_run(settings: RunConfig, folder: Path) -> RunConfig:
     """Prepare shards for a run, and return the run on them."""
-    from pellucid.train.prepare import prepare_shards
+    from pellucid.training.prepare import prepare_shards
 
     prepare_shards(settings, folder, 1, lambda message: None)
     return replace(settings, data=replace(settings.data, shards=str(folder)))

@@ -13,11 +13,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from pellucid.check.evidence import ScorePairs, Shift
-from pellucid.check.examine import CorpusReport, describe_block, examine_corpus
-from pellucid.check.language_model import LanguageModel
-from pellucid.check.pair_faults import FAULTS
 from pellucid.cli.check import make_pair_scores
+from pellucid.workflows.check.evidence import ScorePairs, Shift
+from pellucid.workflows.check.examine import CorpusReport, describe_block, examine_corpus
+from pellucid.workflows.check.language_model import LanguageModel
+from pellucid.workflows.check.pair_faults import FAULTS
 
 CORPORA = {
     "Multi30k en-de": ("multi30k", "train", "en", "de"),

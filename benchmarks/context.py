@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import Model, load, train
+from pellucid.demo.phrasebook import generate_documents
+from pellucid.demo.phrasebook.chunk import Phrase
 from pellucid.evaluate.compare import Comparison, compare_translations
-from pellucid.phrasebook import generate_documents
-from pellucid.phrasebook.chunk import Phrase
 
 ROOT = Path(__file__).resolve().parent.parent
 HELD_OUT = 500

@@ -28,12 +28,12 @@ import numpy as np
 import pellucid
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid.data.lines import read_lines
-from pellucid.influence.state_store import open_state_store, remember_states
-from pellucid.influence.word_influence import find_choice, weigh_pairs
-from pellucid.phrasebook import generate_phrases
-from pellucid.text.word_pieces import strip_word
-from pellucid.train.config import read_run
-from pellucid.train.data import read_dev_pairs
+from pellucid.data.text.word_pieces import strip_word
+from pellucid.demo.phrasebook import generate_phrases
+from pellucid.interpret.influence.word_influence import find_choice, weigh_pairs
+from pellucid.training.config import read_run
+from pellucid.training.data import read_dev_pairs
+from pellucid.training.state_store import open_state_store, remember_states
 
 WRONG, RIGHT, TESTED = 12, 6, 4
 """Pairs with a word that are planted, that stay right, and that are held out to be translated."""

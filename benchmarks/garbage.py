@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.quality import RESULTS, machine
-from pellucid.text.markup import TAG, extract_tags
-from pellucid.text.protected import list_protected
+from pellucid.data.text.markup import TAG, extract_tags
+from pellucid.data.text.protected import list_protected
 
 CONTROL = "The ball is blue."
 EVERY = 5

@@ -110,7 +110,7 @@ def main() -> None:
 def time_model_page(model: Path, path: Path) -> None:
     """Write the page with the model inside; print how large it is, and the times of opening and using it."""
     from pellucid.api import load
-    from pellucid.trace.model_page import save_model_page
+    from pellucid.interpret.trace.model_page import save_model_page
 
     size = save_model_page(load(model).trace(SENTENCES[0]), path)
     print(f"| the file with the model inside | {size / 1e6:.2f} MB |", flush=True)

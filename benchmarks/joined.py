@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from benchmarks.quality import RESULTS, machine
+from pellucid.data.text.sentences import count_sentences, sentence_ends
 from pellucid.decode.lines import Translation
 from pellucid.decode.reading import SourceReader
-from pellucid.text.sentences import count_sentences, sentence_ends
 
 COLUMNS = (
     *("model", "text", "joined with", "lines", "sure", "equal"),

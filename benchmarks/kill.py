@@ -33,8 +33,8 @@ from benchmarks.campaign import (
     tiny_run,
 )
 from benchmarks.quality import machine
-from pellucid.train.checkpoint import list_checkpoints
-from pellucid.train.config import RunConfig
+from pellucid.training.checkpoint import list_checkpoints
+from pellucid.training.config import RunConfig
 
 SAVE_EVERY, STEPS = 3, 25
 OFTEN = {"steps": STEPS, "evaluate_every": 13, "save_every": SAVE_EVERY, "keep": 3}

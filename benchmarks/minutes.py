@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.quality import BEAM, HOUSE, RESULTS, TASKS, lines, machine, score_model
 from benchmarks.train import product_peak
-from pellucid.train.log import read_log
+from pellucid.training.log import read_log
 
 TASK = TASKS["multi30k"]
 FILES = {"source": "train.en", "target": "train.de", "dev-source": "val.en", "dev-target": "val.de"}

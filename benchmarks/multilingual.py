@@ -16,7 +16,7 @@ from typing import Any
 
 from pellucid import Model, load, train
 from pellucid.data.lines import read_lines
-from pellucid.train.log import read_log
+from pellucid.training.log import read_log
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("de", "fr", "cs")

@@ -118,7 +118,7 @@ def make_job(directory: Path, beam: int, words: int, batch: int) -> dict[str, An
     """Return the job of one cell: as many sentences as the batch holds, made of the phrasebook's."""
     from itertools import islice
 
-    from pellucid.phrasebook import generate_phrases
+    from pellucid.demo.phrasebook import generate_phrases
 
     text = " ".join(pair.source for pair in islice(generate_phrases(seed=11), 400)).split()
     lines = [" ".join(text[n * words : (n + 1) * words]) for n in range(batch)]

@@ -15,12 +15,12 @@ import torch
 from benchmarks.busy import VOCABULARY, example_batches
 from benchmarks.quality import RESULTS, machine
 from benchmarks.race_row import make_optimizers
+from pellucid.cpu import has_native_bfloat16
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.processor import has_native_bfloat16
-from pellucid.train.config import OptimConfig
-from pellucid.train.defaults import SCALES
-from pellucid.train.optimizer import Optimizer, make_optimizer
-from pellucid.train.update import update_weights
+from pellucid.training.config import OptimConfig
+from pellucid.training.defaults import SCALES
+from pellucid.training.optimizer import Optimizer, make_optimizer
+from pellucid.training.update import update_weights
 
 WARM_UP, UPDATES = 3, 25
 # Target positions of an update, by the size of the model, as training from two files chooses them.

@@ -61,7 +61,7 @@ def write_pairs(folder: Path, pairs: int) -> Path:
 
     They then begin with a number, so that no pair is there twice: to make a pair takes longer than to prepare it.
     """
-    from pellucid.phrasebook import generate_phrases
+    from pellucid.demo.phrasebook import generate_phrases
 
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{pairs}.{language}" for language in ("en", "es")]
@@ -110,8 +110,8 @@ def read_memory() -> dict[str, float]:
 
 def measure_prepare(run_file: str, workers: int) -> dict[str, Any]:
     """Measure CPU and wall seconds of each stage, and memory."""
-    from pellucid.train.config import read_run
-    from pellucid.train.prepare import prepare_shards
+    from pellucid.training.config import read_run
+    from pellucid.training.prepare import prepare_shards
 
     run, stages = read_run(Path(run_file)), []
     began = read_memory()["VmRSS"]
@@ -134,8 +134,8 @@ def measure_stream(run_file: str, workers: int) -> dict[str, Any]:
     import torch  # noqa: F401  (loaded in every run, so not counted as memory of the stream)
 
     from pellucid.data.stream import Stream
-    from pellucid.train.config import read_run
-    from pellucid.train.data import read_data
+    from pellucid.training.config import read_run
+    from pellucid.training.data import read_data
 
     run, began, own = read_run(Path(run_file)), read_memory(), [0.0]
 
@@ -177,7 +177,7 @@ def measure_stream(run_file: str, workers: int) -> dict[str, Any]:
 def count_pieces(lines: list[str], folder: str, run_file: str) -> int:
     """Count the pieces of some lines; this is the work of one worker."""
     from pellucid.data.tokenizer import Tokenizer
-    from pellucid.train.config import read_run
+    from pellucid.training.config import read_run
 
     tokenizer = Tokenizer.load(folder, read_run(Path(run_file)).tokenizer)
     return sum(map(len, tokenizer.encode_source(lines)))
@@ -187,7 +187,7 @@ def measure_sentencepiece(run_file: str, workers: int) -> dict[str, Any]:
     """Measure SentencePiece by itself: pairs and CPU seconds, and wall seconds with threads and with processes."""
     from pellucid.data.corpus import read_lines
     from pellucid.data.tokenizer import Tokenizer
-    from pellucid.train.config import read_run
+    from pellucid.training.config import read_run
 
     run, folder = read_run(Path(run_file)), str(shards_path(Path(run_file)))
     assert run.data.source is not None

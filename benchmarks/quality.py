@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pellucid
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.train.checkpoint import list_checkpoints
+from pellucid.training.checkpoint import list_checkpoints
 
 HOUSE = Path(__file__).parent.parent
 RESULTS = HOUSE / "benchmarks" / "results"
@@ -203,7 +203,7 @@ def machine() -> str:
     """Describe the processor, and whether training in bfloat16 is done in bfloat16 there."""
     import torch
 
-    from pellucid.processor import has_native_bfloat16
+    from pellucid.cpu import has_native_bfloat16
 
     name, cpu_info = platform.processor(), Path("/proc/cpuinfo")
     if cpu_info.exists():

@@ -30,8 +30,7 @@ from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.train import PACKAGES, write_pairs
 from benchmarks.translate import make_environment
 from pellucid.evaluate.scores import METRICS, corpus_scores
-from pellucid.model import PRESETS
-from pellucid.plots.figure import (
+from pellucid.interpret.plots.figure import (
     BLACK,
     BLUE,
     GREEN,
@@ -43,8 +42,9 @@ from pellucid.plots.figure import (
     tidy_axes,
     write_figure,
 )
-from pellucid.train.data import read_data
-from pellucid.train.defaults import run_settings
+from pellucid.model import PRESETS
+from pellucid.training.data import read_data
+from pellucid.training.defaults import run_settings
 
 FOLDER = HOUSE / "runs" / "race"
 BUDGETS = (100, 200, 400, 800, 1600, 3200, 6400, 12800)

@@ -26,7 +26,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
-from pellucid import phrasebook
 from pellucid.cli.demo import DEMO_PAIRS, DEMO_RECIPE
 from pellucid.data.batching import EncodedPairs, collate, epoch_batches, pack_sentences
 from pellucid.data.stream import Stream
@@ -34,14 +33,15 @@ from pellucid.data.tokenizer import EOS, PAD
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences
 from pellucid.decode.translate import inference_only
+from pellucid.demo import phrasebook
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.dropout import Dropout, scale_dropout
-from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
-from pellucid.train.data import encode_with_note, read_data
-from pellucid.train.initial_embeddings import embeddings_from_text
-from pellucid.train.optimizer import Adam, Muon, Optimizer, make_optimizer
-from pellucid.train.update import (
+from pellucid.training.config import OptimConfig, RunConfig, make_run, read_run
+from pellucid.training.data import encode_with_note, read_data
+from pellucid.training.initial_embeddings import embeddings_from_text
+from pellucid.training.optimizer import Adam, Muon, Optimizer, make_optimizer
+from pellucid.training.update import (
     batch_loss,
     dropout_factor,
     learning_rate,

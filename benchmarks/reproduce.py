@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from benchmarks.quality import HOUSE, RESULTS, TASKS, Task, lines, machine, moses, score_model
-from pellucid.train.log import read_log
+from pellucid.training.log import read_log
 
 RUNS = HOUSE / "runs" / "reproduce"
 

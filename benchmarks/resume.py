@@ -33,8 +33,8 @@ from benchmarks.campaign import (
     tiny_run,
 )
 from benchmarks.quality import machine
-from pellucid.train.checkpoint import checkpoint_path, list_checkpoints
-from pellucid.train.config import RunConfig
+from pellucid.training.checkpoint import checkpoint_path, list_checkpoints
+from pellucid.training.config import RunConfig
 
 STEPS = 23
 PLACES = range(1, 21)

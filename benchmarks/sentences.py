@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.quality import machine
-from pellucid.text.sentences import sentence_ends
+from pellucid.data.text.sentences import sentence_ends
 
 Split = Callable[[str], Sequence[str]]
 """Returns the sentences of a text; white space between them may be lost."""

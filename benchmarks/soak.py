@@ -49,7 +49,7 @@ from benchmarks.soak_clients import (
 from benchmarks.soak_documents import make_documents
 from benchmarks.soak_reloads import DAMAGED, GOOD, ServedModels
 from pellucid.cli.files import read_sentences
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 
 ADDRESSES = [f"127.0.0.{number}" for number in range(1, 9)]
 """Addresses of the clients; half of the requests come from the first."""

@@ -22,8 +22,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 import pellucid
 from benchmarks.quality import RESULTS, machine
-from pellucid.phrasebook import generate_phrases, is_held_back
-from pellucid.phrasebook.chunk import Phrase, split_into_words
+from pellucid.demo.phrasebook import generate_phrases, is_held_back
+from pellucid.demo.phrasebook.chunk import Phrase, split_into_words
 
 NAME = "Zorplat"
 """A term that the model has never seen."""

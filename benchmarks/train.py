@@ -25,9 +25,9 @@ from benchmarks.quality import HOUSE, machine
 from benchmarks.translate import make_environment
 from pellucid.data.batching import EncodedPairs
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.plan.estimate import training_flops
-from pellucid.train.config import read_run
-from pellucid.train.data import read_data
+from pellucid.training.config import read_run
+from pellucid.training.data import read_data
+from pellucid.workflows.plan.estimate import training_flops
 
 RECIPE, VOCABULARY, BATCH = HOUSE / "recipes/multi30k-en-de.toml", 8000, 4096
 PACKAGES = {
@@ -178,7 +178,8 @@ def make_page(
         "Speed is in target pieces a second, without padding, after three updates that are not counted: the median of",
         "the rounds and (least-most). *best peer*: ratio to the fastest peer, in float32 and in bfloat16, in a round.",
         "*of the peak*: the operations of useful pieces (three times those of a forward pass without padding,",
-        "`pellucid.plan.estimate.training_flops`) as a share of those that a large matrix product makes in the same",
+        "`pellucid.workflows.plan.estimate.training_flops`) as a share of those that a large "
+        "matrix product makes in the same",
         "time and precision, which was",
         f"{' and '.join(f'{peak / 1e9:,.0f} ({kind})' for kind, peak in peaks.items())} GFLOP/s here. *first*: the",
         "time from the start of the process to the end of the first update; the pairs were cut into pieces before.",

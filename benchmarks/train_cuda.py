@@ -25,10 +25,10 @@ from pellucid.data.batching import Batch, EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.plan.estimate import training_flops
-from pellucid.train.config import OptimConfig
-from pellucid.train.optimizer import make_optimizer
-from pellucid.train.update import update_weights
+from pellucid.training.config import OptimConfig
+from pellucid.training.optimizer import make_optimizer
+from pellucid.training.update import update_weights
+from pellucid.workflows.plan.estimate import training_flops
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
 WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
@@ -271,7 +271,8 @@ def head_lines(options: argparse.Namespace, device: torch.device, peak: float, e
         f"lengths spread as in WMT 2014 en-de (means {means[0]:.1f} and {means[1]:.1f}, at most {LONGEST}), up to",
         f"{options.batch_tokens:,} target pieces a batch, dropout and label smoothing 0.1, Adam, bfloat16 products. A",
         f"large product reached {peak / 1e12:.2f} TFLOP/s. *of the peak*: the operations of useful pieces",
-        "(`pellucid.plan.estimate.training_flops`) as a share of that. Target pieces without padding a second: median",
+        "(`pellucid.workflows.plan.estimate.training_flops`) as a share of that. Target pieces "
+        "without padding a second: median",
         f"of {STRETCHES} stretches (least-most), all rows in turn, after {UNTIMED} updates. *base run*: the paper's",
         f"{BASE_RUN:,} updates of {BATCH:,} pieces.",
         "",

@@ -78,10 +78,10 @@ def train_pellucid(task: dict[str, Any], clock: Clock) -> None:
     from pellucid.data.batching import EncodedPairs, PackedSentences
     from pellucid.data.stream import Stream
     from pellucid.model import ModelConfig, Transformer
-    from pellucid.train.config import OptimConfig
-    from pellucid.train.optimizer import make_optimizer
-    from pellucid.train.process import tune_memory
-    from pellucid.train.update import update_weights
+    from pellucid.training.config import OptimConfig
+    from pellucid.training.optimizer import make_optimizer
+    from pellucid.training.process import tune_memory
+    from pellucid.training.update import update_weights
 
     # As every training process of Pellucid does first.
     tune_memory()

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 import pellucid
 from benchmarks.improve import call_pellucid
 from benchmarks.quality import RESULTS, machine
-from pellucid.calibrate import score_sentences
 from pellucid.data.lines import read_lines
 from pellucid.decode.lines import Translation
 from pellucid.decode.usability import GRADES, Grade
+from pellucid.workflows.calibrate import score_sentences
 
 Floats = NDArray[np.float64]
 

@@ -52,18 +52,18 @@ SHAPES_CHECKED = (
     "laws/test_one_model.py",
     "laws/test_update.py",
     "laws/test_watching.py",
-    "inspect/test_heads.py",
-    "inspect/test_importance.py",
-    "trace/test_erasure.py",
-    "trace/test_recompute.py",
-    "trace/test_record.py",
+    "interpret/studies/test_heads.py",
+    "interpret/studies/test_importance.py",
+    "interpret/trace/test_erasure.py",
+    "interpret/trace/test_recompute.py",
+    "interpret/trace/test_record.py",
 )
 TESTS = Path(__file__).parent
 MODEL_FOLDER = TESTS.parent / "src" / "pellucid" / "model"
 # Not of the sizes, which refuse wrong types themselves, in words.
 UNCHECKED = ("__init__", "config")
 CHECKED_MODULES = [f"pellucid.model.{path.stem}" for path in MODEL_FOLDER.glob("*.py") if path.stem not in UNCHECKED]
-jaxtyping.install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
+jaxtyping.install_import_hook([*CHECKED_MODULES, "pellucid.training.loss"], "beartype.beartype")
 
 
 # Files whose tests share what takes long to make: a browser and a server, or a model that learned something.
@@ -73,8 +73,8 @@ SHARING = {
         *("tests/trace/test_erasure.py", "tests/trace/test_verdict.py"),
         *("tests/inspect/test_heads.py", "tests/inspect/test_lens.py"),
     ),
-    "tests/train/multilingual.py": (
-        *("tests/train/test_multilingual.py", "tests/cli/test_multilingual.py"),
+    "tests/training/multilingual.py": (
+        *("tests/training/test_multilingual.py", "tests/cli/test_multilingual.py"),
         "tests/serve/test_directions.py",
     ),
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 IMPORTED_ONCE = [
     *("torch._dynamo", "torch.distributed.fsdp", "torch.distributed.checkpoint.state_dict"),
     *("matplotlib.figure", "matplotlib.backends.backend_agg", "sacrebleu", "fastapi", "uvicorn"),
-    *("pellucid.cli", "pellucid.train.loop", "pellucid.evaluate.scores", "pellucid.plots.charts"),
+    *("pellucid.cli", "pellucid.training.loop", "pellucid.evaluate.scores", "pellucid.interpret.plots.charts"),
     *("pellucid.api", "pellucid.serve.app", "pellucid.store.weights"),
 ]
 _CONTEXT = multiprocessing.get_context("forkserver")

@@ -19,9 +19,9 @@ from pellucid.decode.request import SearchConfig, SearchOptions
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.store.directory import Bundle, save_bundle
-from pellucid.train.log import read_log
+from pellucid.training.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
-from tests.train.corpora import write_corpus
+from tests.training.corpora import write_corpus
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_a_missing_argument_is_named(model, tmp_path):
 
 
 def test_a_warning_of_load_names_the_line_that_called_it(model, monkeypatch):
-    monkeypatch.setattr("pellucid.processor.has_native_bfloat16", lambda device: False)
+    monkeypatch.setattr("pellucid.cpu.has_native_bfloat16", lambda device: False)
     with pytest.warns(UserWarning, match="float32 is faster") as caught:
         pellucid.load(model.directory, precision="bfloat16")
     assert [warning.filename for warning in caught] == [__file__]
@@ -183,7 +183,7 @@ def test_only_two_precisions_are_known(model):
 
 
 def test_training_gives_the_best_model(tmp_path):
-    from pellucid.train import loop  # importing the folder must not hide the function
+    from pellucid.training import loop  # importing the folder must not hide the function
 
     assert loop is not pellucid.train
     trained_model = pellucid.train(tables(tmp_path), out=tmp_path / "run")

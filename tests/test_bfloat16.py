@@ -2,7 +2,7 @@
 
 import torch
 
-from pellucid.processor import has_native_bfloat16
+from pellucid.cpu import has_native_bfloat16
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ from pellucid.config import key_of_field
 from pellucid.decode.request import SearchConfig
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
-from pellucid.train.config import CorpusConfig, RunConfig
+from pellucid.training.config import CorpusConfig, RunConfig
 from tools import pages
 from tools.book import bash, convert_docstring
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.reproduce import TARGETS, judge_score, plain_bleu, split_hyphens
-from pellucid.plan.estimate import count_parameters, long_pairs, plan_run, stand_in_data, stand_in_run
-from pellucid.train.config import RunConfig, make_run, read_run
-from pellucid.train.defaults import choose_settings
-from pellucid.train.log import read_log
-from pellucid.train.loop import train_run
+from pellucid.training.config import RunConfig, make_run, read_run
+from pellucid.training.defaults import choose_settings
+from pellucid.training.log import read_log
+from pellucid.training.loop import train_run
+from pellucid.workflows.plan.estimate import count_parameters, long_pairs, plan_run, stand_in_data, stand_in_run
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "recipes"

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.train.corpora import write_corpus
+from tests.training.corpora import write_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL_SETTINGS = {

@@ -27,61 +27,64 @@ class Floor:
 FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
-    "processor": Floor(others_inside="torch"),
+    "cpu": Floor(others_inside="torch"),
     "data": Floor(ours="data text", others="numpy sentencepiece torch jaxtyping lxml", others_inside="pyarrow"),
     "text": Floor(ours="text"),
-    "documents": Floor(
-        ours="documents data.encodings data.formats data.languages text", others_inside="markdown_it yaml"
+    "localize.documents": Floor(
+        ours="localize.documents data.encodings data.formats data.languages text", others_inside="markdown_it yaml"
     ),
     "store": Floor(ours="config store model data.languages data.tokenizer", others="safetensors torch"),
-    "phrasebook": Floor(ours="phrasebook store.atomic"),
+    "demo.phrasebook": Floor(ours="demo.phrasebook store.atomic"),
     "interop": Floor(
         ours="interop store model data.tokenizer",
         others="safetensors numpy torch",
         others_inside="ctranslate2 huggingface_hub",
     ),
     "decode": Floor(
-        ours="config decode processor store model data text interop",
+        ours="config decode cpu store model data text interop",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate text", others="numpy", others_inside="sacrebleu"),
-    "check": Floor(ours="check store.atomic text evaluate", others="numpy"),
+    "workflows.check": Floor(ours="workflows.check store.atomic text evaluate", others="numpy"),
     "train": Floor(
-        ours="train check processor config data text model store decode evaluate",
+        ours="train workflows.check cpu config data text model store decode evaluate",
         others="numpy torch jaxtyping safetensors pydantic",
         others_inside="rich mlflow",
     ),
-    "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
-    "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
-    "trace": Floor(
-        ours="config trace decode store model data.context data.source_profile data.tokenizer text",
-        ours_inside="page",
+    "workflows.plan": Floor(ours="workflows.plan train cpu data demo.phrasebook model", others="numpy torch"),
+    "interpret.page": Floor(ours="interpret.page store.atomic", others="numpy", others_inside="anywidget traitlets"),
+    "interpret.trace": Floor(
+        ours="config interpret.trace decode store model data.context data.source_profile data.tokenizer text",
+        ours_inside="interpret.page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),
-    "inspect": Floor(
-        ours="config inspect trace decode store model data.batching data.context data.tokenizer text",
+    "interpret.studies": Floor(
+        ours="config interpret.studies interpret.trace decode store model data.batching data.context data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
     ),
-    "influence": Floor(
-        ours="influence inspect trace train decode store model data text",
+    "interpret.influence": Floor(
+        ours="interpret.influence interpret.studies interpret.trace train decode store model data text",
         others="numpy torch jaxtyping",
     ),
-    "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="config decode store data processor", ours_inside="trace model evaluate train inspect influence"),
+    "interpret.plots": Floor(ours="interpret.plots store.atomic", others="numpy", others_inside="matplotlib"),
+    "api": Floor(
+        ours="config decode store data cpu",
+        ours_inside="interpret.trace model evaluate train interpret.studies interpret.influence",
+    ),
     "serve": Floor(
-        ours="serve api trace decode documents store page processor config data.context data.corpus data.formats "
+        ours="serve api interpret.trace decode localize.documents store interpret.page cpu config data.context data.corpus data.formats "
         "data.languages data.tokenizer",
         others="numpy pydantic anyio fastapi starlette torch uvicorn h11 prometheus_client",
     ),
-    "translation_pipeline": Floor(ours="api decode"),
-    "distill": Floor(ours="config data.corpus evaluate store.atomic train"),
-    "calibrate": Floor(ours="check.evidence decode evaluate text", others="numpy"),
-    "improve": Floor(ours="check data evaluate influence store train"),
+    "interop.pipeline": Floor(ours="api decode"),
+    "workflows.distill": Floor(ours="config data.corpus evaluate store.atomic train"),
+    "workflows.calibrate": Floor(ours="check.evidence decode evaluate text", others="numpy"),
+    "workflows.improve": Floor(ours="workflows.check data evaluate interpret.influence store train"),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
-    "mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours
+    "demo.mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours
     "__main__": Floor(ours="cli"),
-    "__init__": Floor(ours_inside="api translation_pipeline"),
+    "__init__": Floor(ours_inside="api interop.pipeline"),
 }
 
 

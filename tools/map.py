@@ -19,8 +19,8 @@ READING_PATH = {
     "model/masks.py": "which positions may be read: no padding, and no later piece",
     "model/transformer.py": "the whole model: pieces in, a score for every next piece out",
     "data/batching.py": "how pairs of like length become the rectangles of numbers that the model is given",
-    "train/loss.py": "what training makes smaller: smoothed cross-entropy, summed first and divided once",
-    "train/update.py": "one update: forward pass, loss, gradient, clipping, and Adam's step at the scheduled rate",
+    "training/loss.py": "what training makes smaller: smoothed cross-entropy, summed first and divided once",
+    "training/update.py": "one update: forward pass, loss, gradient, clipping, and Adam's step at the scheduled rate",
     "decode/beam.py": "how a translation is searched for, one piece at a time",
 }
 """Files below src/pellucid, and what the reader knows after each."""

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "pellucid"
 FOLDERS = ("src", "tools", "benchmarks")
 
-STANDALONE = "mini.py"
+STANDALONE = "demo/mini.py"
 """The Transformer in one file, which people take away: what it defines has the field's names, as the package's has."""
 
 NOT_NAMES = """

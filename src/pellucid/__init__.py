@@ -1,6 +1,10 @@
 """A Transformer you can see through: train, translate, serve and inspect one on your own sentence pairs."""
 
 import sys
+import warnings
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -8,28 +12,10 @@ if TYPE_CHECKING:
     __version__: str
     from pellucid.api import Model as Model
     from pellucid.api import load as load
-    from pellucid.api import train as train  # pyright: ignore[reportAssignmentType]
-    from pellucid.translation_pipeline import pipeline as pipeline
+    from pellucid.api import train as train
+    from pellucid.interop.pipeline import pipeline as pipeline
 
 __all__ = ["Model", "load", "pipeline", "train"]
-
-
-class _Package(ModuleType):
-    # The function `train` and the package train/ share a name, and importing a package sets it as an attribute of its
-    # parent. A property with a setter that does nothing keeps the function.
-
-    @property
-    def train(self) -> Any:
-        from pellucid import api
-
-        return api.train
-
-    @train.setter
-    def train(self, folder: ModuleType) -> None:
-        pass
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -42,7 +28,7 @@ def __getattr__(name: str) -> Any:
         except PackageNotFoundError:
             return "0+source"  # run from its source and not installed; PEP 440 reads this, too
     if name == "pipeline":
-        from pellucid.translation_pipeline import pipeline
+        from pellucid.interop.pipeline import pipeline
 
         return pipeline
     if name in __all__:
@@ -50,3 +36,72 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'pellucid' has no attribute {name!r}; it has {', '.join(__all__)}")
+
+
+# Modules and folders that stand elsewhere since version 0.3. The old names go with the version after it.
+_MOVED = {
+    "calibrate": "workflows.calibrate",
+    "check": "workflows.check",
+    "decode.ctranslate2_engine": "interop.ctranslate2_engine",
+    "decode.engine_choice": "interop.engine_choice",
+    "distill": "workflows.distill",
+    "documents": "localize.documents",
+    "improve": "workflows.improve",
+    "influence": "interpret.influence",
+    "influence.state_store": "training.state_store",
+    "inspect": "interpret.studies",
+    "mini": "demo.mini",
+    "page": "interpret.page",
+    "phrasebook": "demo.phrasebook",
+    "plan": "workflows.plan",
+    "plots": "interpret.plots",
+    "processor": "cpu",
+    "text": "data.text",
+    "trace": "interpret.trace",
+    "train": "training",
+    "translation_pipeline": "interop.pipeline",
+}
+
+
+class _OldNames(MetaPathFinder, Loader):
+    """Imports moved modules under their old names, and says the new ones."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return how to import a module that has moved; None for any other."""
+        package, _, name = fullname.partition(".")
+        if package != "pellucid":
+            return None
+        parts = name.split(".")
+        for end in range(len(parts), 0, -1):
+            new = _MOVED.get(".".join(parts[:end]))
+            if new is not None:
+                return ModuleSpec(fullname, self, origin=".".join(["pellucid", new, *parts[end:]]), is_package=True)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module itself, or for the folder train/ a module that can still be called."""
+        new = str(spec.origin)
+        if spec.name != "pellucid.train":  # which is a function, too, and is not named here
+            sentence = f"{spec.name} is {new} now; the old name goes with the next version"
+            warnings.warn(sentence, FutureWarning, stacklevel=5)
+        module = import_module(new)
+        self.kept_spec = module.__spec__
+        return _CallableFolder(spec.name) if spec.name == "pellucid.train" else module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing but put the module's own description back: it was executed under its new name."""
+        if not isinstance(module, _CallableFolder):
+            module.__spec__ = self.kept_spec
+
+
+class _CallableFolder(ModuleType):
+    """The old folder train/, whose import must not take the place of the function `pellucid.train`."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        from pellucid import api
+
+        return api.train(*arguments, **options)
+
+
+# First: the usual finder would find a file by the path of a moved folder, and load it a second time.
+sys.meta_path.insert(0, _OldNames())

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, U
 from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
-from pellucid.decode.ctranslate2_engine import CTranslate2Engine
-from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.lines import NotTranslated, Translation
 from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.translate import Score, Translator
+from pellucid.interop.ctranslate2_engine import CTranslate2Engine
+from pellucid.interop.engine_choice import choose_engine, refuse_engine_options
 from pellucid.store.directory import Bundle, load_bundle, trained_context
 from pellucid.store.manifest_checks import read_languages
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.evaluate.reference import Verification
-    from pellucid.influence.word_influence import WordInfluence
+    from pellucid.interpret.influence.word_influence import WordInfluence
+    from pellucid.interpret.trace.edits import EditSpec
+    from pellucid.interpret.trace.session import Drawing, ModelQueries, Trace
     from pellucid.model import Transformer
-    from pellucid.trace.edits import EditSpec
-    from pellucid.trace.session import Drawing, ModelQueries, Trace
 
 
 TermsLike: TypeAlias = "Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None"
@@ -320,7 +320,7 @@ class Model:
             trace.edited(Silence("decoder.3.cross", 2))   # a new trace, without that head
             trace.save_html("ball.html")                  # the page, in one file
         """
-        from pellucid.trace.session import TraceOrigin, trace_sentence
+        from pellucid.interpret.trace.session import TraceOrigin, trace_sentence
 
         patterns = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
         origin = TraceOrigin(
@@ -360,8 +360,8 @@ class Model:
             found.because[0].line, found.because[0].target        # the pair that taught it most
             found.agreement.rank_correlation                      # of the two ways by which pairs are found
         """
-        from pellucid.influence.state_store import open_state_store
-        from pellucid.influence.word_influence import find_word_influence
+        from pellucid.interpret.influence.word_influence import find_word_influence
+        from pellucid.training.state_store import open_state_store
 
         if pairs < 1:
             raise ValueError(f"pairs is {pairs}, it must be 1 or more")
@@ -442,14 +442,14 @@ def study_heads(
 
     `on_progress` is called after each step of the work; what it raises ends the study.
     """
-    from pellucid.inspect.heads import study_heads_of
+    from pellucid.interpret.studies.heads import study_heads_of
 
     return study_heads_of(model.bundle, sources, targets, on_progress)
 
 
 def _import_model_queries() -> "ModelQueries":
     """Return the functions that answer a page's questions about the whole model, beside a trace."""
-    from pellucid.influence import page_queries
+    from pellucid.interpret.influence import page_queries
 
     return page_queries
 
@@ -529,8 +529,8 @@ def _load_torch_models(
     directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """Load model directories that share one tokenizer; return them and their models, in bfloat16 if asked for."""
+    from pellucid.cpu import describe_missing_bfloat16, has_native_bfloat16
     from pellucid.decode.torch_engine import require_one_vocabulary
-    from pellucid.processor import describe_missing_bfloat16, has_native_bfloat16
 
     bundles = [load_bundle(directory) for directory in directories]
     require_one_vocabulary(bundles)
@@ -579,11 +579,12 @@ def train(
     KeyboardInterrupt for a run that was interrupted: it is saved, and `resume` continues it; where there is no run yet,
     `resume` begins one.
     """
-    from pellucid.train.defaults import run_settings
-    from pellucid.train.loop import train_run
+    from pellucid.training.defaults import run_settings
+    from pellucid.training.loop import train_run
+    from pellucid.workflows.check.examine import glance_at_corpus
 
     settings, reasons = run_settings(run, began=Path(out) if resume else None, **options)
-    outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
+    outcome = train_run(settings, Path(out), resume=resume, reasons=reasons, glance=glance_at_corpus)
     if outcome.evaluation is None:
         raise KeyboardInterrupt(f"{outcome.stop}; everything is saved in {out}, go on with resume=True")
     return load(outcome.best)

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.inspect.importance import list_heads
-from pellucid.inspect.positions import doubled_exponent_table, paper_table, wavelengths
-from pellucid.inspect.roles import QueryShare, positional_badges
-from pellucid.inspect.words import Embeddings, parse_question, solve_analogy
+from pellucid.interpret.studies.importance import list_heads
+from pellucid.interpret.studies.positions import doubled_exponent_table, paper_table, wavelengths
+from pellucid.interpret.studies.roles import QueryShare, positional_badges
+from pellucid.interpret.studies.words import Embeddings, parse_question, solve_analogy
+from pellucid.interpret.trace import Record
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend, masked_softmax
 from pellucid.model.cache import Cache
@@ -19,9 +20,8 @@ from pellucid.model.layers import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedF
 from pellucid.model.masks import causal_mask
 from pellucid.model.positions import Positions, sinusoids
 from pellucid.model.transformer import Memory
-from pellucid.trace import Record
-from pellucid.train.config import OptimConfig, read_run
-from pellucid.train.loss import smoothed_cross_entropy
+from pellucid.training.config import OptimConfig, read_run
+from pellucid.training.loss import smoothed_cross_entropy
 from tests.articles.printed import LOGITS, PATTERN, PROBABILITIES, SCALED, Z
 from tests.model.models import add_noise, sentences, small_config, small_model
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
+from pellucid.demo.phrasebook import HELD_OUT
+from pellucid.interpret.trace import Record
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend
 from pellucid.model.layers import FeedForward, Residual
 from pellucid.model.positions import Positions
-from pellucid.phrasebook import HELD_OUT
-from pellucid.trace import Record
-from pellucid.train.config import OptimConfig
-from pellucid.train.optimizer import Adam
+from pellucid.training.config import OptimConfig
+from pellucid.training.optimizer import Adam
 from tests.articles.printed import PATTERN, SCALED
 from tests.model.models import add_noise, sentences, small_model
 

@@ -24,8 +24,8 @@ from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train.config import OptimConfig
-from pellucid.train.loss import smoothed_cross_entropy
+from pellucid.training.config import OptimConfig
+from pellucid.training.loss import smoothed_cross_entropy
 from tests.tolerances import assert_same_sums
 
 KINDS = [True, False]

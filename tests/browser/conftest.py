@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pellucid.api import Model, load
-from pellucid.inspect.roles import badges_path
+from pellucid.interpret.studies.roles import badges_path
 from tests.browser.installed import install_wheel, require_buildable, run_server
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE, save_trained_model

@@ -10,9 +10,9 @@ from torch.nn.functional import cross_entropy
 
 from pellucid.data.context import encode_with_context
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
+from pellucid.demo.phrasebook import generate_phrases
+from pellucid.demo.phrasebook.chunk import Phrase
 from pellucid.model import ModelConfig, Transformer
-from pellucid.phrasebook import generate_phrases
-from pellucid.phrasebook.chunk import Phrase
 from pellucid.store.directory import save_bundle
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."

@@ -7,8 +7,8 @@ import torch
 
 from pellucid.api import Model
 from pellucid.decode.translate import Translator
+from pellucid.interpret.page.html import trace_page
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.page.html import trace_page
 from pellucid.store.directory import Bundle
 from tests.browser.installed import require_buildable
 from tests.browser.small import learned_pairs, tokenizer

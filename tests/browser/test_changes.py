@@ -12,8 +12,8 @@ import torch
 
 from pellucid.api import Model
 from pellucid.decode.translate import Translator
+from pellucid.interpret.trace import session
 from pellucid.store.directory import Bundle
-from pellucid.trace import session
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from pellucid.api import Model, load
+from pellucid.interpret.trace import Prefix, Silence, Without, model_page
 from pellucid.serve.app import create_app
 from pellucid.serve.gate import ApiKeys
 from pellucid.serve.settings import Limits
 from pellucid.store.directory import save_bundle
-from pellucid.trace import Prefix, Silence, Without, model_page
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, save_trained_model

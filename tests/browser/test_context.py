@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.api import Model, load
-from pellucid.trace.model_page import save_model_page
+from pellucid.interpret.trace.model_page import save_model_page
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.small import save_context_model

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.trace.model_page import save_model_page
+from pellucid.interpret.trace.model_page import save_model_page
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE
 from tests.browser.test_computed_here import ALIKE, HERE, wait_for_line

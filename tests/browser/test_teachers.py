@@ -12,19 +12,19 @@ import pytest
 
 from pellucid.api import Model, load
 from pellucid.decode.confidence import CALIBRATION, Calibration, ConfidenceCurve
-from pellucid.influence.state_store import remember_states
-from pellucid.influence.word_influence import InfluentialPair
+from pellucid.interpret.influence.word_influence import InfluentialPair
 from pellucid.serve.app import create_app
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import TrainingText
 from pellucid.store.directory import add_files
-from pellucid.train.loop import train_run
+from pellucid.training.loop import train_run
+from pellucid.training.state_store import remember_states
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.watched import watch_tab
 from tests.serve.servers import EN_ES, running_app
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 SENTENCE = "one two six"
 PAIRS = """() => [...document.querySelectorAll('.taught')].map(list => [...list.querySelectorAll('li')].map(row => ({

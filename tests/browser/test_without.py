@@ -2,7 +2,7 @@
 
 import pytest
 
-from pellucid.trace import Drawing, Hide, Prefix, Silence, Without
+from pellucid.interpret.trace import Drawing, Hide, Prefix, Silence, Without
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE
 from tests.browser.watched import watch_tab

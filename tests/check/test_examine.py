@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pellucid.check import corpus_faults
-from pellucid.check.corpus_faults import bare_text
-from pellucid.check.evidence import Shift
-from pellucid.check.examine import (
+from pellucid.data.source_profile import profile_sources
+from pellucid.demo.phrasebook import generate_phrases
+from pellucid.workflows.check import corpus_faults
+from pellucid.workflows.check.corpus_faults import bare_text
+from pellucid.workflows.check.evidence import Shift
+from pellucid.workflows.check.examine import (
     CorpusReport,
     examine_corpus,
     faults_removed,
@@ -19,10 +21,8 @@ from pellucid.check.examine import (
     report_as_object,
     write_fixed,
 )
-from pellucid.check.page import report_as_html
-from pellucid.check.pair_faults import FAULTS, PAIR_CHECKS
-from pellucid.data.source_profile import profile_sources
-from pellucid.phrasebook import generate_phrases
+from pellucid.workflows.check.page import report_as_html
+from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
 Pairs = tuple[list[str], list[str]]
 

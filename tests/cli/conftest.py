@@ -36,7 +36,7 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.Fixtur
     """Return a function that runs `pellucid` with these words in this process, in an empty working directory."""
     monkeypatch.chdir(tmp_path)
     if "drawn_curve" not in request.fixturenames:
-        monkeypatch.setattr("pellucid.plots.charts.draw_training_curve", lambda log, path: path.touch())
+        monkeypatch.setattr("pellucid.interpret.plots.charts.draw_training_curve", lambda log, path: path.touch())
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="pellucid")
 
 

@@ -15,9 +15,9 @@ from pellucid.cli.translation_lines import leave_to_people
 from pellucid.decode.confidence import ConfidenceCurve
 from pellucid.decode.lines import Translation
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train.loop import train_run
+from pellucid.training.loop import train_run
 from tests.serve.servers import client, request_body
-from tests.train.corpora import small_run, write_corpus
+from tests.training.corpora import small_run, write_corpus
 
 
 @pytest.fixture(scope="module")

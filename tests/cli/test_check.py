@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from pellucid.phrasebook import split_phrases
-from pellucid.train.loop import train_run
-from tests.train.corpora import WORDS_AS_PIECES, small_run, write_corpus
+from pellucid.demo.phrasebook import split_phrases
+from pellucid.training.loop import train_run
+from tests.training.corpora import WORDS_AS_PIECES, small_run, write_corpus
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pellucid.cli import app
 from pellucid.cli.options import REMOVED_OPTIONS, describe_error
 from pellucid.decode.request import SearchConfig
 from pellucid.serve.settings import Limits
-from pellucid.train.config import RunConfig
+from pellucid.training.config import RunConfig
 
 COMMANDS = [
     "demo",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import improve
-from pellucid.train import loop as train
-from pellucid.train.loop import train_run
-from tests.train.corpora import WORDS_AS_PIECES, small_run
+from pellucid.training import loop as train
+from pellucid.training.loop import train_run
+from pellucid.workflows import improve
+from tests.training.corpora import WORDS_AS_PIECES, small_run
 
 STEPS = ("--set", "optim.peak=0.02", "--set", "optim.warmup=5", "--set", "train.batch_tokens=256")
 

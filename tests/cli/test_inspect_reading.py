@@ -9,8 +9,8 @@ import pytest
 
 from pellucid.api import load
 from pellucid.cli.inspecting import words as tokens
-from pellucid.inspect import attention
-from pellucid.inspect.probes import read_gallery
+from pellucid.interpret.studies import attention
+from pellucid.interpret.studies.probes import read_gallery
 from pellucid.store.directory import save_bundle
 from tests.cli.test_inspect_model import is_whole_figure
 from tests.decode.models import random_model, small_tokenizer

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.stream import Stream, encode_pairs
-from pellucid.train.checkpoint import TrainState, checkpoint_path, save_state
-from pellucid.train.config import OptimConfig
-from pellucid.train.optimizer import MOMENTUM, cut_blocks, make_optimizer
+from pellucid.training.checkpoint import TrainState, checkpoint_path, save_state
+from pellucid.training.config import OptimConfig
+from pellucid.training.optimizer import MOMENTUM, cut_blocks, make_optimizer
 from tests.decode.models import random_model, small_tokenizer
 
 QKV, OUTER = "encoder.0.self.qkv.weight", "decoder.0.ffn.outer.weight"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid import mini
 from pellucid.api import load
+from pellucid.demo import mini
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train.loss import smoothed_cross_entropy
+from pellucid.training.loss import smoothed_cross_entropy
 from tests.decode.models import LINES, small_tokenizer
 from tests.tolerances import relative_rounding
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.train.multilingual import SENTENCES, WRITES, trained_model
+from tests.training.multilingual import SENTENCES, WRITES, trained_model
 
 LISTED = "this model translates into eo, tlh"
 

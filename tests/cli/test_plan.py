@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.train.corpora import write_corpus
+from tests.training.corpora import write_corpus
 
 SETS = [
     word
@@ -14,7 +14,7 @@ SETS = [
 
 @pytest.fixture(autouse=True)
 def short_trial(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("pellucid.plan.estimate.TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr("pellucid.workflows.plan.estimate.TRIAL_SECONDS", 0.0)
 
 
 @pytest.fixture

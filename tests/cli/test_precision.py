@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import pellucid
-from pellucid import processor
+from pellucid import cpu
 from pellucid.decode import packed_model
 
 WARNING = "precision = bfloat16, which this processor does not have built in: torch emulates it, and float32 is faster"
@@ -12,7 +12,7 @@ WARNING = "precision = bfloat16, which this processor does not have built in: to
 
 @pytest.fixture(autouse=True)
 def emulated_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (processor, packed_model):
+    for module in (cpu, packed_model):
         monkeypatch.setattr(module, "has_native_bfloat16", lambda device: False)
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import processor
+from pellucid import cpu
 from pellucid.data import shards
 from pellucid.store.atomic import verify_directory
-from pellucid.train import prepare
+from pellucid.training import prepare
 from tests.processes import ForkedProcess
-from tests.train.corpora import write_corpus
+from tests.training.corpora import write_corpus
 
 SLOW_PREPARE = """
 import sys, time
-from pellucid import processor
+from pellucid import cpu as processor
 processor.count_processors = lambda: 2
-from pellucid.train import prepare
+from pellucid.training import prepare
 prepare.PAIRS_PER_PART = 7
 real = prepare.encode_part
 def slow(*arguments):
@@ -71,10 +71,10 @@ def test_without_out_the_directory_comes_from_the_run_or_from_its_name(call, run
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_threads_writes_the_same_bytes(call, run_file, tmp_path, workers, monkeypatch):
-    monkeypatch.setattr(processor, "count_processors", lambda: workers)
+    monkeypatch.setattr(cpu, "count_processors", lambda: workers)
     call("prepare", "small.toml", "--out", "one")
     monkeypatch.setattr(prepare, "PAIRS_PER_PART", 100)
-    monkeypatch.setattr(processor, "count_processors", lambda: 2)
+    monkeypatch.setattr(cpu, "count_processors", lambda: 2)
     call("prepare", "small.toml", "--out", "other")
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "other")
 
@@ -91,7 +91,7 @@ def test_an_interrupt_waits_until_the_executor_holds_no_lock(call, run_file, tmp
         return future
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_and_interrupt)
-    monkeypatch.setattr(processor, "count_processors", lambda: 2)
+    monkeypatch.setattr(cpu, "count_processors", lambda: 2)
     result = call("prepare", "small.toml", "--out", "shards")
     assert result.exit_code == 130
     assert result.stderr.endswith("pellucid: interrupted\n")
@@ -282,7 +282,7 @@ def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch)
 
     monkeypatch.setattr(prepare, "pair_blocks", count_blocks)
     monkeypatch.setattr(prepare, "encode_part", encode_slowly)
-    monkeypatch.setattr(processor, "count_processors", lambda: 2)
+    monkeypatch.setattr(cpu, "count_processors", lambda: 2)
     assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
     assert blocks_read[0] == 31
     assert most_waiting[0] <= 2 * 2 + 2

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.influence.state_store import remember_states
-from pellucid.train.loop import train_run
-from tests.train.corpora import small_run
+from pellucid.training.loop import train_run
+from pellucid.training.state_store import remember_states
+from tests.training.corpora import small_run
 
 
 @pytest.fixture(scope="module")

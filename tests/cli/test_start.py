@@ -10,10 +10,10 @@ import pellucid
 from pellucid.model import Transformer
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train.config import read_run
-from pellucid.train.data import read_data
-from pellucid.train.log import read_log
-from tests.train.corpora import small_run, write_corpus
+from pellucid.training.config import read_run
+from pellucid.training.data import read_data
+from pellucid.training.log import read_log
+from tests.training.corpora import small_run, write_corpus
 
 QUICK = ["--set", "train.batch_tokens=257", "--set", "train.dev_sentences=2", "--set", "train.dev_beam=1"]
 
@@ -78,7 +78,7 @@ def test_python_can_start_a_run_from_a_model(files, monkeypatch):
 
 
 def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files, monkeypatch):
-    monkeypatch.setattr("pellucid.plan.estimate.TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr("pellucid.workflows.plan.estimate.TRIAL_SECONDS", 0.0)
     planned = call("plan", "small.toml", "--json")
     assert planned.exit_code == 0, planned.stderr
     plan = json.loads(planned.stdout)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import phrasebook
 from pellucid.cli import demo
+from pellucid.demo import phrasebook
 from pellucid.store.directory import load_bundle
-from pellucid.train import loop
-from pellucid.train.log import read_log
+from pellucid.training import loop
+from pellucid.training.log import read_log
 from tests.processes import ForkedProcess
-from tests.train.corpora import write_corpus
+from tests.training.corpora import write_corpus
 
 SMALL = {
     "tokenizer.vocabulary": 290,
@@ -235,7 +235,7 @@ def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
     def fail(*arguments: object) -> None:
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr("pellucid.plots.charts.draw_training_curve", fail)
+    monkeypatch.setattr("pellucid.interpret.plots.charts.draw_training_curve", fail)
     result = call("train", "small.toml", *SETS)
     assert (result.exit_code, result.stdout) == (0, "runs/small/best\n")
     assert "training.png is not drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in result.stderr

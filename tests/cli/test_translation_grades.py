@@ -8,8 +8,8 @@ from pellucid.cli.translation_grades import describe_chapters, describe_grades, 
 from pellucid.decode.alarms import ALARMS
 from pellucid.decode.lines import Translation
 from pellucid.decode.usability import Grade
-from pellucid.documents.chapters import Chapter
-from pellucid.documents.slots import Review
+from pellucid.localize.documents.chapters import Chapter
+from pellucid.localize.documents.slots import Review
 from tests.cli.test_calibrate import calibrated, model  # noqa: F401  (fixtures)
 from tests.documents.samples import make_docx
 

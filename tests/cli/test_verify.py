@@ -10,8 +10,8 @@ import pytest
 
 from pellucid.api import load
 from pellucid.store.atomic import write_manifest
-from pellucid.train.loop import train_run
-from tests.train.corpora import WORDS_AS_PIECES, small_run
+from pellucid.training.loop import train_run
+from tests.training.corpora import WORDS_AS_PIECES, small_run
 
 
 @pytest.fixture(scope="module")

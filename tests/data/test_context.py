@@ -11,14 +11,14 @@ from pellucid.data.context import count_context, encode_with_context, join_conte
 from pellucid.data.corpus import read_pairs
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.lines import LengthLimits
-from pellucid.inspect.alignment import default_links, encode_alignment_pairs
-from pellucid.inspect.heads import study_patterns
-from pellucid.inspect.pattern_measures import encode_study_pairs
-from pellucid.train.loop import train_run
+from pellucid.interpret.studies.alignment import default_links, encode_alignment_pairs
+from pellucid.interpret.studies.heads import study_patterns
+from pellucid.interpret.studies.pattern_measures import encode_study_pairs
+from pellucid.training.loop import train_run
 from tests.decode.models import small_tokenizer
 from tests.tolerances import approx_log_prob
 from tests.trace.traced import small_traced
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 SENTENCES = ["The ball is blue.", "Yes.", "Where is the house?", "The dog drank the water."]
 SENTENCE = st.sampled_from(SENTENCES)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pellucid.data import lines as lines_module
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
 from pellucid.data.lines import read_lines
-from pellucid.phrasebook import generate_phrases
+from pellucid.demo.phrasebook import generate_phrases
 
 law = settings(derandomize=True, deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 

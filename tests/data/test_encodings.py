@@ -8,8 +8,8 @@ import pytest
 
 from pellucid.data.encodings import CODECS, decode_bytes, encode_text, find_codec
 from pellucid.data.formats.po import decode_catalogue
-from pellucid.documents.readers import read_document
-from pellucid.documents.xml_tree import decode_xml
+from pellucid.localize.documents.readers import read_document
+from pellucid.localize.documents.xml_tree import decode_xml
 from tests.growth import assert_linear
 
 NO_ENCODINGS = ["rot13", "rot_13", "hex", "zlib", "bz2", "base64", "uu", "quopri", "idna", "punycode", "undefined"]

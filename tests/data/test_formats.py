@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pellucid.data.corpus import SentencePairs, SkippedPairs, holds_pairs, read_pairs, read_valid_pairs
 from pellucid.data.formats import PAIR_FORMATS, find_pair_format, moses, po, xml
 from pellucid.data.formats.units import Sides, Unit
-from pellucid.train.data import read_data
-from tests.train.corpora import small_run
+from pellucid.training.data import read_data
+from tests.training.corpora import small_run
 
 law = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from benchmarks.alignment import AlignedPairs, draw_phrases
+from pellucid.data.text.word_pieces import AlignedWord, is_punctuation, word_piece_ranges, words_without_punctuation
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.alignment import (
     align_sentences,
@@ -23,11 +24,10 @@ from pellucid.decode.alignment import (
     piece_alignments,
 )
 from pellucid.evaluate.alignment import GoldLinks, alignment_rates
+from pellucid.interpret.trace.edits import Record
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle
-from pellucid.text.word_pieces import AlignedWord, is_punctuation, word_piece_ranges, words_without_punctuation
-from pellucid.trace.edits import Record
-from pellucid.train.loss import loss_sum
+from pellucid.training.loss import loss_sum
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.demo_model import DEMO, needs_demo
 from tests.model.models import small_model

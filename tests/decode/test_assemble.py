@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid.data.text.line_splitting import split_line
+from pellucid.data.text.markup import extract_tags
 from pellucid.decode.lines import word_indices_in_line
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.text.line_splitting import split_line
-from pellucid.text.markup import extract_tags
 from tests.decode.models import random_model, small_tokenizer
 
 WORDS = st.lists(st.sampled_from(["a", "b.", "<b>", "</b>", " ", "\t", "😀", "<br/>", "é", "\u3000"]), max_size=12)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pellucid.data.text.markup import TAG, TaggedText
+from pellucid.data.text.protected import list_protected
 from pellucid.decode.lines import Segment
 from pellucid.decode.reading import ReadText
 from pellucid.decode.request import SearchConfig
@@ -19,8 +21,6 @@ from pellucid.decode.terms.placement import (
 from pellucid.decode.terms.required import EDGE, WordEdges
 from pellucid.decode.torch_engine import SearchRequest
 from pellucid.decode.translate import Translator
-from pellucid.text.markup import TAG, TaggedText
-from pellucid.text.protected import list_protected
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 # The vocabulary of these cases: each letter is a word of one piece. A small letter of the source is translated by

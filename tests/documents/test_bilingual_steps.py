@@ -2,7 +2,7 @@
 
 import pytest
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.growth import assert_linear_work
 
 FIRST = (

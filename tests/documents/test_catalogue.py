@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pellucid.data.formats.po_entries import parse_po_entries
-from pellucid.documents.readers import read_document
-from pellucid.text.plural_rules import find_plural_rule, read_plural_rule
+from pellucid.data.text.plural_rules import find_plural_rule, read_plural_rule
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import PO
 from tests.documents.steps import require_linear_steps
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pellucid.documents.chapters import divide_chapters
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.chapters import divide_chapters
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import make_docx, make_odt
 
 

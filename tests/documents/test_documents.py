@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
-from pellucid.documents.readers import read_document
-from pellucid.documents.reading import DocumentLimits, DocumentTooLarge
+from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
+from pellucid.localize.documents.readers import read_document
+from pellucid.localize.documents.reading import DocumentLimits, DocumentTooLarge
 from tests.documents.samples import (
     DOCX,
     ODT,

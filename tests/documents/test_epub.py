@@ -2,7 +2,7 @@
 
 import pytest
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import EPUB, XHTML, make_epub, make_zip, read_zip
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.documents.formats import document_suffix
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.formats import document_suffix
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import SAMPLES
 
 DATA = os.environ.get("PELLUCID_DATA")

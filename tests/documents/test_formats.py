@@ -2,9 +2,9 @@
 
 import pytest
 
-from pellucid.documents.formats import DOCUMENT_FORMATS, FORMATS, document_suffix, list_kept_kinds
-from pellucid.documents.readers import read_document
-from pellucid.documents.reading import KEPT_KINDS
+from pellucid.localize.documents.formats import DOCUMENT_FORMATS, FORMATS, document_suffix, list_kept_kinds
+from pellucid.localize.documents.readers import read_document
+from pellucid.localize.documents.reading import KEPT_KINDS
 from tests.documents.samples import (
     SAMPLES,
     make_docx,

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pellucid.documents.html import split_html
-from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import fill_slots, list_slots
+from pellucid.localize.documents.html import split_html
+from pellucid.localize.documents.reading import DocumentReading
+from pellucid.localize.documents.slots import fill_slots, list_slots
 
 
 def split_texts(html: str) -> list[str]:

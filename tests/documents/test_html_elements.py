@@ -2,10 +2,10 @@
 
 import pytest
 
-from pellucid.documents.html import split_html
-from pellucid.documents.readers import read_document
-from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import fill_slots, list_slots
+from pellucid.localize.documents.html import split_html
+from pellucid.localize.documents.readers import read_document
+from pellucid.localize.documents.reading import DocumentReading
+from pellucid.localize.documents.slots import fill_slots, list_slots
 from tests.growth import assert_linear_work
 
 EN_ES = ("en", "es")

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import DOCX, ODT
 
 pytestmark = pytest.mark.skipif(

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pellucid.documents.markdown_marks import MarkdownScanner
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.markdown_marks import MarkdownScanner
+from pellucid.localize.documents.readers import read_document
 from tests.documents.steps import require_linear_steps
 
 HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])

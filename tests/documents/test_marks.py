@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pellucid.documents.readers import read_document
-from pellucid.documents.slots import Review
+from pellucid.localize.documents.readers import read_document
+from pellucid.localize.documents.slots import Review
 from tests.documents.samples import DOCX, SAMPLES, make_docx, read_zip
 
 LOOK, REDO = Review("look", "a number is lost"), Review("redo", "words & more are <missing>")

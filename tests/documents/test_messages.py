@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.readers import read_document
-from pellucid.text.plural_rules import find_plural_rule, list_plural_categories
+from pellucid.data.text.plural_rules import find_plural_rule, list_plural_categories
+from pellucid.localize.documents.readers import read_document
 from tests.documents.steps import require_linear_steps
 
 

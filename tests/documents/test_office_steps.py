@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import (
     make_docx,
     make_epub,

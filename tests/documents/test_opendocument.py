@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import ODF, make_odt, make_zip, read_zip
 
 

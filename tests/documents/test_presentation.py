@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import PPTX, A, P, make_pptx, make_shape, make_zip, read_zip
 
 

@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import XLSX, S, make_xlsx, make_zip, read_zip
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.growth import assert_linear_work
 
 TIMES = "00:00:01,000 --> 00:00:02,000\n"

@@ -5,7 +5,7 @@ import re
 import pytest
 from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import PROPERTIES, make_docx, make_zip, read_zip
 
 

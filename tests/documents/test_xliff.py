@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.readers import read_document
 from tests.documents.samples import MQXLIFF, MXLIFF, SDLXLIFF
 
 EN_ES = ("en", "es")

@@ -14,7 +14,7 @@ from pellucid.evaluate.stress import (
     stress_table,
     strip_form,
 )
-from pellucid.plots.charts import draw_stress
+from pellucid.interpret.plots.charts import draw_stress
 
 SOURCES = ["The big dog sleeps in the garden.", "He's here!", "Who drinks the café's milk - and why?", "12", ""]
 REFERENCES = [

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from pellucid.data.batching import EncodedPairs, collate, pack_sentences
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.influence.word_influence import PieceChoice, pair_influences, select_pairs, sum_influences
+from pellucid.interpret.influence.word_influence import PieceChoice, pair_influences, select_pairs, sum_influences
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train.loss import smoothed_cross_entropy
+from pellucid.training.loss import smoothed_cross_entropy
 from tests.tolerances import assert_same_sums, largest_size
 
 VOCABULARY = 23

@@ -8,11 +8,11 @@ import pytest
 
 import pellucid
 from pellucid.decode.alignment import align_sentences
-from pellucid.influence.state_store import remember_states
-from pellucid.influence.word_influence import measure_agreement
-from pellucid.inspect.importance import mean_ranks
-from pellucid.train.loop import train_run
-from tests.train.corpora import small_run
+from pellucid.interpret.influence.word_influence import measure_agreement
+from pellucid.interpret.studies.importance import mean_ranks
+from pellucid.training.loop import train_run
+from pellucid.training.state_store import remember_states
+from tests.training.corpora import small_run
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.inspect.pattern_measures import BatchSide, PieceFrequencies, StudyPairs, encode_study_pairs
+from pellucid.interpret.studies.pattern_measures import BatchSide, PieceFrequencies, StudyPairs, encode_study_pairs
 from pellucid.model import ModelConfig
 from tests.decode.models import small_tokenizer
 

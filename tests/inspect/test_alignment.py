@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from pellucid.data.text.word_pieces import AlignedWord
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.alignment import align_sentences
-from pellucid.inspect.alignment import (
+from pellucid.interpret.studies.alignment import (
     DEFAULT_READING,
     KINDS,
     SIDES,
@@ -26,9 +27,8 @@ from pellucid.inspect.alignment import (
     reading_strengths,
     reading_values,
 )
+from pellucid.interpret.trace.edits import Record
 from pellucid.model import Transformer
-from pellucid.text.word_pieces import AlignedWord
-from pellucid.trace.edits import Record
 from tests.decode.models import random_model, small_tokenizer
 
 SOURCES = ["The ball is blue.", "Yes.", "The black cat drank the milk.", "", "Where is the house?"]

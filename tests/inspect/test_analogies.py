@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pellucid.inspect.words import (
+from pellucid.interpret.studies.words import (
     Embeddings,
     answer_ranks,
     parse_question,

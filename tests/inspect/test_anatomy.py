@@ -3,7 +3,7 @@ from itertools import chain
 import pytest
 import torch
 
-from pellucid.inspect.anatomy import (
+from pellucid.interpret.studies.anatomy import (
     ArchitectureBox,
     EqualLayers,
     count_fixed,

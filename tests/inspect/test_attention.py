@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.inspect.attention import (
+from pellucid.interpret.studies.attention import (
     STAGES,
     attention_rollout,
     attention_row_as_sum,
@@ -14,8 +14,8 @@ from pellucid.inspect.attention import (
     reading_distances,
     rollout_table,
 )
-from pellucid.trace import Trace
-from pellucid.trace.edits import attention_names
+from pellucid.interpret.trace import Trace
+from pellucid.interpret.trace.edits import attention_names
 from tests.trace.traced import ball, small_traced
 
 ATTENTIONS = attention_names(ball().config)

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from pellucid.inspect.roles import badges_path, list_heads, read_badges
+from pellucid.interpret.studies.roles import badges_path, list_heads, read_badges
+from pellucid.interpret.trace.session import perform_act
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.trace.session import perform_act
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
 
@@ -93,7 +93,7 @@ def test_a_missing_file_is_answered_with_the_command(saved):
 
 
 def test_a_large_file_is_not_read(saved, monkeypatch):
-    monkeypatch.setattr("pellucid.inspect.roles.LARGEST_FILE", 10)
+    monkeypatch.setattr("pellucid.interpret.studies.roles.LARGEST_FILE", 10)
     write_badges(saved, badges_table(saved))
     with pytest.raises(ValueError, match="more than 10 bytes"):
         read_badges(saved)

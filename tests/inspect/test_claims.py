@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS
-from pellucid.inspect.model_queries import compare_masking, cross_attention_diagonals, mean_diagonal
-from pellucid.trace.session import perform_act
+from pellucid.interpret.studies.model_queries import compare_masking, cross_attention_diagonals, mean_diagonal
+from pellucid.interpret.trace.session import perform_act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0, double=True)

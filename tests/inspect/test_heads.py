@@ -2,10 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.inspect import heads as study
-from pellucid.inspect.importance import Head, kept_counts, list_heads
-from pellucid.inspect.pattern_measures import NUMBERS_PER_BATCH, batch_numbers, encode_study_pairs, make_study_batch
-from pellucid.inspect.roles import RelationCounts
+from pellucid.interpret.studies import heads as study
+from pellucid.interpret.studies.importance import Head, kept_counts, list_heads
+from pellucid.interpret.studies.pattern_measures import (
+    NUMBERS_PER_BATCH,
+    batch_numbers,
+    encode_study_pairs,
+    make_study_batch,
+)
+from pellucid.interpret.studies.roles import RelationCounts
 from tests.decode.models import small_tokenizer
 from tests.inspect.studied import SOURCES, TARGETS, small_pairs
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
@@ -26,7 +31,7 @@ def head_numbers(result: study.HeadStudy) -> list:
 
 def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     together = study_small_model()
-    monkeypatch.setattr("pellucid.inspect.pattern_measures.NUMBERS_PER_BATCH", 1)
+    monkeypatch.setattr("pellucid.interpret.studies.pattern_measures.NUMBERS_PER_BATCH", 1)
     one_by_one = study_small_model()
     np.testing.assert_allclose(
         *(np.array(head_numbers(result), dtype=float) for result in (together, one_by_one)), rtol=1e-9

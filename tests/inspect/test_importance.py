@@ -5,11 +5,18 @@ import pytest
 import torch
 
 from pellucid.decode.translate import Translator, inference_only
-from pellucid.inspect import importance
-from pellucid.inspect.importance import Head, gate_heads, list_heads, pair_losses, silence_in_weights, silence_watcher
-from pellucid.inspect.pattern_measures import study_batches
+from pellucid.interpret.studies import importance
+from pellucid.interpret.studies.importance import (
+    Head,
+    gate_heads,
+    list_heads,
+    pair_losses,
+    silence_in_weights,
+    silence_watcher,
+)
+from pellucid.interpret.studies.pattern_measures import study_batches
+from pellucid.interpret.trace.edits import Edit, attention_names
 from pellucid.model import Transformer
-from pellucid.trace.edits import Edit, attention_names
 from tests.decode.models import small_tokenizer
 from tests.inspect.studied import SOURCES, TARGETS, small_pairs
 from tests.trace.traced import small_traced
@@ -150,7 +157,7 @@ def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     model, pairs = model_and_pairs(double=True)
     heads = list_heads(model.config)[::5]
     together = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
-    monkeypatch.setattr("pellucid.inspect.pattern_measures.NUMBERS_PER_BATCH", 1)
+    monkeypatch.setattr("pellucid.interpret.studies.pattern_measures.NUMBERS_PER_BATCH", 1)
     one_by_one = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
     for a, b in zip(together, one_by_one, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

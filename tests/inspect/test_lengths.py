@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from pellucid.inspect.lengths import MeasuredSentence, bucket_by_length, join_lines
+from pellucid.interpret.studies.lengths import MeasuredSentence, bucket_by_length, join_lines
 
 
 def make_sentence(

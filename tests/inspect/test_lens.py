@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.inspect.lens import early_logits, logit_lens, residual_tensors
-from pellucid.trace.session import Trace
+from pellucid.interpret.studies.lens import early_logits, logit_lens, residual_tensors
+from pellucid.interpret.trace.session import Trace
 from tests.tolerances import approx_sum
 from tests.trace.copying import copying_model, word_tokenizer
 from tests.trace.traced import ball, small_traced

@@ -3,9 +3,9 @@ from math import log
 import pytest
 import torch
 
-from pellucid.inspect import pattern_measures
-from pellucid.inspect.pattern_measures import OFFSETS, BatchSide, MeasureSums, PieceFrequencies
-from pellucid.inspect.roles import QueryShare, positional_badges, rare_word_badges
+from pellucid.interpret.studies import pattern_measures
+from pellucid.interpret.studies.pattern_measures import OFFSETS, BatchSide, MeasureSums, PieceFrequencies
+from pellucid.interpret.studies.roles import QueryShare, positional_badges, rare_word_badges
 from tests.inspect.studied import random_pattern, shifted_pattern, source_side, target_side
 
 LENGTHS = [7, 1, 5, 3]

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from pellucid.inspect.positions import (
+from pellucid.interpret.studies.positions import (
     compare_with_wrong_table,
     doubled_exponent_table,
     interleave_sine_cosine,
@@ -72,7 +72,7 @@ def test_each_pair_comes_round_after_its_wavelength():
 
 @pytest.mark.article("B16")
 def test_similarity_depends_on_distance_alone_and_does_not_only_fall():
-    from pellucid.inspect.positions import PositionTable
+    from pellucid.interpret.studies.positions import PositionTable
 
     table = PositionTable("sinusoidal", paper_table(60, 512), trained=False)
     by_distance, cosines = table.by_distance(), table.similarity

@@ -5,9 +5,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from pellucid.inspect import probes
-from pellucid.inspect.attention import attention_table
-from pellucid.inspect.probes import (
+from pellucid.interpret.studies import probes
+from pellucid.interpret.studies.attention import attention_table
+from pellucid.interpret.studies.probes import (
     Probe,
     binomial_tail,
     chance_of_wish,
@@ -16,7 +16,7 @@ from pellucid.inspect.probes import (
     read_gallery,
     run_probe,
 )
-from pellucid.trace import Trace
+from pellucid.interpret.trace import Trace
 from tests.trace.traced import small_traced
 
 CATS = Probe("cats", "The cat and the dog drank.", word="dog", order=(("cat", "drank"), ("and",)))

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pellucid.inspect.roles import FollowedRelation, RelationCounts, relation_badges
+from pellucid.interpret.studies.roles import FollowedRelation, RelationCounts, relation_badges
 
 
 def test_hits_are_counted_instance_by_instance():

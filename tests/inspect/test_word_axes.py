@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, axis_of_side, merge_words
-from pellucid.text.word_pieces import strip_word
+from pellucid.data.text.word_pieces import strip_word
+from pellucid.interpret.studies.word_axes import PieceGroup, WordAxis, attention_axes, axis_of_side, merge_words
 from tests.trace.traced import SENTENCES, ball, small_traced
 
 

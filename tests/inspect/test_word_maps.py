@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from pellucid.inspect.model_queries import (
+from pellucid.interpret.studies.model_queries import (
     MOST_PIECES_IN_FILE,
     VERBS,
     answers_for_file,
@@ -15,8 +15,8 @@ from pellucid.inspect.model_queries import (
     neighbours_by_id,
     word_map,
 )
-from pellucid.inspect.words import embedding_table
-from pellucid.trace.session import perform_act
+from pellucid.interpret.studies.words import embedding_table
+from pellucid.interpret.trace.session import perform_act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from pellucid.data.lines import read_lines
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
+from pellucid.demo.phrasebook import generate_phrases
+from pellucid.demo.phrasebook.chunk import split_into_words
 from pellucid.interop import lexicon as module
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.lexicon import (
@@ -24,8 +26,6 @@ from pellucid.interop.lexicon import (
     train_lexicon,
     write_vmap,
 )
-from pellucid.phrasebook import generate_phrases
-from pellucid.phrasebook.chunk import split_into_words
 from pellucid.store.directory import load_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.demo_model import DEMO, needs_demo

@@ -12,10 +12,10 @@ import torch
 from pellucid.data.tokenizer import BOS, PAD, UNK
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.store.directory import load_bundle
-from pellucid.train import prepare
-from pellucid.train.config import RunConfig, make_run, read_run
-from pellucid.train.data import read_data
-from pellucid.train.loop import train_run
+from pellucid.training import prepare
+from pellucid.training.config import RunConfig, make_run, read_run
+from pellucid.training.data import read_data
+from pellucid.training.loop import train_run
 from tests.interop.marian_models import (
     SOURCES,
     TARGETS,

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pellucid.train import loop
-from pellucid.train.config import RunConfig
-from pellucid.train.loop import train_run
+from pellucid.training import loop
+from pellucid.training.config import RunConfig
+from pellucid.training.loop import train_run
 
 
 def read_weights(directory: Path) -> dict[str, torch.Tensor]:

@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from pellucid.store.directory import load_bundle
-from pellucid.train import prepare
-from pellucid.train.config import RunConfig, make_run
-from pellucid.train.data import SHARED_SENTENCE, TrainingData, read_data
-from pellucid.train.defaults import run_settings
-from pellucid.train.loop import train_run
-from tests.train.corpora import small_run
+from pellucid.training import prepare
+from pellucid.training.config import RunConfig, make_run
+from pellucid.training.data import SHARED_SENTENCE, TrainingData, read_data
+from pellucid.training.defaults import run_settings
+from pellucid.training.loop import train_run
+from tests.training.corpora import small_run
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 

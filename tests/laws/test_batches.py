@@ -123,8 +123,8 @@ class ShortlistExport:
     """A random model, exported with a shortlist of its own for each source piece, and its engine."""
 
     def __init__(self, directory: Path, precision: str):
-        from pellucid.decode.ctranslate2_engine import CTranslate2Engine
         from pellucid.interop.ctranslate2 import convert_to_ctranslate2
+        from pellucid.interop.ctranslate2_engine import CTranslate2Engine
         from pellucid.interop.lexicon import Shortlist, write_vmap
 
         self.precision, tokenizer = precision, small_tokenizer()
@@ -202,7 +202,7 @@ def test_texts_that_do_not_end_depend_on_no_neighbours_limit(shortlist_export, c
 
 
 def test_ctranslate2_itself_lets_the_neighbours_of_a_sentence_change_its_translation(shortlist_export):
-    from pellucid.decode.ctranslate2_engine import CTranslate2Query
+    from pellucid.interop.ctranslate2_engine import CTranslate2Query
 
     engine, sources = shortlist_export.engine, [request.source for request in shortlist_export.requests]
     query = CTranslate2Query.for_config(SearchConfig(method="greedy", scores=False), 12, shortlist=True)

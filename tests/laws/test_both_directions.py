@@ -9,15 +9,15 @@ import torch
 
 from pellucid.data.batching import Batch, EncodedPairs, collate, pack_sentences, reverse_batch
 from pellucid.data.tokenizer import EOS
-from pellucid.train import loop
-from pellucid.train.config import RunConfig
-from pellucid.train.distributed import empty_batch
-from pellucid.train.log import ProgressOutput
-from pellucid.train.loop import begin_run, train_run
-from pellucid.train.update import batch_loss
+from pellucid.training import loop
+from pellucid.training.config import RunConfig
+from pellucid.training.distributed import empty_batch
+from pellucid.training.log import ProgressOutput
+from pellucid.training.loop import begin_run, train_run
+from pellucid.training.update import batch_loss
 from tests.laws.runs import assert_same_end, read_reports, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 STEPS, REVERSED_STEPS = 12, 6
 

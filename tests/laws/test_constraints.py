@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
@@ -19,7 +20,6 @@ from pellucid.decode.terms.placement import TermAlignment, search_with_terms
 from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces, prefix_rule
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translate import Translator
-from pellucid.text.markup import TaggedText
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

@@ -13,9 +13,9 @@ from pellucid.decode.request import SearchConfig
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.store.directory import save_bundle
-from pellucid.train.config import OptimConfig
-from pellucid.train.optimizer import make_optimizer
-from pellucid.train.update import update_weights
+from pellucid.training.config import OptimConfig
+from pellucid.training.optimizer import make_optimizer
+from pellucid.training.update import update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.tolerances import approx_log_prob, assert_same_sums
 

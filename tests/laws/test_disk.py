@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 from pellucid.cli.train import train_and_plot
 from pellucid.store import weights
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train import checkpoint, log, loop
-from pellucid.train.checkpoint import list_checkpoints, restore_state
-from pellucid.train.config import RunConfig
-from pellucid.train.distributed import TrainingFailed
-from pellucid.train.log import ProgressOutput
-from pellucid.train.loop import train_run
+from pellucid.training import checkpoint, log, loop
+from pellucid.training.checkpoint import list_checkpoints, restore_state
+from pellucid.training.config import RunConfig
+from pellucid.training.distributed import TrainingFailed
+from pellucid.training.log import ProgressOutput
+from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 FULL = OSError(28, "No space left on device")
 

@@ -13,18 +13,18 @@ import pytest
 from safetensors import SafetensorError
 from typer.testing import CliRunner, Result
 
-from pellucid import phrasebook
 from pellucid.cli import app, demo
 from pellucid.config import to_toml
+from pellucid.demo import phrasebook
 from pellucid.interop import marian_weights
 from pellucid.store import atomic, weights
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train import checkpoint, prepare
-from pellucid.train.checkpoint import list_checkpoints
+from pellucid.training import checkpoint, prepare
+from pellucid.training.checkpoint import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import read_weights, same_weights
 from tests.page.traces import built_script
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 __all__ = ["built_script"]
 
@@ -355,7 +355,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
     out = folder / "shards" / "out"
     words = ["prepare", folder / "small.toml", "--out", out]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pellucid.processor.count_processors", lambda: 1)
+        patch.setattr("pellucid.cpu.count_processors", lambda: 1)
         disk = FailingDisk(patch, out.parent, n, lasting=n % 2 == 0)
         result = run_command(*words)
     if disk.calls < n:

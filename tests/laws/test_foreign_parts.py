@@ -16,13 +16,13 @@ from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.translate import Translator
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.marian import export_marian, import_marian
+from pellucid.interpret.page.html import manifest_with_answers
 from pellucid.model import Transformer
 from pellucid.model.attention import SelfAttention
 from pellucid.model.config import ModelConfig
 from pellucid.model.layers import FeedForward
 from pellucid.model.positions import Positions
 from pellucid.model.watch import unseen
-from pellucid.page.html import manifest_with_answers
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.tolerances import approx_log_prob

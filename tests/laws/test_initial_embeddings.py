@@ -14,17 +14,17 @@ from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.corpus import SentencePairs
 from pellucid.data.stream import encode_pairs
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
+from pellucid.demo.phrasebook import generate_phrases
 from pellucid.model.transformer import make_embedding
-from pellucid.phrasebook import generate_phrases
-from pellucid.train import initial_embeddings, loop
-from pellucid.train.config import RunConfig
-from pellucid.train.initial_embeddings import embeddings_from_text
-from pellucid.train.log import ProgressOutput
-from pellucid.train.loop import begin_run, train_run
+from pellucid.training import initial_embeddings, loop
+from pellucid.training.config import RunConfig
+from pellucid.training.initial_embeddings import embeddings_from_text
+from pellucid.training.log import ProgressOutput
+from pellucid.training.loop import begin_run, train_run
 from tests.laws.runs import assert_same_end, read_weights, same_weights, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
 from tests.tolerances import assert_same_sums
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 
 @pytest.fixture(scope="module")

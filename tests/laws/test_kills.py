@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from benchmarks.kill import KilledRun
-from pellucid.train import log, loop
-from pellucid.train.checkpoint import checkpoint_path, list_checkpoints
+from pellucid.training import log, loop
+from pellucid.training.checkpoint import checkpoint_path, list_checkpoints
 from tests.laws.runs import assert_same_end, read_reports
 from tests.processes import ForkedProcess
-from tests.train.corpora import mixed, small_run
+from tests.training.corpora import mixed, small_run
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ import torch
 
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.cache import Cache
-from pellucid.train.loss import loss_sum
+from pellucid.training.loss import loss_sum
 
 BOS_ID, EOS_ID, VOCABULARY = 2, 3, 13
 

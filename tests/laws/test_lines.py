@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pellucid.data.text.line_splitting import SplitRules, split_line
+from pellucid.data.text.markup import TAG
+from pellucid.data.text.protected import list_protected
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.text.line_splitting import SplitRules, split_line
-from pellucid.text.markup import TAG
-from pellucid.text.protected import list_protected
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 law = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pellucid.train import loss as losses
-from pellucid.train.loss import loss_sum, smoothed_cross_entropy
+from pellucid.training import loss as losses
+from pellucid.training.loss import loss_sum, smoothed_cross_entropy
 
 SIZES = [(37, 11), (512, 11), (1061, 101), (1, 7)]  # rows of one chunk, exactly a chunk, several and a rest, alone
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from pellucid.interpret.trace import Record
 from pellucid.model import Transformer
 from pellucid.model.cache import Cache
 from pellucid.model.dropout import Dropout
-from pellucid.trace import Record
 from tests.model.models import every_option, sentences, small_config, small_model
 
 pytestmark = pytest.mark.usefixtures("both_attentions")

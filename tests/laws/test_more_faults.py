@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.influence.state_store import remember_states, store_directory
 from pellucid.store import atomic
 from pellucid.store.directory import add_files, load_bundle, save_bundle
-from pellucid.train.loop import train_run
+from pellucid.training.loop import train_run
+from pellucid.training.state_store import remember_states, store_directory
 from tests.cli.test_distill import QUICK
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import read_weights, same_weights
 from tests.laws.test_faults import FailingDisk, hash_files, read_refusal, run_command
-from tests.train.corpora import small_run, write_corpus
+from tests.training.corpora import small_run, write_corpus
 
 
 def test_a_file_that_is_added_to_a_model_is_there_as_a_whole_or_not_at_all(tmp_path: Path):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pellucid.config import to_toml
-from pellucid.train import prepare
-from pellucid.train.checkpoint import list_checkpoints
-from pellucid.train.config import RunConfig, read_run
-from pellucid.train.loop import train_run
+from pellucid.training import prepare
+from pellucid.training.checkpoint import list_checkpoints
+from pellucid.training.config import RunConfig, read_run
+from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
-from tests.train.corpora import mixed, small_run
+from tests.training.corpora import mixed, small_run
 
 BFLOAT16 = {"steps": 13, "accumulate": 2, "precision": "bfloat16", "batch_tokens": 331, "save_every": 1, "keep": 3}
 
@@ -32,7 +32,7 @@ def with_shards(
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 
-@pytest.mark.slow  # each step alone: test_resume.py, test_workers.py, tests/train/test_pairs.py
+@pytest.mark.slow  # each step alone: test_resume.py, test_workers.py, tests/training/test_pairs.py
 def test_a_killed_moved_and_resharded_run_ends_where_an_undisturbed_one_does(tmp_path, monkeypatch):
     """On text; renamed, on shards; copied with its text, on other shards; then with two workers, without its text."""
     run, out, elsewhere = mixed_run(tmp_path / "data"), tmp_path / "here", tmp_path / "elsewhere"

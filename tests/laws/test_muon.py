@@ -10,12 +10,12 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from pellucid.cpu import has_native_bfloat16
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.config import Activation
-from pellucid.processor import has_native_bfloat16
-from pellucid.train.config import OptimConfig, RunConfig
-from pellucid.train.loop import train_run
-from pellucid.train.optimizer import (
+from pellucid.training.config import OptimConfig, RunConfig
+from pellucid.training.loop import train_run
+from pellucid.training.optimizer import (
     POLYNOMIALS,
     SMALLEST_SINGULAR_VALUE,
     STEP_SIZE,
@@ -29,7 +29,7 @@ from pellucid.train.optimizer import (
 from tests.laws.runs import assert_same_end, read_reports, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
 from tests.tolerances import assert_same_sums, largest_size
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 MUON = OptimConfig(kind="muon")
 SLACK = 0.12

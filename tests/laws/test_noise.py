@@ -14,12 +14,12 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.noise import NoiseConfig, PairNoise
 from pellucid.data.stream import BatchSpec, Stage, Stream, encode_pairs
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
-from pellucid.train import loop
-from pellucid.train.config import RunConfig, make_run
-from pellucid.train.loop import train_run
+from pellucid.training import loop
+from pellucid.training.config import RunConfig, make_run
+from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, train_until
 from tests.laws.torchrun import train_alone, train_with_workers
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 WORDS = ["house", "garden", "window", "letter", "morning", "river", "mountain", "summer", "winter", "kitchen"]
 MOST_PIECES = 70

@@ -23,7 +23,7 @@ import pellucid
 model = pellucid.load(sys.argv[1])
 for terms in (None, {{"ball": "bola"}}):
     model.translate({LINES[0]!r}, terms=terms, max_extra=5)
-    rare = "pellucid.decode.terms", "pellucid.trace", "pellucid.documents", "lxml"
+    rare = "pellucid.decode.terms", "pellucid.interpret.trace", "pellucid.localize.documents", "lxml"
     print(*(name for name in sys.modules if name.startswith(rare)))
 """
 
@@ -40,7 +40,7 @@ def test_a_plain_sentence_goes_through_few_files(model_directory):
     model = load(model_directory)
     model.translate(LINES[1], max_extra=5)  # whatever is made once is made now
     files = {file for file, _ in functions_entered(lambda: model.translate(LINES[0], max_extra=5))}
-    files -= {"processor.py"}  # a thread that looks at the machine now and then, whatever this one does
+    files -= {"cpu.py"}  # a thread that looks at the machine now and then, whatever this one does
     assert {"api.py", "decode/beam.py", "model/attention.py", "model/layers.py"} <= files
     assert len(files) <= MOST_FILES, " ".join(sorted(files))
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pellucid.train import checkpoint, loop
-from pellucid.train.checkpoint import list_checkpoints
-from pellucid.train.config import RunConfig
-from pellucid.train.loop import train_run
+from pellucid.training import checkpoint, loop
+from pellucid.training.checkpoint import list_checkpoints
+from pellucid.training.config import RunConfig
+from pellucid.training.loop import train_run
 from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 
 @pytest.fixture(scope="module")

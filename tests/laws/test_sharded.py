@@ -13,16 +13,16 @@ from torch import distributed
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train import update as updating
-from pellucid.train.checkpoint import TrainState, list_checkpoints, reset_weights
-from pellucid.train.config import OptimConfig, RunConfig
-from pellucid.train.distributed import Workers, empty_batch, gather_tensor, place_model
-from pellucid.train.optimizer import make_optimizer
-from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import batch_loss
+from pellucid.training import update as updating
+from pellucid.training.checkpoint import TrainState, list_checkpoints, reset_weights
+from pellucid.training.config import OptimConfig, RunConfig
+from pellucid.training.distributed import Workers, empty_batch, gather_tensor, place_model
+from pellucid.training.optimizer import make_optimizer
+from pellucid.training.recovery import update_within_memory
+from pellucid.training.update import batch_loss
 from tests.laws.runs import read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 CONFIG = ModelConfig(61, 61, d_model=14, d_ff=22, heads=2, encoder_layers=1, decoder_layers=2, dropout=0.1)
 

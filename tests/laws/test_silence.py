@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from pellucid.train.config import RunConfig
-from pellucid.train.silence import SilenceCounter
+from pellucid.training.config import RunConfig
+from pellucid.training.silence import SilenceCounter
 from tests.laws.runs import assert_same_end
 from tests.laws.torchrun import collect_results, start_workers, train_alone
 from tests.processes import COMMAND
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 # Names a worker after two seconds; `{rank}` does something in the middle of its run.
 PROGRAM = """
 import os, signal, time
 from itertools import count
-from pellucid.train import loop, silence
+from pellucid.training import loop, silence
 
 silence.SECONDS_TO_NAME = 2.0
 real_update, calls = loop.update_within_memory, count()

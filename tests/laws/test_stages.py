@@ -10,11 +10,11 @@ import pytest
 from pellucid.config import to_toml
 from pellucid.data.batching import CorpusShare, EncodedPairs, pack_sentences
 from pellucid.data.stream import Stage, StageBeginning, Stream
-from pellucid.train import loop
-from pellucid.train.config import RunConfig, make_run, read_run
-from pellucid.train.loop import train_run
+from pellucid.training import loop
+from pellucid.training.config import RunConfig, make_run, read_run
+from pellucid.training.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, train_until
-from tests.train.corpora import mixed, small_run
+from tests.training.corpora import mixed, small_run
 
 ALL, FIRST, LAST = Stage((True, True)), Stage((True, False)), Stage((False, True))
 

@@ -15,17 +15,17 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train import loop, prepare
-from pellucid.train.checkpoint import list_checkpoints
-from pellucid.train.config import RunConfig, make_run, read_run
-from pellucid.train.data import read_data
-from pellucid.train.evaluate import Evaluation
-from pellucid.train.log import read_log
-from pellucid.train.loop import train_run
-from pellucid.train.loss import loss_sum, smoothed_cross_entropy
+from pellucid.training import loop, prepare
+from pellucid.training.checkpoint import list_checkpoints
+from pellucid.training.config import RunConfig, make_run, read_run
+from pellucid.training.data import read_data
+from pellucid.training.evaluate import Evaluation
+from pellucid.training.log import read_log
+from pellucid.training.loop import train_run
+from pellucid.training.loss import loss_sum, smoothed_cross_entropy
 from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers
-from tests.train.corpora import small_run, write_corpus
+from tests.training.corpora import small_run, write_corpus
 
 QUICK = {"steps": 6, "batch_tokens": 257, "evaluate_every": 3, "save_every": 2, "dev_sentences": 2, "dev_beam": 1}
 

@@ -11,10 +11,10 @@ import torch
 from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train import distributed, update
-from pellucid.train.config import OptimConfig
-from pellucid.train.distributed import Workers
-from pellucid.train.recovery import update_within_memory
+from pellucid.training import distributed, update
+from pellucid.training.config import OptimConfig
+from pellucid.training.distributed import Workers
+from pellucid.training.recovery import update_within_memory
 from tests.laws.test_update import MEMORY_ERRORS, make_batch, make_model, make_scarce_model
 
 BATCHES = [make_batch(slice(0, 3)), make_batch(slice(3, None))]

@@ -15,14 +15,14 @@ from torch import nn
 from pellucid.cli.train import train_and_plot
 from pellucid.data.batching import Batch
 from pellucid.store.directory import load_bundle
-from pellucid.train import log, loop, recovery, update
-from pellucid.train.checkpoint import list_checkpoints, restore_state
-from pellucid.train.distributed import TrainingFailed, Workers
-from pellucid.train.log import ProgressOutput
-from pellucid.train.loop import train_run
-from pellucid.train.update import batch_loss, learning_rate
+from pellucid.training import log, loop, recovery, update
+from pellucid.training.checkpoint import list_checkpoints, restore_state
+from pellucid.training.distributed import TrainingFailed, Workers
+from pellucid.training.log import ProgressOutput
+from pellucid.training.loop import train_run
+from pellucid.training.update import batch_loss, learning_rate
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights, train_until
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 NOT_NUMBERS = (torch.inf, -torch.inf, torch.nan)
 

@@ -10,9 +10,9 @@ from torch import nn
 
 from pellucid.data.batching import Batch
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train.config import OptimConfig
-from pellucid.train.recovery import update_within_memory
-from pellucid.train.update import batch_loss, update_weights
+from pellucid.training.config import OptimConfig
+from pellucid.training.recovery import update_within_memory
+from pellucid.training.update import batch_loss, update_weights
 
 ROOT = Path(__file__).parent.parent.parent
 PAIRS = 8

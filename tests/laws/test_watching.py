@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from pellucid.interpret.trace import Edit, Record
 from pellucid.model import Transformer
 from pellucid.model.attention import attend, fused_is_faster
 from pellucid.model.cache import Cache
 from pellucid.model.watch import Watch, unseen
-from pellucid.trace import Edit, Record
 from tests.model.models import every_option, sentences, small_config, small_model
 from tests.tolerances import assert_same_sums
 

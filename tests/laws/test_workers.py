@@ -12,11 +12,11 @@ import pytest
 from pellucid.config import to_toml
 from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.stream import Stream
-from pellucid.train.config import RunConfig
-from pellucid.train.distributed import Workers, worker_batches
+from pellucid.training.config import RunConfig
+from pellucid.training.distributed import Workers, worker_batches
 from tests.laws.runs import assert_same_end, read_reports
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
-from tests.train.corpora import small_run
+from tests.training.corpora import small_run
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from pellucid.config import to_toml
-from pellucid.train.config import RunConfig
-from pellucid.train.loop import train_run
+from pellucid.training.config import RunConfig
+from pellucid.training.loop import train_run
 from tests.processes import COMMAND, ForkedProcess
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
+from pellucid.interpret.trace import Record
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
-from pellucid.trace import Record
 from tests.model.models import EVERY_FORMULA, every_option, sentences, small_config, small_model
 
 SIZES = {"B": 2, "S": 11, "T": 7, "D": 30, "H": 3, "E": 10, "F": 17, "2F": 34, "V": 29, "1": 1}

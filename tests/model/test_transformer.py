@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from pellucid.interpret.trace import Record
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.positions import sinusoids
-from pellucid.trace import Record
 from tests.model.models import every_option, sentences, small_config, small_model
 from tests.model.test_layers import torch_decoder_layer, torch_encoder_layer
 

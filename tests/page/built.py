@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WEB = ROOT / "web"
-STATIC = ROOT / "src" / "pellucid" / "page" / "static"
+STATIC = ROOT / "src" / "pellucid" / "interpret" / "page" / "static"
 
 
 def load_builder() -> ModuleType:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.api import Model
-from pellucid.trace.model_page import save_model_page
+from pellucid.interpret.trace.model_page import save_model_page
 from tests.page.built import WEB, environment_with_node
 
 

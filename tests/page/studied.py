@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from pellucid.api import Model, load
-from pellucid.inspect.roles import badges_path, list_heads
+from pellucid.interpret.studies.roles import badges_path, list_heads
 from pellucid.store.directory import save_bundle
 from tests.page.browser import open_tab
 from tests.page.traces import HOSTILE

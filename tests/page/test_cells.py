@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.trace.session import Trace
+from pellucid.interpret.trace.session import Trace
 from tests.page.built import WEB, environment_with_node
 from tests.trace.traced import small_traced
 from tests.variants import mark_others_slow

@@ -17,14 +17,8 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from benchmarks.garbage import draw_lines
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
-from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.decode.alarms import ALARMS
-from pellucid.decode.translate import Translator
-from pellucid.interop.marian import import_marian
-from pellucid.phrasebook import generate_phrases
-from pellucid.store.directory import Bundle
-from pellucid.text.protected import list_protected
-from pellucid.text.sentences import (
+from pellucid.data.text.protected import list_protected
+from pellucid.data.text.sentences import (
     ABBREVIATIONS,
     ABBREVIATIONS_BEFORE_NUMBERS,
     ABBREVIATIONS_IN_SMALL_LETTERS,
@@ -33,10 +27,16 @@ from pellucid.text.sentences import (
     LEADING_ABBREVIATIONS,
     NAME_PARTICLES,
 )
-from pellucid.text.spelling import plain_counterpart
-from pellucid.trace import Hide
-from pellucid.trace.model_page import save_model_page
-from pellucid.trace.session import Trace, perform_act
+from pellucid.data.text.spelling import plain_counterpart
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.decode.alarms import ALARMS
+from pellucid.decode.translate import Translator
+from pellucid.demo.phrasebook import generate_phrases
+from pellucid.interop.marian import import_marian
+from pellucid.interpret.trace import Hide
+from pellucid.interpret.trace.model_page import save_model_page
+from pellucid.interpret.trace.session import Trace, perform_act
+from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model
 from tests.interop.marian_models import quiet, write_marian_model
 from tests.page.engines import EngineInNode, read_floats

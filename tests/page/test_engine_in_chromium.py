@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pellucid.api import Model, load
-from pellucid.trace import Hide, Silence, Without
-from pellucid.trace.model_page import save_model_page
+from pellucid.interpret.trace import Hide, Silence, Without
+from pellucid.interpret.trace.model_page import save_model_page
 from tests.browser.small import OTHER, SENTENCE, save_trained_model
 from tests.page.browser import open_tab
 from tests.tolerances import approx_log_prob

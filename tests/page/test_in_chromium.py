@@ -9,10 +9,17 @@ import pytest
 
 from pellucid.api import Model
 from pellucid.decode.translate import Translator
-from pellucid.page.html import KEEP_CHOICES, SCRIPT_PATH, manifest_with_answers, page_html, read_script, save_html
-from pellucid.page.widget import PageQuestions, frame_html
+from pellucid.interpret.page.html import (
+    KEEP_CHOICES,
+    SCRIPT_PATH,
+    manifest_with_answers,
+    page_html,
+    read_script,
+    save_html,
+)
+from pellucid.interpret.page.widget import PageQuestions, frame_html
+from pellucid.interpret.trace.session import perform_act
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.trace.session import perform_act
 from tests.browser.watched import launch_chromium
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import open_tab

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pellucid.trace import Named
+from pellucid.interpret.trace import Named
 from tests.trace.traced import ball, small_traced
 
 HOSTILE = "</td><script>alert(1)</script><b>&'\""

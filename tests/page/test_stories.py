@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.trace.session import Trace
+from pellucid.interpret.trace.session import Trace
 from tests.page.built import WEB
 from tests.page.test_cells import KINDS, SIZES, make_trace, run_program, write_trace
 from tests.trace.traced import small_traced

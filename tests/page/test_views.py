@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pellucid.data.tokenizer import EOS
-from pellucid.trace.session import Trace
+from pellucid.interpret.trace.session import Trace
 from tests.page.browser import open_tab
 from tests.serve.servers import running
 from tests.trace.traced import small_traced

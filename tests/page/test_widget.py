@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.page import widget as module
-from pellucid.page.html import trace_page
-from pellucid.page.widget import TRACES_REMEMBERED, PageFrame, PageQuestions, frame_html, show_in_notebook
-from pellucid.trace import session
+from pellucid.interpret.page import widget as module
+from pellucid.interpret.page.html import trace_page
+from pellucid.interpret.page.widget import TRACES_REMEMBERED, PageFrame, PageQuestions, frame_html, show_in_notebook
+from pellucid.interpret.trace import session
 from tests.page.traces import HOSTILE, SCRIPT, HandMadeTrace, built_script
 from tests.trace.traced import small_traced
 

@@ -7,8 +7,15 @@ from itertools import islice, pairwise
 
 import pytest
 
-from pellucid.phrasebook import HELD_OUT, generate_documents, generate_phrases, is_held_back, split_phrases, write_split
-from pellucid.phrasebook.chunk import (
+from pellucid.demo.phrasebook import (
+    HELD_OUT,
+    generate_documents,
+    generate_phrases,
+    is_held_back,
+    split_phrases,
+    write_split,
+)
+from pellucid.demo.phrasebook.chunk import (
     Chunk,
     PatternFrame,
     Phrase,
@@ -17,9 +24,9 @@ from pellucid.phrasebook.chunk import (
     split_into_words,
     word_chunk,
 )
-from pellucid.phrasebook.grammar import NOUN, PRONOUNS, Grammar
-from pellucid.phrasebook.lexicon import conjugate, find_verbs, nouns_of
-from pellucid.phrasebook.patterns import PATTERNS, Patterns
+from pellucid.demo.phrasebook.grammar import NOUN, PRONOUNS, Grammar
+from pellucid.demo.phrasebook.lexicon import conjugate, find_verbs, nouns_of
+from pellucid.demo.phrasebook.patterns import PATTERNS, Patterns
 
 DRAWS = 40_009
 WELCOME = "you are welcome"

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from pellucid.plots.charts import draw_alignment_figure
+from pellucid.interpret.plots.charts import draw_alignment_figure
 
 
 def test_the_matrix_the_links_and_the_layers_are_drawn(monkeypatch, tmp_path: Path):

@@ -1,7 +1,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from pellucid.plots.charts import draw_head_study
+from pellucid.interpret.plots.charts import draw_head_study
 
 
 def test_cells_marks_and_curves_are_drawn_as_given(tmp_path, monkeypatch):

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pellucid.plots.architecture import draw_architecture
-from pellucid.plots.charts import draw_by_length, draw_positions
-from pellucid.plots.figure import draw_heat_map
+from pellucid.interpret.plots.architecture import draw_architecture
+from pellucid.interpret.plots.charts import draw_by_length, draw_positions
+from pellucid.interpret.plots.figure import draw_heat_map
 
 
 def test_a_heat_map_shows_the_matrix_it_was_given(saved_figures, tmp_path):

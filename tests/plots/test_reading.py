@@ -2,8 +2,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.charts import ProbePanel, draw_probe_panels
-from pellucid.plots.figure import draw_heat_map
+from pellucid.interpret.plots.charts import ProbePanel, draw_probe_panels
+from pellucid.interpret.plots.figure import draw_heat_map
 
 
 def test_absent_values_are_hatched_and_unexpected_nan_is_magenta(saved_figures, tmp_path: Path):

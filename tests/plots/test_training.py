@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from pellucid.plots.charts import draw_training_curve
+from pellucid.interpret.plots.charts import draw_training_curve
 
 LOG = [
     {"step": 1, "seconds": 6.0, "loss": 7.0},

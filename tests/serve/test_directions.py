@@ -21,7 +21,7 @@ from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.serve.servers import EN_ES, client, request_body, running_app, small_model
-from tests.train.multilingual import WRITES, trained_model
+from tests.training.multilingual import WRITES, trained_model
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
 

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 from starlette.requests import Request
 
-from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
-from pellucid.documents.readers import read_document
+from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
+from pellucid.localize.documents.readers import read_document
 from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pellucid.api import study_heads
-from pellucid.inspect.roles import badges_problem
+from pellucid.interpret.studies.roles import badges_problem
 from pellucid.serve.service import Service
 from pellucid.serve.training_text import TrainingText
 from pellucid.serve.workers import BackgroundStudy

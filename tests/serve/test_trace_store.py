@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from pellucid.interpret.trace.session import perform_act
 from pellucid.serve.service import TraceStore
 from pellucid.serve.settings import Limits
-from pellucid.trace.session import perform_act
 from tests.serve.servers import client, small_model
 from tests.tolerances import approx_log_prob
 from tests.trace.traced import small_traced

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pellucid.text.casing import (
+from pellucid.data.text.casing import (
     capitalise,
     has_capitalised_nouns,
     is_in_capitals,

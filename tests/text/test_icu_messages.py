@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.icu_messages import find_message_texts
-from pellucid.text.line_splitting import join_line, split_line
-from pellucid.text.protected import list_protected
+from pellucid.data.text.icu_messages import find_message_texts
+from pellucid.data.text.line_splitting import join_line, split_line
+from pellucid.data.text.protected import list_protected
 
 
 def list_texts(line: str) -> list[str]:

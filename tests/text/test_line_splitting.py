@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.line_splitting import (
+from pellucid.data.text.line_splitting import (
     BREAKS,
     EACH_SENTENCE,
     OUTER_RUN,
@@ -19,8 +19,8 @@ from pellucid.text.line_splitting import (
     describe_split,
     join_line,
 )
-from pellucid.text.line_splitting import split_line as split_any_line
-from pellucid.text.sentences import sentence_ends
+from pellucid.data.text.line_splitting import split_line as split_any_line
+from pellucid.data.text.sentences import sentence_ends
 
 law = settings(derandomize=True, deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 

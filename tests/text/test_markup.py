@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.markup import TAG, extract_tags, restore_tags
-from pellucid.text.protected import PROTECTED, list_protected
-from pellucid.text.tag_placement import link_pieces
+from pellucid.data.text.markup import TAG, extract_tags, restore_tags
+from pellucid.data.text.protected import PROTECTED, list_protected
+from pellucid.data.text.tag_placement import link_pieces
 
 law = settings(derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 

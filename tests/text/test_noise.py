@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pellucid.text.noise import (
+from pellucid.data.text.noise import (
     LETTERS_FOR_AN_ERROR,
     NOISE_KINDS,
     TextPair,
@@ -23,8 +23,8 @@ from pellucid.text.noise import (
     plant_typing_errors,
     strip_accents,
 )
-from pellucid.text.spelling import spell_plainly
-from pellucid.text.surroundings import MARK_KINDS, trim_marks
+from pellucid.data.text.spelling import spell_plainly
+from pellucid.data.text.surroundings import MARK_KINDS, trim_marks
 
 SEEDS = range(60)
 PAIR = TextPair("The old man's dog - a big one - sleeps.", "Der Hund des alten Mannes schläft.", "en", "de")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.sentences import LETTER_OR_DIGIT, count_sentences, sentence_ends
+from pellucid.data.text.sentences import LETTER_OR_DIGIT, count_sentences, sentence_ends
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.spelling import plain_counterpart, spell_plainly
+from pellucid.data.text.spelling import plain_counterpart, spell_plainly
 
 
 def knows_nothing_else(character: str) -> bool:

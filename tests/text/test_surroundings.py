@@ -2,7 +2,7 @@
 
 import pytest
 
-from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds, trim_marks
+from pellucid.data.text.surroundings import MARK_KINDS, find_mark_kinds, trim_marks
 
 ALL = frozenset(MARK_KINDS)
 

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.source_profile import SourceProfile
+from pellucid.data.text.line_splitting import SplitLine, SplitRules, describe_split, has_letters, join_line, split_line
+from pellucid.data.text.markup import extract_tags, find_tags, restore_tags
+from pellucid.data.text.protected import list_protected
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translate import Translator
-from pellucid.text.line_splitting import SplitLine, SplitRules, describe_split, has_letters, join_line, split_line
-from pellucid.text.markup import extract_tags, find_tags, restore_tags
-from pellucid.text.protected import list_protected
 from tests.decode.models import random_model, small_tokenizer
 
 PLACEHOLDERS = [

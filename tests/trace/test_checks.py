@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from pellucid.decode.translate import Translator
+from pellucid.interpret.trace import Chain, Edit, Record
+from pellucid.interpret.trace import checks as checks_runs
+from pellucid.interpret.trace import number_checks as checks_numbers
+from pellucid.interpret.trace.attribution import AccountPart, LogitAccount, LogitQuestion, account_for_logits
+from pellucid.interpret.trace.capture import decoding_steps
+from pellucid.interpret.trace.checks import check_captured_run
+from pellucid.interpret.trace.number_checks import CapturedRun, Check
+from pellucid.interpret.trace.session import Trace, TraceOrigin, trace_sentence
 from pellucid.model import Transformer, attention
 from pellucid.store.directory import Bundle
-from pellucid.trace import Chain, Edit, Record
-from pellucid.trace import checks as checks_runs
-from pellucid.trace import number_checks as checks_numbers
-from pellucid.trace.attribution import AccountPart, LogitAccount, LogitQuestion, account_for_logits
-from pellucid.trace.capture import decoding_steps
-from pellucid.trace.checks import check_captured_run
-from pellucid.trace.number_checks import CapturedRun, Check
-from pellucid.trace.session import Trace, TraceOrigin, trace_sentence
 from tests.decode.models import random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 

@@ -9,10 +9,10 @@ import torch
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import length_divisor
+from pellucid.interpret.trace import Drawing, Edit, Hide, Pattern, Prefix, Silence, Without
+from pellucid.interpret.trace.capture import capture_tensors
+from pellucid.interpret.trace.edits import check_edits, edit_watcher, hide_keys
 from pellucid.model.glossary import glossary
-from pellucid.trace import Drawing, Edit, Hide, Pattern, Prefix, Silence, Without
-from pellucid.trace.capture import capture_tensors
-from pellucid.trace.edits import check_edits, edit_watcher, hide_keys
 from tests.tolerances import approx_log_prob, assert_same_sums
 from tests.trace.traced import ball, small_traced
 

@@ -8,8 +8,8 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.torch_engine import score_targets
-from pellucid.trace import attribution as erasure
-from pellucid.trace.attribution import erase_prefix, erase_source
+from pellucid.interpret.trace import attribution as erasure
+from pellucid.interpret.trace.attribution import erase_prefix, erase_source
 from tests.model.models import every_option, small_model
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
 

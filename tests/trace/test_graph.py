@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from pellucid.interpret.trace.operations import FIELDS_OF_KIND, Operation, operations
 from pellucid.model.glossary import glossary
-from pellucid.trace.operations import FIELDS_OF_KIND, Operation, operations
 from tests.model.models import EVERY_FORMULA, every_option, small_config, small_model
 
 OPTIONS = [*EVERY_FORMULA, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.trace import Edit, Record
-from pellucid.trace.attribution import (
+from pellucid.interpret.trace import Edit, Record
+from pellucid.interpret.trace.attribution import (
     LogitAccount,
     LogitQuestion,
     OtherPiece,
     account_for_every_step,
     account_for_logits,
 )
-from pellucid.trace.edits import Chain, Silence
+from pellucid.interpret.trace.edits import Chain, Silence
 from tests.model.models import EVERY_PAIR, every_option, sentences, small_model
 from tests.trace.traced import ball, small_traced
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.trace.session import VERBS, Trace, perform_act
+from pellucid.interpret.trace.session import VERBS, Trace, perform_act
 from tests.serve.servers import small_model
 
 

@@ -7,9 +7,9 @@ import pytest
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
 from pellucid.decode.translate import SENTENCE_BY_SENTENCE
-from pellucid.trace import Hide, Prefix
-from pellucid.trace.facts import LinePart
-from pellucid.trace.session import perform_act
+from pellucid.interpret.trace import Hide, Prefix
+from pellucid.interpret.trace.facts import LinePart
+from pellucid.interpret.trace.session import perform_act
 from tests.trace.traced import small_traced
 
 LINE = "The ball is blue. 😀 Where is the house?\tYes."

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.model import Transformer, attention
-from pellucid.trace import Record
-from pellucid.trace.operations import (
+from pellucid.interpret.trace import Record
+from pellucid.interpret.trace.operations import (
     ACTIVATIONS,
     Operation,
     operations,
@@ -18,6 +17,7 @@ from pellucid.trace.operations import (
     recompute_sinusoids,
     recompute_softmax,
 )
+from pellucid.model import Transformer, attention
 from tests.model.models import every_option, sentences, small_model
 
 SOURCE, TARGET = sentences([11]), sentences([7], seed=2)

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from pellucid.trace import Chain, Edit, Record
+from pellucid.interpret.trace import Chain, Edit, Record
 from tests.model.models import sentences, small_model
 
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3])

@@ -12,8 +12,8 @@ from pellucid.decode.greedy import greedy_search
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis, SearchStep, rank_hypotheses
 from pellucid.decode.torch_engine import SearchRequest
-from pellucid.trace.facts import SearchTree, TreeNode
-from pellucid.trace.search_tree import ObservedSearch, build_search_tree
+from pellucid.interpret.trace.facts import SearchTree, TreeNode
+from pellucid.interpret.trace.search_tree import ObservedSearch, build_search_tree
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 from tests.trace.traced import small_traced, tree_of_ball
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import pellucid
+from pellucid.interpret.trace.manifest import source_line_of
 from pellucid.model.glossary import glossary
-from pellucid.trace.manifest import source_line_of
 from tests.model.models import every_option, small_config
 
 PACKAGE = Path(pellucid.__file__).parent

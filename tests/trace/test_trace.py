@@ -14,11 +14,11 @@ from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.lines import LengthLimits
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.translate import Translator
+from pellucid.interpret.trace import Record
+from pellucid.interpret.trace import capture as capture_module
+from pellucid.interpret.trace.facts import make_side
+from pellucid.interpret.trace.session import TraceOrigin, trace_sentence
 from pellucid.model.glossary import glossary
-from pellucid.trace import Record
-from pellucid.trace import capture as capture_module
-from pellucid.trace.facts import make_side
-from pellucid.trace.session import TraceOrigin, trace_sentence
 from tests.model.models import every_option
 from tests.tolerances import approx_log_prob
 from tests.trace.traced import SENTENCES, ball, make_model, small_traced, tree_of_ball

@@ -16,10 +16,8 @@ from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
-from pellucid.model import ModelConfig, Transformer
-from pellucid.store.directory import Bundle
-from pellucid.trace.attribution import erase_prefix, erase_source
-from pellucid.trace.diagnosis import (
+from pellucid.interpret.trace.attribution import erase_prefix, erase_source
+from pellucid.interpret.trace.diagnosis import (
     ErasureEffects,
     TranslationCase,
     add_alarms,
@@ -31,8 +29,10 @@ from pellucid.trace.diagnosis import (
     repeated_runs,
     where_search_lost,
 )
-from pellucid.trace.edits import Hide, Prefix
-from pellucid.trace.facts import SearchTree, TreeNode
+from pellucid.interpret.trace.edits import Hide, Prefix
+from pellucid.interpret.trace.facts import SearchTree, TreeNode
+from pellucid.model import ModelConfig, Transformer
+from pellucid.store.directory import Bundle
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_PAIR
 from tests.tolerances import approx_log_prob, relative_rounding

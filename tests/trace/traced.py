@@ -9,10 +9,10 @@ from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.translate import Translator
+from pellucid.interpret.trace import Trace
+from pellucid.interpret.trace.facts import SearchTree
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import Bundle
-from pellucid.trace import Trace
-from pellucid.trace.facts import SearchTree
 from tests.decode.models import small_tokenizer
 from tests.model.models import add_noise
 

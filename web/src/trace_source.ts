@@ -5,7 +5,7 @@ import type { Acts, Examples, Manifest, ParameterRow, TensorRow, TraceSource } f
 export interface HttpSource extends TraceSource {
   /** Id of the trace that is shown; null before the first. */
   id: string | null;
-  /** Fetches the model, as pellucid/trace/model_page.py packs it. */
+  /** Fetches the model, as pellucid/interpret/trace/model_page.py packs it. */
   fetchModel(): Promise<ArrayBuffer>;
   act: NonNullable<TraceSource["act"]>;
 }

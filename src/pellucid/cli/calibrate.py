@@ -34,7 +34,10 @@ def run_calibrate(
     each translation, `translate --only-above 0.9` leaves the others to people, and the page shades unsure words.
     """
     from pellucid.api import load
-    from pellucid.calibrate import (
+    from pellucid.decode.confidence import CALIBRATION, confidence_features
+    from pellucid.decode.usability import quality_features
+    from pellucid.store.directory import add_files
+    from pellucid.workflows.calibrate import (
         calibration_lines,
         find_unchanged,
         fit_calibration,
@@ -44,9 +47,6 @@ def run_calibrate(
         list_features,
         score_sentences,
     )
-    from pellucid.decode.confidence import CALIBRATION, confidence_features
-    from pellucid.decode.usability import quality_features
-    from pellucid.store.directory import add_files
 
     if (source is None) != (reference is None):
         raise ValueError("--source and --reference belong together: line n of each is a pair")
@@ -61,7 +61,7 @@ def run_calibrate(
             "--source FILE --reference FILE"
         )
     else:
-        from pellucid.improve import dev_pairs_of, find_old_runs
+        from pellucid.workflows.improve import dev_pairs_of, find_old_runs
 
         dev = dev_pairs_of(find_old_runs(Path(model))[0])
         sources, references = dev.sources, dev.targets

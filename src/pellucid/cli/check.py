@@ -11,9 +11,9 @@ from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, wrap_
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
-    from pellucid.check.evidence import ScorePairs
-    from pellucid.check.examine import CorpusReport, Example
-    from pellucid.check.links import Floats
+    from pellucid.workflows.check.evidence import ScorePairs
+    from pellucid.workflows.check.examine import CorpusReport, Example
+    from pellucid.workflows.check.links import Floats
 
 CHECK_EXAMPLES = """\
   pellucid check my.en my.es --html report.html
@@ -56,9 +56,9 @@ def run_check(
     its source than from another source. --fix takes whole pairs out and never moves a line. It removes faults that do
     harm and are found surely; the others are listed for you to look at, and --remove takes them out, too.
     """
-    from pellucid.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
     from pellucid.data.corpus import SkippedPairs, read_rows
     from pellucid.data.formats.units import Sides
+    from pellucid.workflows.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
 
     faults = faults_removed(remove or (), keep or ())
     if (remove or keep) and fix is None:
@@ -88,7 +88,7 @@ def run_check(
     if skipped:
         typer.echo(f"{source}: {skipped}", err=True)
     if html is not None:
-        from pellucid.check.page import report_as_html
+        from pellucid.workflows.check.page import report_as_html
 
         write_text_whole(html, report_as_html(report, files))
     if fix is not None:
@@ -121,8 +121,8 @@ def make_pair_scores(directory: str, language: str | None, device: str) -> "Scor
 
 
 def _report_lines(report: "CorpusReport", files: Iterable[str], terminal: Terminal) -> Iterator[str]:
-    from pellucid.check.examine import removing_option
-    from pellucid.check.pair_faults import FAULTS
+    from pellucid.workflows.check.examine import removing_option
+    from pellucid.workflows.check.pair_faults import FAULTS
 
     share = f"{report.faulty:,} of {report.pairs:,} pairs ({report.faulty / report.pairs:.1%})"
     yield terminal.bold(f"{' and '.join(files)}: {share} have a fault that --fix takes out")

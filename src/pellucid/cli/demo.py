@@ -12,7 +12,7 @@ from pellucid.cli.options import option
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.train.config import RunConfig
+    from pellucid.training.config import RunConfig
 
 DEMO_EXAMPLES = """\
   pellucid demo
@@ -56,8 +56,8 @@ def run_demo(
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
     """Return the settings of the run in `directory`, or else the recipe with the length that was asked for."""
-    from pellucid.train.config import read_run
-    from pellucid.train.defaults import run_settings
+    from pellucid.training.config import read_run
+    from pellucid.training.defaults import run_settings
 
     # A run that was begun keeps its settings: others would be refused on resuming.
     if (directory / "run.toml").is_file():
@@ -75,7 +75,7 @@ def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfi
 
 def write_data(folder: Path) -> None:
     """Write the phrasebook, unless it is there, as train.en, train.es, train.align, dev.en and so on."""
-    from pellucid.phrasebook import split_phrases, write_split
+    from pellucid.demo.phrasebook import split_phrases, write_split
 
     names = [f"{split}.{language}" for split in ("train", "dev", "test") for language in ("en", "es", "align")]
     # All files, so that a demo that was killed while writing them writes them again.
@@ -101,7 +101,7 @@ def _score_test_set(model: "Model", folder: Path) -> list[str]:
 
 def _held_out_lines(model: "Model") -> list[str]:
     """Return the six sentences held out by hand: source, translation and, where it differs, reference."""
-    from pellucid.phrasebook import HELD_OUT
+    from pellucid.demo.phrasebook import HELD_OUT
 
     translations = model.translate([phrase.source for phrase in HELD_OUT])
     lines = ["Six more it has never seen (✓ exactly right, ✗ not):"]

@@ -24,7 +24,7 @@ from pellucid.cli.options import (
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.distill import Translate
+    from pellucid.workflows.distill import Translate
 
 DISTILL_EXAMPLES = """\
   pellucid distill runs/mine/best --source train.en --source news.en --dev-source dev.en --dev-target dev.es \
@@ -88,7 +88,7 @@ def run_distill(
     _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
     dev = read_file_pair(dev_source, dev_target)
     from pellucid.api import load
-    from pellucid.distill import (
+    from pellucid.workflows.distill import (
         choose_student_settings,
         fingerprint_text,
         translate_with_command,
@@ -116,7 +116,7 @@ def run_distill(
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(text.left_out.items()))
     typer.echo(f"{text.pairs:,} pairs of the teacher" + (f"; left out: {left_out}" if left_out else ""), err=True)
     from pellucid.cli.train import train_unless_finished
-    from pellucid.train.config import read_run
+    from pellucid.training.config import read_run
 
     if (directory / "run.toml").is_file():
         # As in `pellucid demo`: a run that was begun keeps its settings.

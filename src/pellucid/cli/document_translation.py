@@ -19,9 +19,9 @@ from pellucid.store.atomic import atomic_file
 if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.decode.lines import Translation
-    from pellucid.documents.account import DocumentAccount
-    from pellucid.documents.document import Document
-    from pellucid.documents.slots import Review
+    from pellucid.localize.documents.account import DocumentAccount
+    from pellucid.localize.documents.document import Document
+    from pellucid.localize.documents.slots import Review
 
 _NAMED_FAILURES = 10  # texts of a document that could not be translated, and are shown
 
@@ -38,8 +38,8 @@ def translate_document(
 ) -> None:
     """Translate a document, write it, and say what became of its texts."""
     from pellucid.decode.lines import NotTranslated
-    from pellucid.documents.account import describe_account, make_account
-    from pellucid.documents.readers import read_document
+    from pellucid.localize.documents.account import describe_account, make_account
+    from pellucid.localize.documents.readers import read_document
 
     document = read_document(file, Path(file).read_bytes(), languages, with_comments=comments)
     shown = show_progress(
@@ -99,7 +99,7 @@ def _document_object(
 def make_review(translation: "Translation") -> "Review | None":
     """Return what a person should do about a translation, and why; None where it is usable or has no grade."""
     from pellucid.decode.alarms import ALARMS
-    from pellucid.documents.slots import Review
+    from pellucid.localize.documents.slots import Review
 
     if translation.grade in (None, "usable"):
         return None

@@ -160,7 +160,7 @@ def _report_stress(
     """Write the scores of the clean test set and of each kind of noise."""
     from pellucid.evaluate.scores import METRICS
     from pellucid.evaluate.stress import score_stress, stress_table
-    from pellucid.plots.charts import draw_stress
+    from pellucid.interpret.plots.charts import draw_stress
     from pellucid.store.manifest_checks import read_languages
 
     def translate(kind: str, texts: Sequence[str]) -> list[str]:

@@ -23,8 +23,8 @@ from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
-    from pellucid.influence.word_influence import InfluentialPair, WordInfluence
-    from pellucid.trace.session import Trace
+    from pellucid.interpret.influence.word_influence import InfluentialPair, WordInfluence
+    from pellucid.interpret.trace.session import Trace
 
 EXPLAIN_EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue."
@@ -77,7 +77,7 @@ def run_explain(
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
-    from pellucid.page.html import format_size, manifest_with_answers, require_keep_choice, save_html
+    from pellucid.interpret.page.html import format_size, manifest_with_answers, require_keep_choice, save_html
 
     SearchConfig(beam=beam)
     require_writable(html)
@@ -108,16 +108,16 @@ def run_explain(
 def walk_lines(trace: "Trace") -> Iterator[str]:
     """Return the lines of the walk through a trace, fitted to the terminal."""
     from pellucid.cli.walk import walk_trace
-    from pellucid.page.html import manifest_with_answers
+    from pellucid.interpret.page.html import manifest_with_answers
 
     return walk_trace(manifest_with_answers(trace), trace.tensor, _align_trace(trace), Terminal.of_stdout())
 
 
 def _align_trace(trace: "Trace") -> "Links":
     """Return the links between source words and words of the translation."""
+    from pellucid.data.text.word_pieces import words_without_punctuation
     from pellucid.data.tokenizer import strip_eos
     from pellucid.decode.alignment import link_words, piece_alignments
-    from pellucid.text.word_pieces import words_without_punctuation
 
     # A second pass over the sentence, so that the links are those of `translate --alignments`.
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])

@@ -138,9 +138,9 @@ def export_page(
     none, for a file that cannot be written, for a model that the page cannot compute, and if the gate refuses.
     """
     from pellucid.api import load
+    from pellucid.interpret.trace.model_page import save_model_page
     from pellucid.serve.settings import Languages
     from pellucid.serve.training_text import TrainingText
-    from pellucid.trace.model_page import save_model_page
 
     require_writable(out)
     loaded = load(model)
@@ -166,7 +166,7 @@ def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
     from pellucid.decode.request import SearchConfig
     from pellucid.decode.translate import Translator
     from pellucid.evaluate.scores import judge_smaller_model
-    from pellucid.trace.model_page import with_rounded_weights
+    from pellucid.interpret.trace.model_page import with_rounded_weights
 
     rounded = with_rounded_weights(model.bundle.model, "int8")
     texts = []
@@ -348,10 +348,10 @@ def _judge_forms(
 
 def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:
     """Return what a converted model writes in CTranslate2 alone, as in other programs; blank lines stay blank."""
+    from pellucid.cpu import count_processors
     from pellucid.data.tokenizer import strip_eos
-    from pellucid.decode.ctranslate2_engine import load_translator
     from pellucid.decode.request import SearchConfig
-    from pellucid.processor import count_processors
+    from pellucid.interop.ctranslate2_engine import load_translator
 
     tokenizer = bundle.tokenizer
     sources = tokenizer.encode_source(lines)

@@ -14,7 +14,7 @@ from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.improve import Changes
+    from pellucid.workflows.improve import Changes
 
 IMPROVE_EXAMPLES = """\
   pellucid improve runs/mine/best corrections.tsv --out runs/better
@@ -73,7 +73,9 @@ def run_improve(
     from pellucid.api import load
     from pellucid.cli.train import train_unless_finished
     from pellucid.data.formats.units import Sides
-    from pellucid.improve import (
+    from pellucid.store.manifest_checks import read_languages
+    from pellucid.training.defaults import run_settings
+    from pellucid.workflows.improve import (
         Changes,
         dev_pairs_of,
         find_near_pairs,
@@ -83,8 +85,6 @@ def run_improve(
         sample_old_text,
         write_mixture,
     )
-    from pellucid.store.manifest_checks import read_languages
-    from pellucid.train.defaults import run_settings
 
     directory, changed = Path(out), Path(out) / "changed.tsv"
     # A run that was interrupted before its model was judged goes on.
@@ -157,7 +157,7 @@ def _save(
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.reference import ReferenceLine, choose_reference, spread_lines
-    from pellucid.improve import save_improved
+    from pellucid.workflows.improve import save_improved
 
     held_out = sum(correction.held_out for correction in changes.corrections)
     about = {"corrections": len(changes.corrections) - held_out, "held_out": held_out, "without": list(without)}
@@ -173,7 +173,7 @@ def _save(
 def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: Sequence[str]) -> "tuple[Path, Changes]":
     """Mix the old and the trained weights, and return the best of these models with what it changes."""
     from pellucid.api import load
-    from pellucid.improve import ENOUGH_RIGHT, WEIGHT_PARTS, save_mixed_weights
+    from pellucid.workflows.improve import ENOUGH_RIGHT, WEIGHT_PARTS, save_mixed_weights
 
     tried: list[tuple[Path, Changes]] = []
     for parts in WEIGHT_PARTS:

@@ -33,7 +33,7 @@ def run_mini(
     if path.is_file():
         raise ValueError(f"{out} is already there; name another file, or remove it first")
     # Read as a file and not imported: an import would load torch.
-    content = (Path(__file__).parent.parent / "mini.py").read_bytes()
+    content = (Path(__file__).parent.parent / "demo" / "mini.py").read_bytes()
     with atomic_file(path) as write:
         write(content)
     write_lines([out])

@@ -11,7 +11,7 @@ from pellucid.cli.files import json_line, write_lines
 from pellucid.cli.options import JSON, SETTINGS, argument, option
 
 if TYPE_CHECKING:
-    from pellucid.plan.estimate import RunPlan
+    from pellucid.workflows.plan.estimate import RunPlan
 
 PLAN_EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml
@@ -33,8 +33,8 @@ def run_plan(
     Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this machine, measured on a
     few seconds of real updates with real batches; and what should be changed first. Nothing is written.
     """
-    from pellucid.plan.estimate import TRIAL_SECONDS, plan_run, stand_in_data, stand_in_run
-    from pellucid.train.defaults import run_settings
+    from pellucid.training.defaults import run_settings
+    from pellucid.workflows.plan.estimate import TRIAL_SECONDS, plan_run, stand_in_data, stand_in_run
 
     if stand_in is None:
         settings, data = run_settings(run_file, change or ())[0], None
@@ -49,7 +49,7 @@ def run_plan(
 
 def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
     """Return a plan as one JSON object: bytes, seconds and operations as numbers, None for what is not known."""
-    from pellucid.plan.advice import list_advice
+    from pellucid.workflows.plan.advice import list_advice
 
     epoch = plan.epoch
     return {
@@ -89,7 +89,7 @@ def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
 
 def _plan_as_text(plan: "RunPlan") -> Iterator[str]:
     """Yield the lines of a plan in words, then advice on what to change."""
-    from pellucid.plan.advice import list_advice
+    from pellucid.workflows.plan.advice import list_advice
 
     if plan.stand_in:
         yield "stand-in    phrasebook pairs as long as news; settings, sizes, work and speed hold, epochs do not"
@@ -121,7 +121,7 @@ def _data_lines(plan: "RunPlan") -> Iterator[str]:
 
 def _cost_lines(plan: "RunPlan") -> Iterator[str]:
     """Yield lines on the cost of the run: parameters, work, time, memory and disk."""
-    from pellucid.plan.advice import format_bytes, format_count, format_seconds
+    from pellucid.workflows.plan.advice import format_bytes, format_count, format_seconds
 
     p, m, trial = plan.parameters, plan.memory, plan.trial
     yield (

@@ -27,9 +27,9 @@ def run_prepare(
     sample of it. If the command was killed, run it again to continue where it stopped; if everything is prepared, it
     ends at once. The directory is written to standard output.
     """
-    from pellucid.processor import count_processors
-    from pellucid.train.config import read_run
-    from pellucid.train.prepare import prepare_shards
+    from pellucid.cpu import count_processors
+    from pellucid.training.config import read_run
+    from pellucid.training.prepare import prepare_shards
 
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")

@@ -22,6 +22,6 @@ def run_remember(
     WORD` then finds the pairs that taught a word. The text must still be where the run's run.toml says. A command that
     was cut off goes on where it stopped when it is called again; a model that was trained further needs a new store.
     """
-    from pellucid.influence.state_store import remember_states
+    from pellucid.training.state_store import remember_states
 
     remember_states(Path(path), say=lambda words: typer.echo(words, err=True))

@@ -80,7 +80,7 @@ def run_serve(
     best/, is loaded anew, and no request is lost; one of other languages is refused, and the old one goes on.
     """
     _require_packages()
-    from pellucid.processor import share_free_memory
+    from pellucid.cpu import share_free_memory
 
     share_free_memory()  # before torch is imported, which makes threads
     from pellucid.config import apply_overrides, build_settings
@@ -231,7 +231,7 @@ def _serving_notes(
     served: str, is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None
 ) -> list[str]:
     """Return what is served and who can reach it, with notes on languages, an export, and a page that is not built."""
-    from pellucid.page.html import read_script
+    from pellucid.interpret.page.html import read_script
 
     reach = "nothing leaves this machine"
     if not is_local:

@@ -20,8 +20,8 @@ from pellucid.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pellucid.train.config import RunConfig
-    from pellucid.train.loop import Outcome
+    from pellucid.training.config import RunConfig
+    from pellucid.training.loop import Outcome
 
 TRAIN_EXAMPLES = """\
   pellucid train --source train.en --target train.es --out runs/mine --minutes 20
@@ -93,7 +93,7 @@ def run_train(
     directory = _run_directory(run_file, out, resume)
     if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = _recorded_run_file(directory)
-    from pellucid.train.defaults import run_settings
+    from pellucid.training.defaults import run_settings
 
     # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
     settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
@@ -133,17 +133,18 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
 
     Exits with code 1 and one message if it cannot go on, with 129, 130 or 143, as shells do, if a signal stopped it.
     """
-    from pellucid.train.distributed import TrainingFailed
-    from pellucid.train.loop import train_run
+    from pellucid.training.distributed import TrainingFailed
+    from pellucid.training.loop import train_run
+    from pellucid.workflows.check.examine import glance_at_corpus
 
     try:
-        outcome = train_run(settings, directory, resume=resume, reasons=reasons)
+        outcome = train_run(settings, directory, resume=resume, reasons=reasons, glance=glance_at_corpus)
     except TrainingFailed as error:
         typer.echo(f"pellucid: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if outcome.first:
-        from pellucid.plots.charts import draw_training_curve
-        from pellucid.train.log import read_log
+        from pellucid.interpret.plots.charts import draw_training_curve
+        from pellucid.training.log import read_log
 
         try:
             save_figure(directory / "training.png", draw_training_curve, read_log(directory / "log.jsonl"))

@@ -177,7 +177,7 @@ def run_translate(
     # Mistakes in the options and files are reported before the model is loaded.
     search = search_settings(change, beam=beam, n_best=n_best, alignments=alignments is not None, scores=with_scores)
     require_file(file)
-    from pellucid.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
+    from pellucid.localize.documents.formats import COMMENTED_FORMATS, MARKED_FORMATS
 
     is_document = _is_document(file)
     if mark and not file.lower().endswith(MARKED_FORMATS):
@@ -227,14 +227,14 @@ def run_translate(
 
 def _is_document(file: str) -> bool:
     """Return whether a name ends as that of a document does; a .txt file is translated line by line."""
-    from pellucid.documents.formats import document_suffix
+    from pellucid.localize.documents.formats import document_suffix
 
     return document_suffix(file) not in (None, ".txt")
 
 
 def _refuse_options_of_lines(options: Mapping[str, Any], file: str) -> None:
     """Raise ValueError for options that only make sense for a file of lines."""
-    from pellucid.documents.formats import DOCUMENT_FORMATS, document_suffix
+    from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
 
     of_lines = ("only_above", "prefix", "alignments")
     used = [f"--{name.replace('_', '-')}" for name in of_lines if options[name] not in (None, False)]

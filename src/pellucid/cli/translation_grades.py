@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from pellucid.decode.lines import Translation
     from pellucid.decode.usability import Grade
-    from pellucid.documents.chapters import Chapter
+    from pellucid.localize.documents.chapters import Chapter
 
 _NAMED_CHAPTERS = 10
 _WORK_OF_A_LOOK = 0.5  # work that a text to look at makes, where one to redo makes 1; chapters are sorted by it

@@ -100,7 +100,7 @@ def decode_byte_pieces(pieces: Iterable[str]) -> list[str]:
     >>> decode_byte_pieces(["▁It", "<0xE2>", "<0x98>", "<0x83>", ".", "<0xC3>", "<0xA9>"])
     ['☃', 'é']
     """
-    from pellucid.text.spelling import show_character
+    from pellucid.data.text.spelling import show_character
 
     texts: list[str] = []
     run = bytearray()

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs, pack_sentences
 from pellucid.data.context import count_context
-from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.text.noise import (
+from pellucid.data.text.noise import (
     NOISE_KINDS,
     TextPair,
     drop_sentences,
@@ -25,6 +24,7 @@ from pellucid.text.noise import (
     plant_capitals,
     plant_title_case,
 )
+from pellucid.data.tokenizer import UNK, Tokenizer
 
 _LINES_AT_ONCE = 2**16  # pairs whose kind of noise is drawn at a time
 _SAMPLED_PAIRS = 100  # pairs by which the length of noisy ones is estimated

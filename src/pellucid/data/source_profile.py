@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.context import split_context
-from pellucid.text.casing import has_capitalised_nouns, is_in_capitals, is_in_small_letters, is_in_title_case
-from pellucid.text.copied_words import count_copied_words
-from pellucid.text.sentences import sentence_ends
-from pellucid.text.spelling import LEARNED_SPELLING, plain_counterpart
-from pellucid.text.surroundings import MARK_KINDS, find_mark_kinds
+from pellucid.data.text.casing import has_capitalised_nouns, is_in_capitals, is_in_small_letters, is_in_title_case
+from pellucid.data.text.copied_words import count_copied_words
+from pellucid.data.text.sentences import sentence_ends
+from pellucid.data.text.spelling import LEARNED_SPELLING, plain_counterpart
+from pellucid.data.text.surroundings import MARK_KINDS, find_mark_kinds
 
 # A habit that at least one source in a hundred has is one that the model has learned to translate; of two sentences or
 # more in one source it takes one in ten, because a sentence that is left out costs more than a wrong capital:

@@ -8,11 +8,11 @@ from difflib import SequenceMatcher
 from unicodedata import east_asian_width
 
 from pellucid.data.source_profile import BEGINNING, SourceProfile
+from pellucid.data.text.casing import is_in_capitals, is_in_title_case
+from pellucid.data.text.copied_words import count_copied_words
+from pellucid.data.text.numbers import count_differing_numbers
+from pellucid.data.text.sentences import count_sentences
 from pellucid.decode.repetition import has_doubled_phrase, has_doubled_sentence, has_repeated_characters
-from pellucid.text.casing import is_in_capitals, is_in_title_case
-from pellucid.text.copied_words import count_copied_words
-from pellucid.text.numbers import count_differing_numbers
-from pellucid.text.sentences import count_sentences
 
 ALARMS = {  # each alarm by its name, with the sentence that says it; always told in this order
     "empty": "the translation has no words",

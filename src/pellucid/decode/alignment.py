@@ -11,12 +11,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pellucid.data.context import count_context
+from pellucid.data.text.word_pieces import AlignedWord, words_without_punctuation
 from pellucid.data.tokenizer import BOS, Tokenizer, strip_eos
 from pellucid.decode.request import Links
 from pellucid.decode.torch_engine import pad_sentences
 from pellucid.model import Transformer
 from pellucid.model.watch import Watcher
-from pellucid.text.word_pieces import AlignedWord, words_without_punctuation
 
 
 def align_sentences(

@@ -9,8 +9,8 @@ from math import isfinite, log
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.text.word_pieces import piece_bytes, word_piece_ranges
 from pellucid.decode.usability import QualityEstimate
-from pellucid.text.word_pieces import piece_bytes, word_piece_ranges
 
 CALIBRATION = "calibration.json"  # file of a model directory that holds its calibration
 

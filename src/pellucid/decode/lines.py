@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pellucid.data.context import encode_contexts
 from pellucid.data.source_profile import SourceProfile
-from pellucid.data.tokenizer import EOS, UNK, Tokenizer
-from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms, sort_alarms
-from pellucid.decode.reading import ReadText, SourceReader
-from pellucid.decode.repetition import has_repetition
-from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
-from pellucid.decode.usability import Grade
-from pellucid.text.line_splitting import (
+from pellucid.data.text.line_splitting import (
     ALL_SENTENCES,
     JOINT,
     SplitLine,
@@ -26,8 +20,14 @@ from pellucid.text.line_splitting import (
     join_line,
     split_line,
 )
-from pellucid.text.markup import MARKUP_SIGN, TaggedText, TagMatch, extract_tags, find_tags, restore_tags
-from pellucid.text.sentences import count_sentences, sentence_ends
+from pellucid.data.text.markup import MARKUP_SIGN, TaggedText, TagMatch, extract_tags, find_tags, restore_tags
+from pellucid.data.text.sentences import count_sentences, sentence_ends
+from pellucid.data.tokenizer import EOS, UNK, Tokenizer
+from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms, sort_alarms
+from pellucid.decode.reading import ReadText, SourceReader
+from pellucid.decode.repetition import has_repetition
+from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
+from pellucid.decode.usability import Grade
 
 if TYPE_CHECKING:
     from pellucid.decode.terms.glossary import Terms, TermSpan

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pellucid.cpu import has_native_bfloat16
 from pellucid.model import Transformer
 from pellucid.model.dropout import Dropout
-from pellucid.processor import has_native_bfloat16
 
 LARGE = 2**16  # numbers in a matrix from which packing it pays: a packed product takes 15 to 60 microseconds to begin
 ENOUGH = 2**17  # multiplications from which the packed product is the quicker one (benchmarks/results/one-model.md)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from pellucid.data.source_profile import SourceProfile
-from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.text.casing import (
+from pellucid.data.text.casing import (
     Casing,
     is_in_capitals,
     is_in_small_letters,
@@ -16,7 +15,8 @@ from pellucid.text.casing import (
     restore_capital_words,
     restore_casing,
 )
-from pellucid.text.spelling import PlainText, plain_counterpart, show_character, spell_plainly
+from pellucid.data.text.spelling import PlainText, plain_counterpart, show_character, spell_plainly
+from pellucid.data.tokenizer import UNK, Tokenizer
 
 CASING_NOTES: dict[Casing, str] = {
     "capitals": "read without its capitals, of which the training text has few",

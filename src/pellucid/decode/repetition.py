@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pellucid.text.sentences import sentence_ends
+from pellucid.data.text.sentences import sentence_ends
 
 LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
 # People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.

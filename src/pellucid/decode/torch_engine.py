@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pellucid.cpu import share_processor
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
@@ -27,7 +28,6 @@ from pellucid.decode.search import (
 )
 from pellucid.model import Memory, Transformer
 from pellucid.model.cache import Cache
-from pellucid.processor import share_processor
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:

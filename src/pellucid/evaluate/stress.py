@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
+from pellucid.data.text.noise import NOISE_KINDS, TextPair, join_pairs
+from pellucid.data.text.surroundings import MARK_KINDS, trim_marks
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.text.noise import NOISE_KINDS, TextPair, join_pairs
-from pellucid.text.surroundings import MARK_KINDS, trim_marks
 
 CLEAN, SENTENCES = "clean", "sentences"
 STRESS_KINDS = (*NOISE_KINDS, SENTENCES)

@@ -48,7 +48,7 @@ def draw_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
     The rate is rounded down to a multiple of 1 / 65536.
     """
     dropped = int(rate * 65536)
-    # Compiled layers run on one thread (train/update.py), so they can draw from torch's own generator.
+    # Compiled layers run on one thread (training/update.py), so they can draw from torch's own generator.
     generator = None if torch.compiler.is_compiling() else _this_thread.generator
     # Four 16-bit integers are cut from each random 64-bit word: a quarter of the draws. (None: up to 2^63.)
     words = torch.empty((shape.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator)

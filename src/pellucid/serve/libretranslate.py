@@ -13,10 +13,10 @@ from pellucid.data.languages import write_standard_code
 from pellucid.decode.alarms import ALARMS, sort_alarms
 from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.documents.formats import DOCUMENT_FORMATS
-from pellucid.documents.html import split_html
-from pellucid.documents.reading import DocumentReading
-from pellucid.documents.slots import Parts, TextSlot, fill_slots, list_slots
+from pellucid.localize.documents.formats import DOCUMENT_FORMATS
+from pellucid.localize.documents.html import split_html
+from pellucid.localize.documents.reading import DocumentReading
+from pellucid.localize.documents.slots import Parts, TextSlot, fill_slots, list_slots
 from pellucid.serve.bodies import (
     ENCODED,
     JSON,

@@ -17,6 +17,7 @@ from pellucid.decode.lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.terms.glossary import Terms
 from pellucid.decode.translation_memory import TranslationMemory
+from pellucid.interpret.trace.session import Trace, perform_act
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
@@ -24,7 +25,6 @@ from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, NobodyWaits, QueueFull, Worker
-from pellucid.trace.session import Trace, perform_act
 
 # Share of `Limits.seconds` that a request may be expected to wait when it comes: speeds are measured on what was done
 # lately, and other programs may take a part of the processor before its turn comes.

@@ -13,15 +13,15 @@ from pydantic import BaseModel, Field, RootModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from pellucid.page.html import read_script, trace_page
+from pellucid.interpret.page.html import read_script, trace_page
+from pellucid.interpret.trace.edits import EditList
+from pellucid.interpret.trace.facts import model_facts
+from pellucid.interpret.trace.model_page import pack_model
+from pellucid.interpret.trace.session import Drawing, choose_target
+from pellucid.interpret.trace.untrusted import read_strictly
 from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form, refuse_long_text
 from pellucid.serve.gate import SECURITY_HEADERS
 from pellucid.serve.service import Service
-from pellucid.trace.edits import EditList
-from pellucid.trace.facts import model_facts
-from pellucid.trace.model_page import pack_model
-from pellucid.trace.session import Drawing, choose_target
-from pellucid.trace.untrusted import read_strictly
 
 _BINARY = "application/octet-stream"
 

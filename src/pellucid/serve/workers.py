@@ -9,7 +9,7 @@ from math import inf
 from threading import Condition, Event, Thread
 from typing import Any, Generic, TypeVar
 
-from pellucid.processor import return_free_memory
+from pellucid.cpu import return_free_memory
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")

@@ -1,4 +1,4 @@
-// Parts that add up to a logit, as in src/pellucid/trace/attribution.py: backwards from the direction of a piece's row of the
+// Parts that add up to a logit, as in src/pellucid/interpret/trace/attribution.py: backwards from the direction of a piece's row of the
 // output embedding, through norms whose deviation stays as it was, to each place where something was added to the stream.
 import type { AccountPart } from "../types";
 import { EPSILON } from "./layers";

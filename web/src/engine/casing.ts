@@ -1,4 +1,4 @@
-// Capitals: a text in the case that the model knows, its translation in that of the text, as in src/pellucid/text/casing.py.
+// Capitals: a text in the case that the model knows, its translation in that of the text, as in src/pellucid/data/text/casing.py.
 import { findProtected, replaceParts } from "./protected";
 import { WHITE } from "./sentences";
 

@@ -1,4 +1,4 @@
-// Edits of a run: which tensors each changes, and how, as in src/pellucid/trace/edits.py.
+// Edits of a run: which tensors each changes, and how, as in src/pellucid/interpret/trace/edits.py.
 import type { EditSpec } from "../types";
 import type { ModelConfig, Watch } from "./model";
 import { rotate } from "./positions";

@@ -7,7 +7,7 @@ import { TokenizerSide, type TokenizerConfig } from "./tokenizer";
 import type { Tensor } from "./tensor";
 import { Translator } from "./translator";
 
-/** What pellucid/page/model_file.py writes before the weights. */
+/** What pellucid/interpret/page/model_file.py writes before the weights. */
 export interface ModelHeader {
   format: "pellucid-model";
   version: 1;

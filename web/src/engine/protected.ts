@@ -1,4 +1,4 @@
-// Text that a translation must repeat unchanged, as in src/pellucid/text/protected.py, where each pattern is explained.
+// Text that a translation must repeat unchanged, as in src/pellucid/data/text/protected.py, where each pattern is explained.
 import { WHITE } from "./sentences";
 
 const W = "\\p{L}\\p{N}_"; // what a pattern of Python calls a letter of a word

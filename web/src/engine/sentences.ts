@@ -1,4 +1,4 @@
-// The ends of the sentences of a text in any language, as in src/pellucid/text/sentences.py, where each rule is explained.
+// The ends of the sentences of a text in any language, as in src/pellucid/data/text/sentences.py, where each rule is explained.
 
 export const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // what Python calls white space
 

@@ -1,4 +1,4 @@
-// Characters that a model does not know are read as their plain counterparts, as in src/pellucid/text/spelling.py.
+// Characters that a model does not know are read as their plain counterparts, as in src/pellucid/data/text/spelling.py.
 
 const listPairs = (characters: string, plain: string): [string, string][] => [...characters].map((character) => [character, plain]);
 const PLAIN = new Map([
@@ -16,7 +16,7 @@ const PLAIN = new Map([
   ...listPairs("\uffe3", "\u00af"),
 ]);
 
-// Characters whose decomposition changes what they say: superscripts, fractions, circled and squared ones (text/spelling.py).
+// Characters whose decomposition changes what they say: superscripts, fractions, circled and squared ones (data/text/spelling.py).
 const OTHER_TEXT =
   /[\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u02b0-\u02b8\u02e0-\u02e4\u0f0c\u10fc\u1d2c-\u1d6a\u1d78\u1d9b-\u1dbf\u2070-\u209c\u2120\u2122\u2150-\u215f\u2189\u2460-\u2473\u24b6-\u24ea\u2c7c\u2c7d\u2d6f\u309f\u30ff\u3192-\u319f\u3244-\u3247\u3250-\u327e\u3280-\u32bf\u32cc-\u3357\u3371-\u33df\u33ff\ua69c\ua69d\ua770\ua7f2-\ua7f4\ua7f8\ua7f9\uab5c-\uab5f\uab69\ufe10-\ufe19\ufe30-\ufe44\ufe47\ufe48\ufe50-\ufe6b\u{10781}-\u{107ba}\u{1e030}-\u{1e06d}\u{1f12b}-\u{1f12e}\u{1f130}-\u{1f14f}\u{1f16a}-\u{1f16c}\u{1f190}\u{1f200}-\u{1f202}\u{1f210}-\u{1f23b}\u{1f250}\u{1f251}]/u;
 

@@ -1,4 +1,4 @@
-// Marks around a whole line: a number or bullet before it, quotation marks or brackets around it (text/surroundings.py).
+// Marks around a whole line: a number or bullet before it, quotation marks or brackets around it (data/text/surroundings.py).
 import { WHITE } from "./sentences";
 
 export const MARK_KINDS = ["numbers", "bullets", "quotes", "brackets", "notes"] as const;

@@ -1,4 +1,4 @@
-// Text around the model, as in src/pellucid/text/: lines are split into segments that fit it, and words are found among pieces.
+// Text around the model, as in src/pellucid/data/text/: lines are split into segments that fit it, and words are found among pieces.
 import { findProtected } from "./protected";
 import { SPACE } from "./sentencepiece";
 import { findSentenceEnds, WHITE } from "./sentences";
@@ -16,7 +16,7 @@ export function splitWords(text: string): string[] {
   return text.match(WORDS) ?? [];
 }
 
-// Characters around a segment that are not translated: white space, invisible characters and emoji (text/line_splitting.py).
+// Characters around a segment that are not translated: white space, invisible characters and emoji (data/text/line_splitting.py).
 const SPACES = String.raw`${WHITE}\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff`;
 const ATTACHED = String.raw`\u200d\u20e3\ufe0e\ufe0f\u{1f3fb}-\u{1f3ff}\u{e0020}-\u{e007f}`;
 const EMOJI = String.raw`\u{1f000}-\u{1f0ff}\u{1f170}-\u{1f1ff}\u{1f300}-\u{1faff}`;
@@ -47,7 +47,7 @@ export interface SplitLine {
   gaps: string[];
 }
 
-// A letter, or a mark that no letter carries; those of emoji are marks, too (text/line_splitting.py).
+// A letter, or a mark that no letter carries; those of emoji are marks, too (data/text/line_splitting.py).
 const LETTER = /\p{L}|(?![\u20e3\ufe0e\ufe0f])\p{M}/u;
 
 /** How many sentences stand together in a segment, which marks around it are left out, and whether it needs a letter. */

@@ -19,7 +19,7 @@ from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.evaluate.alignment import AlignmentRates
-    from pellucid.inspect.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
+    from pellucid.interpret.studies.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
     from pellucid.store.directory import Bundle
 
 ALIGN_EXAMPLES = """\
@@ -63,7 +63,12 @@ def show_alignment(
     from pellucid.api import load
     from pellucid.decode.translate import inference_only
     from pellucid.evaluate.alignment import read_links, require_inside
-    from pellucid.inspect.alignment import choose_readings, default_links, encode_alignment_pairs, measure_readings
+    from pellucid.interpret.studies.alignment import (
+        choose_readings,
+        default_links,
+        encode_alignment_pairs,
+        measure_readings,
+    )
 
     require_writable(plot, FIGURES)
     sources, targets = read_file_pair(source, target)
@@ -116,7 +121,7 @@ def _separate_punctuation(text: str) -> str:
     >>> _separate_punctuation("«No», dijo.")
     '« No » , dijo .'
     """
-    from pellucid.phrasebook.chunk import split_into_words
+    from pellucid.demo.phrasebook.chunk import split_into_words
 
     return " ".join(split_into_words(text))
 
@@ -133,7 +138,7 @@ def _alignment_objects(
     """Yield an object for each reading, and one that says which reading was chosen and which is used."""
     from dataclasses import asdict
 
-    from pellucid.inspect.alignment import DEFAULT_READING
+    from pellucid.interpret.studies.alignment import DEFAULT_READING
 
     for result in results:
         reading = {**asdict(result.reading), "disagreement": result.disagreement, "mean_norm": result.mean_norm}
@@ -155,7 +160,7 @@ def _reading_lines(
     results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", has_gold: bool
 ) -> Iterator[str]:
     """Yield the tables: layers, then the best heads, then which reading was chosen and which is used."""
-    from pellucid.inspect.alignment import DEFAULT_READING, SIDES
+    from pellucid.interpret.studies.alignment import DEFAULT_READING, SIDES
 
     by_name = {result.reading: result for result in results}
     head = ["reading", "disagree", "norm", *(["AER one each", "AER mutual", "precision", "recall"] if has_gold else [])]
@@ -216,8 +221,8 @@ def _draw_alignment(
     gold: set[tuple[int, int]] | None,
 ) -> None:
     """Draw the matrix of one pair, and AER or disagreement layer by layer."""
-    from pellucid.inspect.alignment import KINDS, SIDES, alignment_table
-    from pellucid.plots.charts import draw_alignment_figure
+    from pellucid.interpret.plots.charts import draw_alignment_figure
+    from pellucid.interpret.studies.alignment import KINDS, SIDES, alignment_table
 
     values, links = alignment_table(bundle.model, pair)
     has_gold = gold is not None

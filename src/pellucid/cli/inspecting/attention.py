@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pellucid.api import Model
-    from pellucid.inspect.attention import AttentionSum, AttentionTable, QueryKeyPair, ReadingDistances
-    from pellucid.inspect.lens import Lens
-    from pellucid.trace.session import Trace
+    from pellucid.interpret.studies.attention import AttentionSum, AttentionTable, QueryKeyPair, ReadingDistances
+    from pellucid.interpret.studies.lens import Lens
+    from pellucid.interpret.trace.session import Trace
 
 WHERE = option("attention to look into, by its name in a trace: encoder.0.self, decoder.3.cross", "NAME")
 
@@ -65,7 +65,7 @@ def show_attention(
     written yet.
     """
     from pellucid.api import load
-    from pellucid.inspect import attention
+    from pellucid.interpret.studies import attention
 
     require_writable(plot, FIGURES)
     # Options are checked before the model is loaded.
@@ -129,7 +129,7 @@ def _require_sums_of_one(table: "AttentionTable") -> None:
 
 def _describe_table(table: "AttentionTable") -> str:
     """Return the title of the table: attention, head and stage."""
-    from pellucid.inspect.attention import STAGES
+    from pellucid.interpret.studies.attention import STAGES
 
     if table.stage == "rollout":
         return f"rollout up to {table.attention}: heads averaged, half of each layer's input kept, layers multiplied"
@@ -153,7 +153,7 @@ def _table_lines(table: "AttentionTable", pieces: bool) -> Iterator[str]:
 
 def _draw_table(table: "AttentionTable", plot: str) -> None:
     """Draw the table as a heat map with its numbers; entries that cannot exist, which are NaN, stay empty."""
-    from pellucid.plots.figure import draw_heat_map
+    from pellucid.interpret.plots.figure import draw_heat_map
 
     weights = table.stage in ("pattern", "rollout")
     save_figure(
@@ -283,7 +283,7 @@ def show_pair(
     softmax over the row makes the weight.
     """
     from pellucid.api import load
-    from pellucid.inspect.attention import require_head, take_product_apart
+    from pellucid.interpret.studies.attention import require_head, take_product_apart
 
     loaded = load(model, target_language=language)
     # Wrong names are reported before the search.
@@ -333,7 +333,7 @@ def show_lens(
     answers as a hint.
     """
     from pellucid.api import load
-    from pellucid.inspect.lens import logit_lens, residual_tensors
+    from pellucid.interpret.studies.lens import logit_lens, residual_tensors
 
     loaded = load(model, target_language=language)
     # The trace keeps the residual stream between layers and the logits, nothing else.

@@ -31,10 +31,10 @@ from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
-    from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
-    from pellucid.inspect.importance import Head, ScoreCurve
-    from pellucid.inspect.pattern_measures import StudyPairs
-    from pellucid.inspect.roles import Badge, FollowedRelation, QueryShare
+    from pellucid.interpret.studies.heads import HeadImportance, HeadPatterns, HeadStudy
+    from pellucid.interpret.studies.importance import Head, ScoreCurve
+    from pellucid.interpret.studies.pattern_measures import StudyPairs
+    from pellucid.interpret.studies.roles import Badge, FollowedRelation, QueryShare
     from pellucid.store.directory import Bundle
 
 HEADS_EXAMPLES = """\
@@ -95,9 +95,9 @@ def show_heads(
     weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
     """
     from pellucid.api import load
-    from pellucid.inspect.heads import badges_object
-    from pellucid.inspect.importance import list_heads
-    from pellucid.inspect.pattern_measures import encode_study_pairs, spread_evenly
+    from pellucid.interpret.studies.heads import badges_object
+    from pellucid.interpret.studies.importance import list_heads
+    from pellucid.interpret.studies.pattern_measures import encode_study_pairs, spread_evenly
 
     if curve not in CURVES:
         raise ValueError(f"--curve {curve!r} cannot be drawn; choose one of {', '.join(CURVES)}")
@@ -129,7 +129,7 @@ def show_heads(
         content = badges_object(bundle, report.importance, report.badges, len(pairs))
         write_text_whole(badges, json_line(content) + "\n")
     if plot:
-        from pellucid.plots.charts import draw_head_study
+        from pellucid.interpret.plots.charts import draw_head_study
 
         save_figure(plot, lambda path: draw_head_study(**report.figure(), path=path))
     write_report(json, head_objects(report), head_report_lines(report))
@@ -139,9 +139,9 @@ def _measure_heads(
     bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str
 ) -> "HeadReport":
     """Measure the patterns of all heads, their importance, and the curve over those of `among`, each with a bar."""
-    from pellucid.inspect import heads as study
-    from pellucid.inspect import importance
-    from pellucid.inspect.pattern_measures import count_batches
+    from pellucid.interpret.studies import heads as study
+    from pellucid.interpret.studies import importance
+    from pellucid.interpret.studies.pattern_measures import count_batches
 
     transformer, config = bundle.model, bundle.model.config
     steps = count_batches(pairs, config)
@@ -186,7 +186,7 @@ def _bleu_curves(
     from pellucid.decode.request import SearchConfig
     from pellucid.decode.translate import Translator
     from pellucid.evaluate.scores import corpus_scores
-    from pellucid.inspect.importance import ScoreCurve, silence_in_weights
+    from pellucid.interpret.studies.importance import ScoreCurve, silence_in_weights
 
     sources, references = zip(*pairs.texts, strict=True)
     profile = load_source_profile(bundle.directory, bundle.manifest)
@@ -289,7 +289,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     awarded = [(head, badge) for head in report.heads for badge in report.badges[head]]
     yield from (f"{head}  {badge.mark}  {badge.says}" for head, badge in awarded)
     if not awarded:
-        from pellucid.inspect.roles import RULES
+        from pellucid.interpret.studies.roles import RULES
 
         yield "No head can be called anything by these rules:"
         yield from (f"  {mark}: {rule}" for mark, rule in RULES.items())
@@ -344,8 +344,8 @@ def _curve_lines(report: HeadReport) -> Iterator[str]:
 
 def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
     """Yield an object for the study, one for each head, relation and curve, and one for the similarity of heads."""
-    from pellucid.inspect.heads import SIMILARITY
-    from pellucid.inspect.roles import RULES
+    from pellucid.interpret.studies.heads import SIMILARITY
+    from pellucid.interpret.studies.roles import RULES
 
     importance = report.importance
     yield {

@@ -30,9 +30,9 @@ from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.inspect.anatomy import Array
-    from pellucid.inspect.lengths import MeasuredSentence
-    from pellucid.inspect.positions import PositionTable, WrongTable
+    from pellucid.interpret.studies.anatomy import Array
+    from pellucid.interpret.studies.lengths import MeasuredSentence
+    from pellucid.interpret.studies.positions import PositionTable, WrongTable
 
 MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
@@ -51,14 +51,14 @@ def show_model(
     of the one before is left out; --json has them all. All of this, and the picture that --plot draws, is read from the
     loaded weights.
     """
-    from pellucid.inspect.anatomy import count_fixed, count_trained, list_arrays, read_architecture
+    from pellucid.interpret.studies.anatomy import count_fixed, count_trained, list_arrays, read_architecture
     from pellucid.store.directory import load_bundle
 
     require_writable(plot, FIGURES)
     loaded = load_bundle(model).model
     arrays = list_arrays(loaded)
     if plot:
-        from pellucid.plots.architecture import draw_architecture
+        from pellucid.interpret.plots.architecture import draw_architecture
 
         architecture = read_architecture(loaded)
         title = f"{model}: {architecture.parameters:,} parameters"
@@ -140,14 +140,14 @@ def show_positions(
     Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
     that results if code doubles the exponent by mistake, as in an article.
     """
-    from pellucid.inspect.positions import (
+    from pellucid.interpret.studies.positions import (
         compare_with_wrong_table,
         doubled_exponent_table,
         paper_table,
         position_vectors,
         wavelengths,
     )
-    from pellucid.inspect.words import cut_into_pieces
+    from pellucid.interpret.studies.words import cut_into_pieces
     from pellucid.store.directory import load_bundle
 
     require_writable(plot, FIGURES)
@@ -162,7 +162,7 @@ def show_positions(
         compare_with_wrong_table(d_model) for d_model in dict.fromkeys((PAPER_D_MODEL, width)) if d_model % 2 == 0
     ]
     if plot:
-        from pellucid.plots.charts import draw_positions
+        from pellucid.interpret.plots.charts import draw_positions
 
         curves = (paper_table(4, width)[3], doubled_exponent_table(4, width)[3]) if width % 2 == 0 else None
         save_figure(plot, draw_positions, table.values, table.similarity, wavelengths=waves, curves=curves)
@@ -253,12 +253,12 @@ def show_step(
     how many of the directions make nine tenths of the sum of squares. A matrix that holds a projection for each head
     has a row for each. --plot draws all strengths.
     """
-    from pellucid.train.step_strengths import count_strong_directions, measure_step_strengths
+    from pellucid.training.step_strengths import count_strong_directions, measure_step_strengths
 
     require_writable(plot, FIGURES)
     checkpoint, kind, blocks = measure_step_strengths(directory, tensor)
     if plot:
-        from pellucid.plots.charts import draw_step_strengths
+        from pellucid.interpret.plots.charts import draw_step_strengths
 
         save_figure(plot, draw_step_strengths, blocks, title=f"{tensor}, {checkpoint.name}, {kind.capitalize()}")
     rows = [["", "median of gradient", "of step", "strong in gradient", "in step"]]
@@ -293,7 +293,7 @@ def show_lengths(
     """
     from pellucid.api import load
     from pellucid.evaluate.scores import make_metric
-    from pellucid.inspect.lengths import bucket_by_length, join_lines
+    from pellucid.interpret.studies.lengths import bucket_by_length, join_lines
 
     require_writable(plot, FIGURES)
     if join < 1:
@@ -310,7 +310,7 @@ def show_lengths(
             measured, lambda texts, references: chrf.corpus_score(texts, references).score, longest
         )
     if plot:
-        from pellucid.plots.charts import draw_by_length
+        from pellucid.interpret.plots.charts import draw_by_length
 
         # A bucket is drawn at the middle of its lengths.
         middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]
@@ -337,7 +337,7 @@ def _measure_sentences(
     loaded: "Model", sources: Sequence[str], references: Sequence[str]
 ) -> "tuple[list[MeasuredSentence], int]":
     """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""
-    from pellucid.inspect.lengths import MeasuredSentence
+    from pellucid.interpret.studies.lengths import MeasuredSentence
 
     tokenizer, limit = loaded.bundle.tokenizer, loaded.translator.lengths.longest
     source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(references)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from pellucid.text.protected import find_protected
+from pellucid.data.text.protected import find_protected
 
 CODES = frozenset({"bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "sm", "em", "cp", "sub"})
 """Inline elements of TMX and XLIFF whose content is no text of the sentence; every other surrounds text."""

@@ -9,7 +9,7 @@ from pellucid.data.encodings import decode_bytes, find_codec
 from pellucid.data.formats.po_entries import PoEntry, parse_po_entries, read_po_header
 from pellucid.data.formats.units import Sides, Skip, Unit, matches_language
 from pellucid.data.lines import DAMAGES, describe_damage, open_decompressed
-from pellucid.text.plural_rules import PluralRule, read_plural_rule
+from pellucid.data.text.plural_rules import PluralRule, read_plural_rule
 
 # The most bytes of a catalogue, which is read as a whole; the largest of well-known programs have a tenth of that.
 LARGEST_CATALOGUE = 64 * 2**20

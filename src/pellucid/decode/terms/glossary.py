@@ -12,10 +12,10 @@ from pathlib import Path
 from weakref import WeakSet
 
 from pellucid.data.lines import read_lines
+from pellucid.data.text.protected import find_protected
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.terms.required import EDGE, Spelling, Term, edge_positions, joins_word
 from pellucid.store.atomic import join_problems
-from pellucid.text.protected import find_protected
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 
+from pellucid.data.text.word_pieces import word_piece_ranges
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import align_sentences
 from pellucid.decode.lines import Segment
@@ -20,7 +21,6 @@ from pellucid.decode.terms.required import (
     without_edges,
 )
 from pellucid.model import Transformer
-from pellucid.text.word_pieces import word_piece_ranges
 
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignment]"]

@@ -1,0 +1,1 @@
+"""What a newcomer begins with: the phrasebook to train on, and the Transformer in one file."""

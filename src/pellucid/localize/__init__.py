@@ -1,0 +1,1 @@
+"""Documents of people: their texts are translated, and everything else in them stays."""
