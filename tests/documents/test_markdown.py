@@ -50,6 +50,78 @@ def test_each_block_is_a_text_and_its_marks_are_tags(content, texts):
     assert list_texts(content) == texts
 
 
+@pytest.mark.parametrize(
+    ("content", "texts", "code"),
+    [
+        # kramdown and Pandoc: attributes.
+        ("A note.\n{: .note }\n\n* A\n{:toc}\n\n{: #x}\nB\n", ["A note.", "A", "B"], 0),
+        ('A [link](x){: .a } and `c`{.b} **d**{#e f="g"}.\n', ["A <0>link</0> and <1/> <2>d</2>."], 0),
+        ("# One ## {#a}\n\nTwo {.b}\n===\n", ["One", "Two"], 0),
+        ('{::comment}\nA\n\nB\n{:/comment}\n\n{::options a="b" /}\n', [], 0),
+        # Python-Markdown and pymdownx: notes and tabs.
+        (
+            '!!! note "A *title*"\n    One\n    two.\n\n    Three.\nFour.\n',
+            ["A <0>title</0>", "One two.", "Three.", "Four."],
+            0,
+        ),
+        ("??? tip\n\n    One.\n\n        code\n", ["One."], 1),
+        ('Zero.\n!!! tip ""\n    One.\n', ["Zero.", "One."], 0),
+        ('=== "A tab"\n\n    - One\n', ["A tab", "One"], 0),
+        ("!!! Attention\n", ["!!! Attention"], 0),
+        ("/// tip | A title\nOne.\n///\n", ["A title", "One."], 0),
+        # Liquid and Jinja.
+        ("A\n{% highlight ruby %}\nb *c*\n\nd\n{% endhighlight %}\nE\n", ["A", "E"], 1),
+        ("{% raw %}\nA {{ b }} {# c #} {% d %} e\n{% endraw %}\n", ["A <0/> <1/> <2/> e"], 0),
+        ('{% include a.html\n  caption="A cat" %}\n', ["A cat"], 0),
+        ("{% comment %}\nA\n\nB\n{% endcomment %}\n", [], 0),
+        ("A [link]({% post_url 2020 %}) and [b]({{ c | d }}).\n", ["A <0>link</0> and <1>b</1>."], 0),
+        # Hugo.
+        ("{{< highlight go >}}\nA()\n\nB()\n{{< /highlight >}}\n", [], 1),
+        ('{{% notice tip %}}\nA [b]({{< ref "c d" >}}).\n{{% /notice %}}\n', ["A <0>b</0>."], 0),
+        ("{{< figure src='a.png' title='A title' alt='A cat' >}}\n", ["A title", "A cat"], 0),
+        # Formulas and LaTeX.
+        ("One\n\\newpage\ntwo\n\n\\vspace{1cm}\n", ["One", "two"], 0),
+        ("$$\nx\n\ny\n$$\n\n$$ x $$\n\n\\begin{align}\nx\n\ny\n\\end{align}\n\n\\[\nx\n\\]\n", [], 4),
+        ("A $x$, $a+b$, $f(x)$, $$z$$, \\\\(y\\\\) and \\(z\\).\n", ["A <0/>, <1/>, <2/>, <3/>, <4/> and <5/>."], 0),
+        ("It costs $5 or $6, US$7, $8/$9; \\(see below\\).\n", ["It costs $5 or $6, US$7, $8/$9; (see below)."], 0),
+        # Callouts and containers.
+        ("> [!TIP] A *title*\n> One.\n\n> [!NOTE]\n> Two.\n", ["A <0>title</0>", "One.", "Two."], 0),
+        ("::: warning A title\nOne.\n:::\n", ["A title", "One."], 0),
+        (":::tip[A title]{.a}\n\nOne.\n\n:::\n", ["A title", "One."], 0),
+        ("::: {.callout-note title='A title'}\nOne.\n:::\n", ["A title", "One."], 0),
+        ("::: my.module\n    options:\n      a: b\n", [], 1),
+        (":::{note} A title\n:class: tip\nOne.\n:::\n", ["A title", "One."], 0),
+        ("```{tip}\nOne `a`.\n```\n\n```{python}\nprint()\n```\n", ["One <0/>."], 1),
+        # Tables of contents, and files that are put in.
+        ('[TOC]\n\n[[toc]]\n\n[[_TOC_]]\n\n--8<-- "a.md"\n\n<<< @/a.js\n\n{!a.md!}\n', [], 0),
+        ("[!INCLUDE [A](b.md)]\n\n[!VIDEO https://a.b/c]\n", [], 0),
+        # Front matter.
+        ('{\n  "title": "A"\n}\nText.\n', ["Text."], 0),
+        # Definitions, abbreviations and footnotes.
+        ("A\n:   One\n\n    Two\n\n        code\n\nB\n~ Three\n", ["A", "One", "Two", "B", "Three"], 1),
+        ("The HTML.\n\n*[HTML]: Hyper Text\n*[CSS]: Style\n", ["The HTML.", "Hyper Text", "Style"], 0),
+        ("A[^1].\n\n[^1]: One\n    two.\n\n    Three.\n", ["A<0/>.", "One two.", "Three."], 0),
+        # Wikis and Obsidian.
+        ("A [[page|label]], [[page]] and ![[a.png]].\n", ["A <0>label</0>, <1/> and <2/>."], 0),
+        ("|A|\n|-|\n|[[page\\|label]]|\n", ["A", "<0>label</0>"], 0),
+        ("A %%b%% c.\n\n%%\nd\n\ne\n%%\n\nF ^a-1\n", ["A <0/> c.", "F <0/>"], 0),
+        # Components of MDX, in any file.
+        ("import A from './a'\nimport {\n  B,\n} from 'b'\n\n# One\n", ["One"], 2),
+        ('<Tabs>\n<Tab value="a" label="A label">\n\nOne.\n\n</Tab>\n</Tabs>\n', ["A label", "One."], 0),
+        (
+            '<Card\n  title="A title"\n  run={() => <b>x</b>}\n/>\n\nA <Key run={a}>b</Key> c.\n',
+            ["A title", "A <0>b</0> c."],
+            0,
+        ),
+    ],
+)
+def test_what_dialects_say_to_programs_is_no_text_and_their_texts_are(content, texts, code):
+    document = read_document("a.md", content.encode())
+    assert document.texts == texts
+    assert document.kept["code"] == code
+    assert document.write(document.texts) == content.encode()
+
+
 def test_what_stays_is_counted():
     content = "---\na: b\n---\n`x`\n\n    code\n\n$$\ny\n$$\n\n[a]: b 'A title'\n\n![](c.png)\n\n12\n\n<!-- no -->\n"
     document = read_document("a.md", content.encode())
