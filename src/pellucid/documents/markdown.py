@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pellucid.documents.document import Document
-from pellucid.documents.html import split_html
+from pellucid.documents.html import BLOCK_ELEMENTS, split_html
+from pellucid.documents.html_attributes import find_kept, split_tag
+from pellucid.documents.html_tokens import find_markup, read_attributes
 from pellucid.documents.markdown_blocks import find_front_matter_end, make_parser
 from pellucid.documents.markdown_finder import BlockFinder, BlockKind, Stretch, WritingChecker, hide_bars, strip_span
 from pellucid.documents.markdown_items import MarkdownText, split_values
@@ -112,10 +114,29 @@ class _MarkdownReader(BlockFinder):
         if quotations:
             self.reading.kept["other"] += 1
             return
-        if first_line := _LONE_TAG.match(self.text, start, end):
-            start = first_line.end()
-        self.parts += [self.text[self.position : start], *split_html(self.text[start:end], self.reading)]
+        html = self.text[start:end]
+        parts = self.read_lone_tag(html) or split_html(html, self.reading)
+        self.parts += [self.text[self.position : start], *parts]
         self.position = end
+
+    def read_lone_tag(self, html: str) -> list[Part]:
+        """Read a block of HTML that is one because a tag stands alone in its first line, where that tag has to stay.
+
+        The tags of other blocks separate texts, so that they stay in their lines; for these nothing is returned.
+        """
+        line = _LONE_TAG.match(html)
+        markup = find_markup(html, 0) if line else None
+        if line is None or markup is None or markup.kind == "other" or markup.name in BLOCK_ELEMENTS:
+            return []
+        tag = html[markup.start : markup.end]
+        attributes = read_attributes(tag, markup.name) if markup.kind == "opening" else {}
+        if find_kept(attributes) == "protected":
+            self.reading.kept["protected"] += 1
+            return [html]
+        source = self.reading.languages[0] if self.reading.languages else None
+        parts = split_tag(tag, markup.name, attributes, source, True) if attributes else [tag]
+        rest = split_html(html[line.end() :], self.reading)
+        return [html[: markup.start], *parts, html[markup.end : line.end()], *rest]
 
     # A paragraph, a heading, a title, or a cell of a table
 

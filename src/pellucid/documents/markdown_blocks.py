@@ -12,8 +12,8 @@ from pellucid.documents.markdown_programs import (
     BRACED,
     JSX_TAG,
     find_code_closing,
-    is_component,
     is_formula,
+    is_jsx_tag,
     is_program_line,
 )
 
@@ -59,7 +59,10 @@ _IMPORT = re.compile(
     r"(?:import\s+(?:[\w*{}\s,$.]{1,1000}?\sfrom\s+)?[\"'][^\"'\n]+[\"'];?"
     r"|export\s+(?:const|let|var|function|class|default|async)\b[^\n]*|export\s+[{*][^\n]*)[ \t]*(?=\n|\Z)"
 )
-_MODULE_CODE = re.compile(r"import[ {'\"*]|export[ {*]")
+_MODULE_CODE = re.compile(
+    r"import(?:[ \t]*[\"'{*]|[ \t]+[\w$]+[ \t]*(?:,|from\b|\Z))"
+    r"|export[ \t]*(?:[{*]|(?:const|let|var|function|class|default|async)\b)"
+)
 
 
 def find_front_matter_end(text: str) -> int:
@@ -360,7 +363,7 @@ class _DialectReader:
         """Read lines with nothing but tags of components."""
         source = line.state.src
         match = JSX_TAG.match(source, line.position)
-        if match is None or not (self.is_mdx or is_component(match[2]) or "={" in match[0]):
+        if match is None or not (self.is_mdx or is_jsx_tag(match[0], match[2])):
             return False
         end = match.end()
         while following := _NEXT_TAG.match(source, end):

@@ -10,7 +10,7 @@ from html import escape, unescape
 from pellucid.documents.html_attributes import find_kept, names_other_language, read_language_code, split_tag
 from pellucid.documents.html_tokens import read_attributes
 from pellucid.documents.markdown_marks import MarkdownMark
-from pellucid.documents.markdown_programs import count_other_texts, find_values, is_component
+from pellucid.documents.markdown_programs import count_other_texts, find_values, is_jsx_tag
 from pellucid.documents.markdown_writing import protect_tag
 from pellucid.documents.slots import Inline, Part, Parts, TextSlot
 
@@ -173,7 +173,7 @@ class MarkdownText:
             parts = split_values(tag)
         elif mark.kind == "closing":
             parts = [tag]
-        elif is_component(written_name) or "{" in tag:
+        elif is_jsx_tag(tag, written_name):
             parts = split_values(tag)
         else:
             parts = split_tag(tag, name, read_attributes(tag, name), self.source, True)
@@ -220,17 +220,22 @@ def split_values(tag: str) -> list[Part]:
     position = 0
     for start, end, quote in find_values(tag):
         raw = tag[start:end]
-        text = unescape(_ESCAPE.sub(r"\1", raw)) if tag.startswith("<") else _ESCAPE.sub(r"\1", raw)
-        finish = partial(_write_value, quote=quote, is_html=tag.startswith("<"))
+        is_html = tag.lstrip(" \t>").startswith("<")
+        text = unescape(raw) if is_html else _ESCAPE.sub(r"\1", raw)
+        finish = _write_html_value if is_html else partial(_write_value, quote=quote)
         parts += [tag[position:start], TextSlot(text, original=[raw], finish=finish)]
         position = end
     return [*parts, tag[position:]]
 
 
-def _write_value(text: str, quote: str, is_html: bool) -> str:
-    """Return the value of an attribute without the signs that would end it or the tag."""
-    text = " ".join(text.translate(_NO_SIGNS).replace(quote, _OTHER_QUOTES[quote]).split())
-    return escape(text, quote=False) if is_html else text
+def _write_html_value(text: str) -> str:
+    """Return the value of an attribute of a component, with signs spelled that could end it or begin an expression."""
+    return re.sub(r"[{}\\]", lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split())))
+
+
+def _write_value(text: str, quote: str) -> str:
+    """Return the value of an attribute of a template without signs that could end it, for which others stand."""
+    return " ".join(text.translate(_NO_SIGNS).replace(quote, _OTHER_QUOTES[quote]).split())
 
 
 def _write_in_cell(text: str, finish: Callable[[str], str]) -> str:

@@ -15,8 +15,8 @@ from pellucid.documents.markdown_programs import (
     JSX_TAG,
     TEMPLATE_TAG,
     find_code_closing,
-    is_component,
     is_formula,
+    is_jsx_tag,
 )
 
 MarkKind = Literal["opening", "closing", "single", "character", "space"]
@@ -56,6 +56,8 @@ _FOOTNOTE = re.compile(r"\[\^[^\]\s\[]{1,200}+\]")
 _MATH = re.compile(r"\$(?![\s$])((?:[^$\\\n]|\\.)++)(?<!\s)\$(?![\w$])")
 _DISPLAYED = re.compile(r"\$\$((?:[^$\\\n]|\\.)++)\$\$(?!\$)")
 _BRACKETED = re.compile(r"(\\\\?)([(\[])((?:[^\\\n]|\\(?![()\[\]\\]))++)\1([)\]])")
+_ESCAPED_SIGN = re.compile(r"\\[!-/:-@\[-`{-~]")
+_LATEX = re.compile(r"\\[A-Za-z]{2}|[\^_=]")
 _ROLE = re.compile(r"\{[A-Za-z][\w:.+-]*+\}(?=`)")  # what MyST makes of the code behind it
 _HIDDEN = re.compile(r"%%[^%\n]++%%")  # a comment of Obsidian
 _BLOCK_NAME = re.compile(r"(?<=[ \t\n])\^[A-Za-z0-9-]++\Z")  # by which Obsidian refers to a paragraph
@@ -210,11 +212,8 @@ class MarkdownScanner:
         if following == "\n":
             end = _LINE_END.match(self.text, start + 1).end()  # pyright: ignore[reportOptionalMemberAccess]
             return self.add_single(start, end, "break")
-        if (
-            (match := _BRACKETED.match(self.text, start))
-            and is_formula(match[3])
-            and match[2] + match[4] in ("()", "[]")
-        ):
+        match = _BRACKETED.match(self.text, start)
+        if match and match[2] + match[4] in ("()", "[]") and _is_bracketed_formula(match):
             return self.add_single(start, match.end(), "math")
         if _PUNCTUATION.match(following):
             self.marks.append(MarkdownMark(start, start + 2, "character", "escape", character=following))
@@ -230,7 +229,7 @@ class MarkdownScanner:
             self.marks.append(MarkdownMark(start, match.end(), kind, f"html {match[2].lower()}"))
             return match.end()
         match = JSX_TAG.match(text, start)
-        if match and (self.is_mdx or is_component(match[2]) or "={" in match[0]):
+        if match and (self.is_mdx or is_jsx_tag(match[0], match[2])):
             kind = "closing" if match[1] else "single" if match[3] else "opening"
             self.marks.append(MarkdownMark(start, match.end(), kind, f"html {match[2].lower()}"))
             return match.end()
@@ -388,6 +387,14 @@ def _can_pair(opener: _Run, closer: _Run) -> bool:
     # 3 unless both lengths are" (CommonMark 0.31, rules 9 and 10).
     is_doubtful = opener.can_close or closer.can_open
     return not is_doubtful or (opener.length + closer.length) % 3 != 0 or opener.length % 3 == closer.length % 3 == 0
+
+
+def _is_bracketed_formula(match: re.Match[str]) -> bool:
+    """Return whether brackets behind backslashes hold a formula; square ones are also those of a text."""
+    content = _ESCAPED_SIGN.sub("", match[3])
+    if match[2] == "[" and len(match[1]) == 1:
+        return _LATEX.search(content) is not None
+    return is_formula(content)
 
 
 def _is_space(character: str) -> bool:

@@ -84,6 +84,15 @@ def is_component(name: str) -> bool:
     return _COMPONENT_NAME.match(name) is not None
 
 
+def is_jsx_tag(tag: str, name: str) -> bool:
+    """Return whether a tag is one of JSX, by its name or because an attribute of it is an expression.
+
+    >>> is_jsx_tag("<Tab>", "Tab"), is_jsx_tag("<p a={b}>", "p"), is_jsx_tag("<p title='a={b}'>", "p")
+    (True, True, False)
+    """
+    return is_component(name) or "={" in re.sub(r"\"[^\"]*+\"|'[^']*+'", "", tag)
+
+
 def is_formula(text: str) -> bool:
     """Return whether what stands between the signs of a formula is one, and no text.
 

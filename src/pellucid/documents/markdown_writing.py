@@ -18,6 +18,7 @@ _ALWAYS = frozenset("$~=:{}@^\"'<&|")  # signs with a meaning beyond CommonMark,
 _HARD = re.compile(r"[\\*_\[\]<>`~$&!^]|\{(?![{%#])|%(?=%)")
 _TEMPLATE_BRACE = re.compile(r"\{(?=[{%#])")  # programs that fill in templates know no backslashes
 _BACKSLASH = re.compile(r"\\(?=[!-/:-@\[-`{-~])|\\\Z")
+_SIGN = re.compile(r"[!-/:-@\[-`{-~]")
 _FIRST_SIGN = re.compile(r"[!-/:-@\[\]-`{-~]")  # any but a backslash, which escapes what follows it already
 _LAST_SIGNS = re.compile(r"(?<!\\)(?:#+|[!-/:-@\[\]-`{-~])\Z")
 _BACKSLASHED = re.compile(r"(?<!\\)(?:\\\\)*\\[!-/:-@\[-`{-~]\Z")
@@ -76,7 +77,11 @@ class MarkdownWriter:
             lambda: _put_tags_last(atoms),
         )
         plain = ((self._escape_little, _keep_edge), (self._escape_much, _keep_edge))
-        guarded = ((self._escape_much, _escape_edge), (self._escape_much, _spell_edge))
+        guarded = (
+            (self._escape_much, _escape_edge),
+            (self._escape_much, _spell_edge),
+            (_spell_signs, _spell_edge),
+        )
         for escapes, make_way in product((plain, guarded), ways):
             way = make_way()
             for (escape, escape_edge), width in product(escapes, dict.fromkeys((self.width, 0))):
@@ -232,6 +237,15 @@ def _escape_bars(text: str) -> str:
     return f"{text[:-2]}&#92;" if text.endswith("\\\\") else text
 
 
+def _spell_signs(text: str) -> str:
+    """Return a text in which each sign is spelled as in HTML.
+
+    >>> _spell_signs("[a|b]")
+    '&#91;a&#124;b&#93;'
+    """
+    return _SIGN.sub(lambda match: f"&#{ord(match[0])};", text)
+
+
 def _keep_edge(piece: str, is_first: bool) -> str:
     return piece
 
@@ -242,6 +256,8 @@ def _escape_edge(piece: str, is_first: bool) -> str:
     >>> _escape_edge("===", True), _escape_edge("a##", False), _escape_edge("a:", False), _escape_edge("a", True)
     ('\\\\===', 'a\\\\##', 'a\\\\:', 'a')
     """
+    if piece.startswith("&#") and is_first:
+        return piece  # it is spelled already
     match = _FIRST_SIGN.match(piece) if is_first else _LAST_SIGNS.search(piece)
     return f"{piece[: match.start()]}\\{piece[match.start() :]}" if match else piece
 
@@ -253,6 +269,8 @@ def _spell_edge(piece: str, is_first: bool) -> str:
     ('&#105;mport', 'a&#58;', '&#35;')
     """
     if is_first:
+        if piece.startswith("&#"):
+            return piece
         sign = 1 if piece.startswith("\\") and piece[1:] else 0
         return f"&#{ord(piece[sign])};{piece[sign + 1 :]}"
     if piece.endswith(";"):  # it may end a character that is spelled already
