@@ -64,8 +64,8 @@ FORMATS = (
             "protected": "what HTML in it marks so, parts in a third language",
             "code": "blocks of code, formulas, code between tags of templates, imports and expressions of MDX",
             "other": "front matter, HTML in quotations, titles of links that are defined apart from their text, texts "
-            "of several words in commands of LaTeX and in templates without a name, lists and quotations that are "
-            "more than a hundred levels deep",
+            "of several words in commands of LaTeX and in templates without a name, lists more "
+            "than 25 and quotations more than 50 levels deep",
         },
         "line ends inside a paragraph, backslashes in a translated text, marks in the text of a picture",
         "addresses, names of links and pages, code and formulas in the line, attributes, tags of templates, comments",

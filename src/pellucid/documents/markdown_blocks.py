@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
 
-DEEPEST = 100
+DEEPEST = 50
 """Levels of blocks in one another that are read: a list takes two, a quotation one."""
 
 _FRONT_MATTER = re.compile(
@@ -88,6 +88,7 @@ def make_parser(go_on: Callable[[], None], *, is_mdx: bool = False) -> "Markdown
     """Return the parser of blocks; what is inside them is read by `MarkdownScanner`, which knows the places."""
     try:
         from markdown_it import MarkdownIt
+        from markdown_it.rules_block import table
     except ImportError:
         raise ValueError("Markdown needs the package markdown-it-py: pip install 'pellucid[documents]'") from None
 
@@ -98,7 +99,44 @@ def make_parser(go_on: Callable[[], None], *, is_mdx: bool = False) -> "Markdown
     reader = _DialectReader(go_on, is_mdx)
     parser.block.ruler.before("table", "deep", _read_deep)
     parser.block.ruler.before("table", "dialect", reader.read_block, {"alt": list(_INTERRUPTED)})
+    _join_interruptions(parser, table, go_on)
     return parser
+
+
+def _join_interruptions(parser: "MarkdownIt", table: Callable, go_on: Callable[[], None]) -> None:
+    """Ask all rules that may end a block together whether they do, and none where a line begins with a letter.
+
+    A line is asked about once for each block that it may go on, and most lines begin with a letter.
+    """
+    ruler = parser.block.ruler
+    names = [name for name in ruler.get_active_rules() if name not in ("table", "deep")]
+    chains = {chain: [rule for rule in ruler.getRules(chain) if rule is not table] for chain in _INTERRUPTED}
+    every = dict(zip(ruler.get_active_rules(), ruler.getRules(""), strict=True))
+    for name in names:
+        ruler.at(name, every[name], {"alt": []})
+    for chain, rules in chains.items():
+        ruler.push(f"end of {chain}", _Interruption(rules, go_on).is_here, {"alt": [chain]})
+
+
+class _Interruption:
+    """The rule of markdown-it for what may end a block; it begins none itself."""
+
+    def __init__(self, rules: "Sequence[Callable[[StateBlock, int, int, bool], bool]]", go_on: Callable[[], None]):
+        self.rules = rules
+        self.go_on = go_on
+        self.asked = 0
+
+    def is_here(self, state: "StateBlock", start_line: int, end_line: int, silent: bool) -> bool:
+        """Return whether a line begins another block."""
+        if not silent:
+            return False
+        self.asked += 1
+        if self.asked % 1000 == 0:
+            self.go_on()
+        position = state.bMarks[start_line] + state.tShift[start_line]
+        if state.src[position : position + 1].isalpha():
+            return False
+        return any(rule(state, start_line, end_line, True) for rule in self.rules)
 
 
 def _read_deep(state: "StateBlock", start_line: int, end_line: int, silent: bool) -> bool:
@@ -187,8 +225,9 @@ class _DialectReader:
         if position >= end or state.src[position] in _PLAIN or state.is_code_block(start_line):
             return False
         line = _Line(state, state.src[position:end].rstrip(), position, start_line, end_line)
-        if any(read(line, silent) for read in self.readers.get(line.text[:1], ())):
-            return True
+        for read in self.readers.get(line.text[:1], ()):  # no generator, for blocks may stand deep in one another
+            if read(line, silent):
+                return True
         return is_program_line(line.text) and (silent or line.push("program"))
 
     # Blocks that hold texts

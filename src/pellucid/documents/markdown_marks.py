@@ -30,7 +30,8 @@ class MarkdownMark:
     start: int
     end: int
     kind: MarkKind
-    # em, strong, del, link, image, code, html, address, break, math, footnote, template, attributes, expression, wiki
+    # em, strong, del, link, image, code, html, address, break, math, footnote, note, template, attributes, expression,
+    # wiki
     name: str
     key: int = 0  # that of the opening mark that a closing one belongs to
     character: str = ""
@@ -99,6 +100,7 @@ class _Bracket:
     runs: int  # how many runs stand before it
     marks: int  # how many marks stand before it
     has_bracket_inside: bool = False
+    is_note: bool = False  # whether it begins a footnote that stands in the text, as Pandoc and Obsidian have it
 
 
 class MarkdownScanner:
@@ -158,6 +160,10 @@ class MarkdownScanner:
             return self.read_dollar(start)
         if sign == "{":
             return self.read_brace(start)
+        if text.startswith("^[", start):
+            end = self.open_bracket(start, start + 2)
+            self.brackets[-1].is_image, self.brackets[-1].is_note = False, True
+            return end
         if sign in "%^":
             pattern = _HIDDEN if sign == "%" else _BLOCK_NAME
             match = None if text[start - 1 : start].isalnum() else pattern.match(text, start)
@@ -331,6 +337,11 @@ class MarkdownScanner:
         if not self.brackets:
             return start + 1
         bracket = self.brackets.pop()
+        if bracket.is_note:
+            self.pair_runs(bracket.runs)
+            self.marks.append(MarkdownMark(bracket.start, bracket.end, "opening", "note", bracket.start))
+            self.marks.append(MarkdownMark(start, start + 1, "closing", "note", bracket.start))
+            return start + 1
         is_active = bracket.is_image or len(self.brackets) >= self.inactive
         self.inactive = min(self.inactive, len(self.brackets))
         end, title = self.find_target(bracket, start) if is_active else (0, None)
