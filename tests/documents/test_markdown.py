@@ -117,10 +117,11 @@ def test_each_block_is_a_text_and_its_marks_are_tags(content, texts):
     ],
 )
 def test_what_dialects_say_to_programs_is_no_text_and_their_texts_are(content, texts, code):
-    document = read_document("a.md", content.encode())
-    assert document.texts == texts
-    assert document.kept["code"] == code
-    assert document.write(document.texts) == content.encode()
+    for written in (content, content.replace("\n", "\r\n"), content.rstrip("\n")):
+        document = read_document("a.md", written.encode())
+        assert document.texts == texts
+        assert document.kept["code"] == code
+        assert document.write(document.texts) == written.encode()
 
 
 def test_pages_of_mdx_have_expressions_and_components_and_no_html():
