@@ -43,7 +43,8 @@ figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgrou
 menu nav noembed noframes noscript object ol optgroup option p plaintext pre search section select summary table tbody
 td template tfoot th thead title tr ul video xmp
 """
-_BLOCK_ELEMENTS = split_names(_BLOCK_NAMES)  # they separate texts; any other is inline, and stands inside a text
+BLOCK_ELEMENTS = split_names(_BLOCK_NAMES)
+"""Elements that separate texts; any other is inline, and stands inside a text."""
 _HEADING = re.compile("h([1-6])")
 # What is kept without being asked: translate="yes" asks for it, but not in the raw ones.
 _KEPT_ELEMENTS = {
@@ -200,7 +201,7 @@ class _PageSplitter:
 
     def _add_tag(self, piece: Piece) -> None:
         """Add a tag to the run of texts, or end the run with one that separates texts."""
-        if piece.name not in _BLOCK_ELEMENTS:
+        if piece.name not in BLOCK_ELEMENTS:
             self.run.append(piece)
             return
         self._end_run()
