@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -152,9 +153,10 @@ def test_a_pipe_is_read_once_and_gives_what_a_file_gives(words, model, files, pi
     assert not pipes.errors
 
     def as_pipes(text: str) -> str:
-        return text.replace(str(files), str(pipes.folder)).replace(str(copies[0]), str(copies[1]))
+        text = text.replace(str(files), str(pipes.folder)).replace(str(copies[0]), str(copies[1]))
+        return re.sub("[0-9,]+ bytes", "some bytes", text)  # a page holds the name of its folder, packed
 
-    assert result[1] == as_pipes(expected[1])
+    assert as_pipes(result[1]) == as_pipes(expected[1])
     outputs = [read_outputs(tmp_path / name, files, pipes.folder) for name in ("first", "second")]
     assert outputs[0] == outputs[1]
 
