@@ -2,6 +2,7 @@
 
 import json
 import socket
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -17,6 +18,8 @@ from pellucid.serve.connections import bind_socket, make_server
 from pellucid.serve.service import Service
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import TrainingText
+from pellucid.serve.workers import NobodyWaits, Worker
+from pellucid.trace.edits import Record
 from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 MULTIPART = "multipart/form-data; boundary=x"
@@ -248,3 +251,24 @@ def test_a_request_for_which_there_is_no_room_is_refused_before_it_is_read():
         assert server.get("/languages").status_code == 200
         translator.go.set()
         assert [request.result(60).status_code for request in asked] == [200, 200]
+
+
+def test_a_trace_is_stopped_between_two_steps_when_its_client_is_no_longer_there(monkeypatch: pytest.MonkeyPatch):
+    """A trace is given no function to ask whether it is wanted: its steps ask the owner of their thread."""
+    steps: list[str] = []
+    worker = Worker[Callable[[], Any], Any](lambda functions, check: [function() for function in functions], 9)
+    keep = Record._keep
+
+    def keep_and_leave(self: Record, name: str, value: Any) -> Any:
+        steps.append(name)
+        if len(steps) == 3:
+            trace.cancel()
+        return keep(self, name, value)
+
+    monkeypatch.setattr(Record, "_keep", keep_and_leave)
+    trace = worker.submit(lambda: small_model().trace("The ball is blue."))
+    with pytest.raises(NobodyWaits):
+        trace.result(60)
+    assert len(steps) == 3
+    worker.close(60)
+    assert small_model().trace("The ball.").target.text == small_model().translate("The ball.").text

@@ -9,7 +9,7 @@ from math import inf
 from threading import Condition, Event, Thread
 from typing import Any, Generic, TypeVar
 
-from pellucid.processor import return_free_memory
+from pellucid.processor import let_interrupt, return_free_memory
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -200,7 +200,9 @@ class Worker(Generic[Question, Answer]):
 
         self._wait_for_turn()
         try:
-            answers = self._answer([job.question for job in jobs], check_wanted)
+            # Work to which the function cannot be given, such as a trace, calls it too.
+            with let_interrupt(check_wanted):
+                answers = self._answer([job.question for job in jobs], check_wanted)
         except NobodyWaits:
             for job in jobs:
                 job.answer.set_exception(NobodyWaits())
