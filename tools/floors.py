@@ -55,7 +55,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
-        ours="config trace decode store model data.context data.source_profile data.tokenizer text",
+        ours="config trace decode processor store model data.context data.source_profile data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),

@@ -62,6 +62,27 @@ def describe_busy_machine(share: float) -> str:
     )
 
 
+_owners = threading.local()
+
+
+@contextmanager
+def let_interrupt(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Let the long work that this thread does until the block ends call a function between its steps (`give_way`)."""
+    before = getattr(_owners, "interrupt", None)
+    _owners.interrupt = interrupt
+    try:
+        yield
+    finally:
+        _owners.interrupt = before
+
+
+def give_way() -> None:
+    """Let the owner of this thread delay its work, or end it with an exception; to be called between two steps."""
+    interrupt = getattr(_owners, "interrupt", None)
+    if interrupt is not None:
+        interrupt()
+
+
 def hold_team(release: threading.Event) -> None:
     """Run as a thread: keep a team of OpenMP threads, all of them asleep, until it is released."""
     import torch

@@ -14,6 +14,7 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.model.known_parts import unknown_parts
+from pellucid.processor import give_way
 from pellucid.trace.edits import Chain, Edit, Record
 from pellucid.trace.facts import Candidate, DecodingStep
 from pellucid.trace.trace import axis_sizes, tensor_dims, tensor_shape
@@ -95,6 +96,7 @@ def decoding_steps(
     log_probs = log_probabilities(logits.double())  # `others` and the entropy add up a whole vocabulary
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
+        give_way()
         # Stable, so that of equal logits the lower id comes first, which the checks rely on.
         order = row.argsort(descending=True, stable=True)
         best = order[:_TOP_CANDIDATES].tolist()

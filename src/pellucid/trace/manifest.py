@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
+from pellucid.processor import give_way
 from pellucid.store.weights import model_without_storage
 from pellucid.trace.operations import Operation, operations
 from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
@@ -62,6 +63,7 @@ def _tensor_row(
     trace: TraceData, row: TensorRow, size: Mapping[str, int], operation: Operation, is_edited: bool
 ) -> dict[str, Any]:
     """Return the row of one tensor, with the least and largest of its finite numbers where it was captured."""
+    give_way()
     entry: dict[str, Any] = {
         "name": row.name,
         "dims": list(tensor_dims(row)),
