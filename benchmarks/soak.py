@@ -68,6 +68,9 @@ EACH_SECOND = {
 REPLACEMENTS = 30
 """How often the model's directory is replaced at most; every second time, what comes is damaged."""
 
+LINES = 200
+"""Sentences that are asked, if no other number is named; each is also translated here, without a server."""
+
 CLIENTS = 24
 LATELY = 10
 """Counts of answers, a second apart, from which the load is computed."""
@@ -139,7 +142,7 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--model", default="runs/demo/best", help="a model directory")
     parser.add_argument("--other", default="runs/demo/last", help="the model that replaces it, and is replaced by it")
     parser.add_argument("--source", default="runs/demo/data/test.en", help="sentences to translate, one a line")
-    parser.add_argument("--lines", type=int, default=200, help="how many of them")
+    parser.add_argument("--lines", type=int, default=LINES, help="how many of them")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--factor", type=float, default=3.0, help="load, as a multiple of what the server can answer")
     parser.add_argument("--busy", type=int, default=0, help="other programs that compute all the time under the load")
@@ -398,6 +401,7 @@ def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     yield "# A server that is asked too much\n"
     command = f"python -m benchmarks.soak --seconds {soak.seconds:g} --factor {arguments.factor:g}"
     command += f" --busy {arguments.busy}" if arguments.busy else ""
+    command += f" --lines {arguments.lines}" if arguments.lines != LINES else ""
     beside = f", beside {arguments.busy} other programs that compute all the time," if arguments.busy else ""
     yield f"Made by `{command} --seed {arguments.seed}` on {machine()}, with {arguments.model} and {arguments.other}.\n"
     yield fill(

@@ -24,65 +24,75 @@ class Floor:
     others_inside: str = ""
 
 
-FLOORS = {  # in the order of reading, from the ground up
+ENGINE = ("config", "cpu", "model", "data", "store", "decode", "evaluate", "training")
+WINGS = ("interpret", "localize", "workflows", "interop", "demo")
+
+# In the order of reading, from the ground up. The engine comes first, and imports nothing of what stands below it in
+# this table. A wing imports the engine, and no other wing; what two of them need belongs to the engine, or is handed in
+# by what stands above: the Python interface, the server and the commands.
+FLOORS = {
     "config": Floor(others="pydantic"),
-    "model": Floor(ours="model", others="torch jaxtyping"),
     "cpu": Floor(others_inside="torch"),
-    "data": Floor(ours="data text", others="numpy sentencepiece torch jaxtyping lxml", others_inside="pyarrow"),
-    "text": Floor(ours="text"),
-    "localize.documents": Floor(
-        ours="localize.documents data.encodings data.formats data.languages text", others_inside="markdown_it yaml"
-    ),
+    "model": Floor(ours="model", others="torch jaxtyping"),
+    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping lxml", others_inside="pyarrow"),
+    "data.text": Floor(ours="data.text"),
     "store": Floor(ours="config store model data.languages data.tokenizer", others="safetensors torch"),
-    "demo.phrasebook": Floor(ours="demo.phrasebook store.atomic"),
-    "interop": Floor(
-        ours="interop store model data.tokenizer",
-        others="safetensors numpy torch",
-        others_inside="ctranslate2 huggingface_hub",
-    ),
-    "decode": Floor(
-        ours="config decode cpu store model data text interop",
-        others="numpy torch jaxtyping",
-        others_inside="ctranslate2",
-    ),
-    "evaluate": Floor(ours="evaluate text", others="numpy", others_inside="sacrebleu"),
-    "workflows.check": Floor(ours="workflows.check store.atomic text evaluate", others="numpy"),
-    "train": Floor(
-        ours="train workflows.check cpu config data text model store decode evaluate",
+    "decode": Floor(ours="config decode cpu store model data", others="numpy torch jaxtyping"),
+    "evaluate": Floor(ours="evaluate data.text", others="numpy", others_inside="sacrebleu"),
+    "training": Floor(
+        ours="training cpu config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors pydantic",
         others_inside="rich mlflow",
     ),
-    "workflows.plan": Floor(ours="workflows.plan train cpu data demo.phrasebook model", others="numpy torch"),
+    # wings
+    "interpret": Floor(),
     "interpret.page": Floor(ours="interpret.page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "interpret.trace": Floor(
-        ours="config interpret.trace decode store model data.context data.source_profile data.tokenizer text",
+        ours="config interpret.trace decode cpu store model data.context data.source_profile data.tokenizer data.text",
         ours_inside="interpret.page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),
     "interpret.studies": Floor(
-        ours="config interpret.studies interpret.trace decode store model data.batching data.context data.tokenizer text",
+        ours="config interpret.studies interpret.trace decode store model data.batching data.context data.tokenizer "
+        "data.text",
         others="numpy torch jaxtyping pydantic",
     ),
     "interpret.influence": Floor(
-        ours="interpret.influence interpret.studies interpret.trace train decode store model data text",
+        ours="interpret.influence interpret.studies interpret.trace training decode store model data",
         others="numpy torch jaxtyping",
     ),
     "interpret.plots": Floor(ours="interpret.plots store.atomic", others="numpy", others_inside="matplotlib"),
+    "localize": Floor(),
+    "localize.documents": Floor(
+        ours="localize.documents data.encodings data.formats data.languages data.text",
+        others_inside="markdown_it yaml",
+    ),
+    "workflows": Floor(),
+    "workflows.check": Floor(ours="workflows.check store.atomic data.text evaluate", others="numpy"),
+    "workflows.plan": Floor(ours="workflows.plan workflows.check training cpu data model", others="numpy torch"),
+    "workflows.distill": Floor(ours="config data.corpus evaluate store.atomic training"),
+    "workflows.calibrate": Floor(ours="workflows.check.evidence decode evaluate data.text", others="numpy"),
+    "workflows.improve": Floor(ours="workflows.check data evaluate store training"),
+    "interop": Floor(
+        ours="interop cpu decode store model data.tokenizer",
+        others="safetensors numpy torch",
+        others_inside="ctranslate2 huggingface_hub",
+    ),
+    "interop.pipeline": Floor(ours="decode", ours_inside="api"),  # it hands out what users hold
+    "demo": Floor(),
+    "demo.phrasebook": Floor(ours="demo.phrasebook store.atomic"),
+    "demo.mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours
+    # above
     "api": Floor(
-        ours="config decode store data cpu",
-        ours_inside="interpret.trace model evaluate train interpret.studies interpret.influence",
+        ours="config decode store data interop",
+        ours_inside="model evaluate training cpu interpret workflows.check",
     ),
     "serve": Floor(
-        ours="serve api interpret.trace decode localize.documents store interpret.page cpu config data.context data.corpus data.formats "
-        "data.languages data.tokenizer",
+        ours="serve api interpret.trace interpret.page localize.documents decode store cpu config data.context "
+        "data.corpus data.formats data.languages data.tokenizer",
         others="numpy pydantic anyio fastapi starlette torch uvicorn h11 prometheus_client",
     ),
-    "interop.pipeline": Floor(ours="api decode"),
-    "workflows.distill": Floor(ours="config data.corpus evaluate store.atomic train"),
-    "workflows.calibrate": Floor(ours="check.evidence decode evaluate text", others="numpy"),
-    "workflows.improve": Floor(ours="workflows.check data evaluate interpret.influence store train"),
     "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
-    "demo.mini": Floor(others="torch"),  # one file that people take away: it imports nothing of ours
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api interop.pipeline"),
 }
@@ -101,6 +111,7 @@ class Import:
 def main() -> int:
     """Print every import that points up or in a circle; exit status 1 where there is one."""
     problems = [
+        *find_breaches(),
         *find_violations(SOURCE),
         *find_circles(python_imports(SOURCE / PACKAGE)),
         *find_circles(typescript_imports(WEB)),
@@ -124,15 +135,47 @@ def module_violations(path: Path, text: str) -> list[str]:
     >>> module_violations(Path("model/masks.py"), "from pellucid.data import batching")
     ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, torch, jaxtyping']
     """
-    floor_name = path.with_suffix("").parts[0]
-    if floor_name not in FLOORS:
-        return [f"src/{PACKAGE}/{path.as_posix()} stands on no floor; add a row for {floor_name!r} to tools/floors.py"]
+    floor_name = find_floor(path)
+    if floor_name is None:
+        room = path.with_suffix("").parts[0]
+        return [f"src/{PACKAGE}/{path.as_posix()} stands on no floor; add a row for {room!r} to tools/floors.py"]
     return [
         f"src/{PACKAGE}/{path.as_posix()}:{found_import.line} imports {found_import.name}; "
         f"{describe_row(floor_name, found_import.inside)}"
         for found_import in find_imports(ast.parse(text), package=(PACKAGE, *path.parent.parts))
         if not is_allowed(FLOORS[floor_name], found_import)
     ]
+
+
+def find_floor(path: Path) -> str | None:
+    """Return the longest name in the table that stands for a file, None where none does.
+
+    >>> find_floor(Path("interpret/trace/session.py")), find_floor(Path("data/text/casing.py"))
+    ('interpret.trace', 'data.text')
+    """
+    parts = path.with_suffix("").parts
+    names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((name for name in names if name in FLOORS), None)
+
+
+def find_breaches() -> list[str]:
+    """Return one sentence for each row of the table that would let an arrow through a wall.
+
+    The engine imports no wing and nothing that stands above them, and a wing imports no other wing.
+    """
+    problems = []
+    for name, floor in FLOORS.items():
+        room = name.partition(".")[0]
+        if room not in (*ENGINE, *WINGS) or name == "interop.pipeline":
+            continue
+        allowed = (*ENGINE, room)
+        targets = f"{floor.ours} {floor.ours_inside}".split()
+        problems += [
+            f"tools/floors.py: {name} may not import {target}: an arrow from the engine to a wing, or between wings"
+            for target in targets
+            if target.partition(".")[0] not in allowed or (room in ENGINE and target.partition(".")[0] in WINGS)
+        ]
+    return problems
 
 
 def is_allowed(floor: Floor, found_import: Import) -> bool:

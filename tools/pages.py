@@ -113,7 +113,7 @@ def settings_page() -> str:
     run, search, limits = (
         getattr(import_module(f"{PACKAGE}.{name}"), kind)
         for name, kind in (
-            ("train.config", "RunConfig"),
+            ("training.config", "RunConfig"),
             ("decode.request", "SearchConfig"),
             ("serve.settings", "Limits"),
         )
@@ -253,8 +253,8 @@ def tensor_table(rows: list[Any]) -> str:
 def documents_page() -> str:
     """List what becomes of the parts of a document, format by format."""
     sys.path.insert(0, str(SOURCE))
-    formats = import_module(f"{PACKAGE}.documents.formats").FORMATS
-    kinds = import_module(f"{PACKAGE}.documents.reading").KEPT_KINDS
+    formats = import_module(f"{PACKAGE}.localize.documents.formats").FORMATS
+    kinds = import_module(f"{PACKAGE}.localize.documents.reading").KEPT_KINDS
     rows = []
     for described in formats:
         endings = " ".join(f"`{ending}`" for ending in described.media_types)

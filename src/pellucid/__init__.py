@@ -1,9 +1,6 @@
 """A Transformer you can see through: train, translate, serve and inspect one on your own sentence pairs."""
 
 import sys
-import warnings
-from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -63,8 +60,8 @@ _MOVED = {
 }
 
 
-class _OldNames(MetaPathFinder, Loader):
-    """Imports moved modules under their old names, and says the new ones."""
+class _OldNames:
+    """Imports moved modules under their old names, and says the new ones: a finder and loader of importlib."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return how to import a module that has moved; None for any other."""
@@ -75,11 +72,15 @@ class _OldNames(MetaPathFinder, Loader):
         for end in range(len(parts), 0, -1):
             new = _MOVED.get(".".join(parts[:end]))
             if new is not None:
-                return ModuleSpec(fullname, self, origin=".".join(["pellucid", new, *parts[end:]]), is_package=True)
+                loader: Any = self
+                return ModuleSpec(fullname, loader, origin=".".join(["pellucid", new, *parts[end:]]), is_package=True)
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module itself, or for the folder train/ a module that can still be called."""
+        import warnings
+        from importlib import import_module
+
         new = str(spec.origin)
         if spec.name != "pellucid.train":  # which is a function, too, and is not named here
             sentence = f"{spec.name} is {new} now; the old name goes with the next version"

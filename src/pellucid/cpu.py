@@ -1,19 +1,19 @@
 """The processor: what it can do, and how this process shares it with other programs, holding nothing without use."""
 
 import atexit
-import ctypes
 import os
 import platform
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     import torch
 
 # Least share of the time in which its threads could run that a process runs, if it has the machine for itself.
@@ -62,6 +62,27 @@ def describe_busy_machine(share: float) -> str:
     )
 
 
+_owners = threading.local()
+
+
+@contextmanager
+def let_interrupt(interrupt: Callable[[], object]) -> Iterator[None]:
+    """Let the long work that this thread does until the block ends call a function between its steps (`give_way`)."""
+    before = getattr(_owners, "interrupt", None)
+    _owners.interrupt = interrupt
+    try:
+        yield
+    finally:
+        _owners.interrupt = before
+
+
+def give_way() -> None:
+    """Let the owner of this thread delay its work, or end it with an exception; to be called between two steps."""
+    interrupt = getattr(_owners, "interrupt", None)
+    if interrupt is not None:
+        interrupt()
+
+
 def hold_team(release: threading.Event) -> None:
     """Run as a thread: keep a team of OpenMP threads, all of them asleep, until it is released."""
     import torch
@@ -72,8 +93,10 @@ def hold_team(release: threading.Event) -> None:
 
 
 @cache
-def thread_pool(threads: int, inside: int) -> ThreadPoolExecutor:
+def thread_pool(threads: int, inside: int) -> "ThreadPoolExecutor":
     """Return the pool of so many threads that share an update, each with `inside` threads for its own products."""
+    from concurrent.futures import ThreadPoolExecutor
+
     import torch
 
     # Cached: the libraries below torch set up a good deal for every new thread.
@@ -165,6 +188,8 @@ def take_short_turns() -> None:
 
     The share of the processor stays the same. Linux before 6.12 ignores it.
     """
+    import ctypes
+
     number = SCHED_SETATTR.get(platform.machine())
     # Who runs this under another policy, such as SCHED_IDLE, has chosen.
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -183,6 +208,8 @@ def return_free_memory() -> None:
     Tensors of many sizes, made by several threads, leave gaps that glibc keeps otherwise: a server that had answered
     1,800 texts of 1 to 60 words held 60 MB of them, and more with time.
     """
+    import ctypes
+
     # Other C libraries, such as musl and those of macOS and Windows, have no malloc_trim.
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -194,6 +221,8 @@ def share_free_memory() -> None:
     glibc gives threads up to eight pools for each processor, and what is freed in one is no use to a thread of another:
     a server with dozens of threads grew by a fifth in the time in which each pool had once held the largest batch.
     """
+    import ctypes
+
     # Other C libraries have no such pools, or no such function.
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)

@@ -1,12 +1,15 @@
 """`pellucid mini` writes one file that trains and translates by itself, and computes what the package computes."""
 
 import ast
+import errno
 import io
 import json
+import os
 import random
 import runpy
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +156,61 @@ def test_the_file_trains_and_translates_by_itself(call, tmp_path, monkeypatch, c
     ids = tokenizer.encode("Yes.")
     [*_, last] = translated.split("\n")[:3]
     assert last == tokenizer.decode(mini.beam_search(model, ids, len(ids) + 49, 2))
+
+
+def write_tiny_model(path: Path) -> None:
+    pieces = [*mini.RESERVED, *"abc"]
+    mini.save(
+        str(path), mini.Transformer(mini.Config(len(pieces), len(pieces), d_model=6, d_ff=8)), mini.Tokenizer(pieces)
+    )
+
+
+def test_a_link_goes_on_pointing_and_a_fifo_gets_the_model(tmp_path):
+    torch.manual_seed(5)
+    write_tiny_model(tmp_path / "plain")
+    expected = (tmp_path / "plain").read_bytes()
+    for name, target in (("to_file", "old"), ("to_nothing", "new")):
+        (tmp_path / "old").write_bytes(b"old")
+        (tmp_path / name).symlink_to(target)
+        torch.manual_seed(5)
+        write_tiny_model(tmp_path / name)
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / target).read_bytes() == expected
+    os.mkfifo(tmp_path / "fifo")
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit((tmp_path / "fifo").read_bytes)
+        torch.manual_seed(5)
+        write_tiny_model(tmp_path / "fifo")
+        assert received.result(timeout=60) == expected
+    assert (tmp_path / "fifo").is_fifo()
+    assert {path.name for path in tmp_path.iterdir()} == {"plain", "old", "new", "to_file", "to_nothing", "fifo"}
+
+
+def test_a_full_disk_leaves_the_model_that_stood_there(tmp_path, monkeypatch):
+    write_tiny_model(tmp_path / "model")
+    before = (tmp_path / "model").read_bytes()
+
+    def write_half(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(OSError, match=r"model could not be written: No space left on device; what stood there is as"):
+        write_tiny_model(tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("out", [".", "nowhere/mini.safetensors"])
+def test_a_place_that_no_model_can_be_written_to_is_refused_before_training(out, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("one\n", encoding="utf-8")
+    monkeypatch.setattr(mini, "train", lambda *arguments: pytest.fail("it trained"))
+    monkeypatch.setattr(sys, "argv", ["mini.py", "train", "text", "text", "--out", out])
+    with pytest.raises(SystemExit):
+        mini.main()
+    assert f"{out} cannot be written: it is a folder, or in none that exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

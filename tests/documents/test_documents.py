@@ -326,5 +326,5 @@ def test_hostile_documents_take_no_more_time_than_others():
 
 def test_each_format_has_a_sample():
     # Endings of formats that have another ending, too.
-    others = ".htm .pot .ssa .markdown .yaml .docm .dotx .pptm .ppsx .potx .xlsm .xltx .ott .otp .ots .odg"
+    others = ".htm .pot .ssa .markdown .mdx .yaml .docm .dotx .pptm .ppsx .potx .xlsm .xltx .ott .otp .ots .odg"
     assert {document_suffix(name) for name in SAMPLES} | {*others.split()} == set(DOCUMENT_FORMATS)

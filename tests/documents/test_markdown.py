@@ -50,6 +50,128 @@ def test_each_block_is_a_text_and_its_marks_are_tags(content, texts):
     assert list_texts(content) == texts
 
 
+@pytest.mark.parametrize(
+    ("content", "texts", "code"),
+    [
+        # kramdown and Pandoc: attributes.
+        ("A note.\n{: .note }\n\n* A\n{:toc}\n\n{: #x}\nB\n", ["A note.", "A", "B"], 0),
+        ('A [link](x){: .a } and `c`{.b} **d**{#e f="g"}.\n', ["A <0>link</0> and <1/> <2>d</2>."], 0),
+        ("# One ## {#a}\n\nTwo {.b}\n===\n", ["One", "Two"], 0),
+        ('{::comment}\nA\n\nB\n{:/comment}\n\n{::options a="b" /}\n', [], 0),
+        # Python-Markdown and pymdownx: notes and tabs.
+        (
+            '!!! note "A *title*"\n    One\n    two.\n\n    Three.\nFour.\n',
+            ["A <0>title</0>", "One two.", "Three.", "Four."],
+            0,
+        ),
+        ("??? tip\n\n    One.\n\n        code\n", ["One."], 1),
+        ('Zero.\n!!! tip ""\n    One.\n', ["Zero.", "One."], 0),
+        ('=== "A tab"\n\n    - One\n', ["A tab", "One"], 0),
+        ("!!! Attention\n", ["!!! Attention"], 0),
+        ("/// tip | A title\nOne.\n///\n", ["A title", "One."], 0),
+        # Liquid and Jinja.
+        ("A\n{% highlight ruby %}\nb *c*\n\nd\n{% endhighlight %}\nE\n", ["A", "E"], 1),
+        ("{% raw %}\nA {{ b }} {# c #} {% d %} e\n{% endraw %}\n", ["A <0/> <1/> <2/> e"], 0),
+        ('{% include a.html\n  caption="A cat" %}\n', ["A cat"], 0),
+        ("{% comment %}\nA\n\nB\n{% endcomment %}\n", [], 0),
+        ("A [link]({% post_url 2020 %}) and [b]({{ c | d }}).\n", ["A <0>link</0> and <1>b</1>."], 0),
+        # Hugo.
+        ("{{< highlight go >}}\nA()\n\nB()\n{{< /highlight >}}\n", [], 1),
+        ('{{% notice tip %}}\nA [b]({{< ref "c d" >}}).\n{{% /notice %}}\n', ["A <0>b</0>."], 0),
+        ("{{< figure src='a.png' title='A title' alt='A cat' >}}\n", ["A title", "A cat"], 0),
+        # Formulas and LaTeX.
+        ("One\n\\newpage\ntwo\n\n\\vspace{1cm}\n", ["One", "two"], 0),
+        ("$$\nx\n\ny\n$$\n\n$$ x $$\n\n\\begin{align}\nx\n\ny\n\\end{align}\n\n\\[\nx\n\\]\n", [], 4),
+        ("A $x$, $a+b$, $f(x)$, $$z$$, \\\\(y\\\\) and \\(z\\).\n", ["A <0/>, <1/>, <2/>, <3/>, <4/> and <5/>."], 0),
+        ("It costs $5 or $6, US$7, $8/$9; \\(see below\\).\n", ["It costs $5 or $6, US$7, $8/$9; (see below)."], 0),
+        # Callouts and containers.
+        ("> [!TIP] A *title*\n> One.\n\n> [!NOTE]\n> Two.\n", ["A <0>title</0>", "One.", "Two."], 0),
+        ("::: warning A title\nOne.\n:::\n", ["A title", "One."], 0),
+        (":::tip[A title]{.a}\n\nOne.\n\n:::\n", ["A title", "One."], 0),
+        ("::: {.callout-note title='A title'}\nOne.\n:::\n", ["A title", "One."], 0),
+        ("::: my.module\n    options:\n      a: b\n", [], 1),
+        (":::{note} A title\n:class: tip\nOne.\n:::\n", ["A title", "One."], 0),
+        ("```{tip}\nOne `a`.\n```\n\n```{python}\nprint()\n```\n", ["One <0/>."], 1),
+        # Tables of contents, and files that are put in.
+        ('[TOC]\n\n[[toc]]\n\n[[_TOC_]]\n\n--8<-- "a.md"\n\n<<< @/a.js\n\n{!a.md!}\n', [], 0),
+        ("[!INCLUDE [A](b.md)]\n\n[!VIDEO https://a.b/c]\n", [], 0),
+        # Front matter.
+        ('{\n  "title": "A"\n}\nText.\n', ["Text."], 0),
+        # Definitions, abbreviations and footnotes.
+        ("A\n:   One\n\n    Two\n\n        code\n\nB\n~ Three\n", ["A", "One", "Two", "B", "Three"], 1),
+        ("The HTML.\n\n*[HTML]: Hyper Text\n*[CSS]: Style\n", ["The HTML.", "Hyper Text", "Style"], 0),
+        ("A[^1].\n\n[^1]: One\n    two.\n\n    Three.\n", ["A<0/>.", "One two.", "Three."], 0),
+        ("A^[a *note*] and ^[b.\n", ["A<0>a <1>note</1></0> and ^[b."], 0),
+        # Wikis and Obsidian.
+        ("A [[page|label]], [[page]] and ![[a.png]].\n", ["A <0>label</0>, <1/> and <2/>."], 0),
+        ("|A|\n|-|\n|[[page\\|label]]|\n", ["A", "<0>label</0>"], 0),
+        ("A %%b%% c.\n\n%%\nd\n\ne\n%%\n\nF ^a-1\n", ["A <0/> c.", "F <0/>"], 0),
+        # Components of MDX, in any file.
+        ("import A from './a'\nimport {\n  B,\n} from 'b'\n\n# One\n", ["One"], 2),
+        ('<Tabs>\n<Tab value="a" label="A label">\n\nOne.\n\n</Tab>\n</Tabs>\n', ["A label", "One."], 0),
+        (
+            '<Card\n  title="A title"\n  run={() => <b>x</b>}\n/>\n\nA <Key run={a}>b</Key> c.\n',
+            ["A title", "A <0>b</0> c."],
+            0,
+        ),
+    ],
+)
+def test_what_dialects_say_to_programs_is_no_text_and_their_texts_are(content, texts, code):
+    for written in (content, content.replace("\n", "\r\n"), content.rstrip("\n")):
+        document = read_document("a.md", written.encode())
+        assert document.texts == texts
+        assert document.kept["code"] == code
+        assert document.write(document.texts) == written.encode()
+
+
+def test_pages_of_mdx_have_expressions_and_components_and_no_html():
+    content = (
+        "---\na: b\n---\n\nimport A from './a'\n\nexport const b = {\n\n  c: 1,\n}\n\n# One {props.a}\n\n{/* no */}\n\n"
+        '{list.map((a) => <li>{a}</li>)}\n\n<div className="a">\nTwo *three* {1 + {a: 2}.a}\n</div>\n\n'
+        '<A title="Four" run={() => <b>x</b>} />\n\nimport is a word.\n'
+    )
+    document = read_document("a.mdx", content.encode(), ("en", "es"))
+    assert document.texts == ["One <0/>", "Two <0>three</0> <1/>", "Four", "import is a word."]
+    assert document.kept["code"] == 3
+    written = document.write(["Uno <0/>", "Dos {x} <0>tres</0> <1/>", "Cuatro {x}", "{importa}"])
+    assert b"\nDos \\{x} *tres* {1 + {a: 2}.a}\n" in written
+    assert b'<A title="Cuatro &#123;x&#125;" run=' in written
+    assert read_document("a.mdx", written, ("es", "en")).texts[-1] == "{importa}"
+
+
+def test_what_people_read_in_tags_of_html_is_translated():
+    content = (
+        'A <img src="a" alt="A cat"> and <a title="A title" href="b">c</a>.\n\n<img alt="Two cats">\n\n'
+        '<p title="A third">\nText\n</p>\n\nBy <span translate="no">Acme *Inc*</span>, <i lang="fr">ici</i>.\n\n'
+        '<div translate="no">\nStays\n</div>\n\n<span translate="no">\nStays\n</span>\n'
+    )
+    document = read_document("a.md", content.encode(), ("en", "es"))
+    texts = ["A <0/> and <1>c</1>.", "A cat", "A title", "Two cats", "A third", "Text", "By <0/>, <1/>."]
+    assert document.texts == texts
+    assert document.kept["protected"] == 4
+    assert document.write(document.texts) == content.encode()
+
+
+def test_texts_of_pictures_lose_their_marks_and_names_stay():
+    content = "![some *text*](a.png) ![one][two] ![three]\n\n[two]: b\n[three]: c\n"
+    assert list_texts(content) == [
+        "some text",
+        "one",
+        "three",
+    ]
+    written = translate(content, "algún [texto]", "uno", "tres")
+    assert written.startswith("![algún \\[texto\\]](a.png) ![uno][two] ![tres][three]\n")
+
+
+def test_lists_and_quotations_are_read_however_deep_or_counted():
+    content = "".join(f"{'  ' * depth}- level a\n" for depth in range(20)) + "\nEnd.\n"
+    assert list_texts(content) == ["level a"] * 20 + ["End."]
+    content = f"{'> ' * 45}deep\n\nEnd.\n"
+    assert list_texts(content) == ["deep", "End."]
+    document = read_document("a.md", f"{'> ' * 200}too deep\n\nEnd.\n".encode())
+    assert (document.texts, document.kept["other"]) == (["End."], 1)
+
+
 def test_what_stays_is_counted():
     content = "---\na: b\n---\n`x`\n\n    code\n\n$$\ny\n$$\n\n[a]: b 'A title'\n\n![](c.png)\n\n12\n\n<!-- no -->\n"
     document = read_document("a.md", content.encode())
@@ -130,6 +252,102 @@ def test_whatever_the_translation_is_the_blocks_stay(translation):
     assert tags[1] == tags[0]
 
 
+KINDS = {
+    "paragraph": "One.\n",
+    "wrapped paragraph": f"{'one ' * 20}\ntwo.\n",
+    "heading": "# One\n\nTwo\n",
+    "closed heading": "## One ##\n",
+    "heading with attributes": "# One {#a}\n",
+    "closed heading with attributes": "# One ## {#a}\n",
+    "underlined heading": "One\n===\n",
+    "underlined heading of two lines": f"{'one ' * 20}\ntwo\n---\n",
+    "item": "- One\n- two\n",
+    "numbered item": "1. One\n",
+    "task": "- [ ] One\n",
+    "quotation": "> One\n> two.\n",
+    "cell of the first row": "|One|two|\n|-|-|\n|three|four|\n",
+    "cell": "|a|b|\n|-|-|\n|One|two|\n",
+    "cell at the beginning of a line": "One|two\n-|-\nthree|four\n",
+    "footnote": "[^1]: One\n",
+    "definition": "One\n: Two\n: Three\n",
+    "definition of several paragraphs": "One\n\n:   Two\n\n    Three\n",
+    "title of a note": '!!! note "One"\n    Two\n',
+    "title of a tab": '=== "One"\n\n    Two\n',
+    "title of a container": "::: tip One\nTwo\n:::\n",
+    "title of a container in brackets": ":::tip[One]{.a}\nTwo\n:::\n",
+    "title of a block of slashes": "/// tip | One\nTwo\n///\n",
+    "title of a callout": "> [!TIP] One\n> Two\n",
+    "abbreviation": "*[A]: One\n",
+    "text of a template": "{% raw %}\nOne\n{% endraw %}\n",
+    "line before a break": "One  \ntwo\\\nthree<br>four\n",
+    "marks": "A *one* [two](b.html) `c`\n",
+    "text of an image": 'A ![one](b.png "two").\n\n![three][c]\n\n![d]\n\n[c]: e\n[d]: f\n',
+    "text of an image in a cell": '|![one](b.png "two")|<img alt="three">|\n|-|-|\n',
+    "attribute": 'A <img alt="one"> and <a title=\'two\' href="b">three</a>.\n',
+    "attribute of a component": "<Card title=\"One\" label='two' />\n",
+}
+SIGNS = [
+    "#",
+    "##",
+    *"*_`[]()<>!-+.=|~\\&$:;1\"'{}%^/?,@x",
+    "===",
+    "---",
+    "***",
+    "```",
+    "~~~",
+    ":::",
+    "!!!",
+    "$$",
+    "%%",
+    "\\\\",
+    "[^1]:",
+]
+SIGNS += [
+    "[TOC]",
+    "{.a}",
+    "{#a}",
+    "{: .a}",
+    "{{ a }}",
+    "{% a %}",
+    "[[a|b]]",
+    "[x]",
+    "[!TIP]",
+    "+++",
+    "--8<--",
+    "1.",
+    "<b>",
+    "&lt;",
+    "import",
+    "^a",
+    "*[A]:",
+]
+ENDS = st.lists(st.sampled_from([*SIGNS, " ", "a"]), max_size=4).map("".join)
+
+
+@pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_what_was_written_is_read_again_as_the_translations(content, data):
+    document = read_document("a.md", content.encode(), ("en", "es"))
+    translations = []
+    for text in document.texts:
+        before, after = data.draw(ENDS), data.draw(ENDS)
+        tags = re.findall(r"<\d+/>|<(\d+)>.*?</\1>|$", text)
+        middle = re.sub(r"\b[a-z]+\b", "b", text) if tags != [""] else "b"
+        translations.append(" ".join(f"{before}{middle}{after}".split()))
+    written = document.write(translations).decode()
+    texts = read_document("a.md", written.encode(), ("en", "es")).texts
+    # The quotation mark that ends a title is another one in its translation.
+    assert [re.sub("[”’]", lambda mark: {"”": '"', "’": "'"}[mark[0]], text) for text in texts] == translations, written
+
+
+def test_values_in_templates_lose_the_signs_that_would_end_them():
+    content = "{{< figure alt=\"One\" title='two' >}}\n"
+    written = translate(content, '"Uno" {{ a }}', "dos' \\")
+    assert written == "{{< figure alt=\"”Uno” (( a ))\" title='dos’ /' >}}\n"
+    assert read_document("a.md", written.encode()).texts == ["”Uno” (( a ))", "dos’ /"]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*"ab *_`[]()<>!\\&\n", "**", "<b>", "(x)", "&lt;"]), max_size=12).map("".join))
 def test_marks_are_those_that_a_parser_of_commonmark_finds(text):
@@ -160,7 +378,37 @@ def test_marks_are_those_that_a_parser_of_commonmark_finds(text):
         lambda size: "a <b " * size,
         lambda size: "[^1]: " * size,
         lambda size: "a\n: b\n" * size,
+        lambda size: "{% highlight a %}\n" * size,
+        lambda size: "{% highlight a %} b " * size,
+        lambda size: "{{< highlight a >}}\n" * size + "{{< /highlight >}}",
+        lambda size: "\\begin{align}\n" * size,
+        lambda size: "$$ a\n" * size + "\nb $$",
+        lambda size: "$$\n\n" * size,
+        lambda size: "%%\n\n" * size,
+        lambda size: "```{note}\n" * size,
+        lambda size: ":::{note}\n" * size + ":::\n" * size,
+        lambda size: '!!! note "a"\n    b\n' * size,
+        lambda size: "".join(f"{'    ' * depth}!!! a\n" for depth in range(20)) + f"{' ' * 80}b\n" * size,
+        lambda size: "::: a {b" * size,
+        lambda size: f"::: a{' ' * size}b",
+        lambda size: "> [!TIP] a\n" * size,
+        lambda size: "{a {{ b {% c {{< d " * size,
+        lambda size: "<A b={ c\n" * size,
+        lambda size: "<A b='" * size,
+        lambda size: "import a\n\n" * size,
+        lambda size: "[[a|b " * size,
+        lambda size: "$a $$b \\(c " * size,
+        lambda size: "%%a ^b {: c {.d " * size,
+        lambda size: f"{'> ' * 40}a\n" + "b\n" * size,
     ],
 )
 def test_the_steps_of_reading_markdown_grow_with_its_size_alone(make):
     require_linear_steps(lambda size: read_document("a.md", make(size).encode(), ("en", "es")))
+
+
+def test_a_page_in_a_frame_is_translated_in_a_block_and_counted_in_a_line():
+    in_line = read_document("a.md", b'A <iframe srcdoc="<p>Words</p>"></iframe> B.\n')
+    assert (in_line.texts, in_line.kept["other"]) == (["A <0></0> B."], 1)
+    assert b"<p>Words</p>" in in_line.write([text.upper() for text in in_line.texts])
+    block = read_document("a.md", b'<iframe srcdoc="<p>Words</p>">\n\nB.\n')
+    assert block.write([text.upper() for text in block.texts]) == b'<iframe srcdoc="<p>WORDS</p>">\n\nB.\n'

@@ -137,3 +137,11 @@ def test_a_correction_is_stored_whole_or_not_at_all(tmp_path, monkeypatch):
     assert corrections.path.read_text("utf-8").splitlines() == lines
     with pytest.raises(OSError, match="No such file"):
         Corrections(tmp_path / "none" / "a.jsonl")
+
+
+def test_corrections_are_not_appended_to_a_pipe(tmp_path):
+    path = tmp_path / "pipe.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match=r"pipe\.jsonl is a pipe or a socket; corrections are appended to a file"):
+        Corrections(path)
+    assert path.is_fifo()

@@ -58,6 +58,7 @@ def run_check(
     """
     from pellucid.data.corpus import SkippedPairs, read_rows
     from pellucid.data.formats.units import Sides
+    from pellucid.data.lines import is_read_once
     from pellucid.workflows.check.examine import examine_corpus, faults_removed, report_as_object, write_fixed
 
     faults = faults_removed(remove or (), keep or ())
@@ -69,9 +70,9 @@ def run_check(
     require_writable(html)
     require_writable(fix and f"{fix}.source")
     sides = Sides(source_language, target_language)
-    # Standard input can be read only once.
     skipped = SkippedPairs()
-    held = list(read_rows(source, target, sides, skipped)) if "-" in files else None
+    # Standard input and pipes can be read only once.
+    held = list(read_rows(source, target, sides, skipped)) if any(map(is_read_once, files)) else None
 
     def read() -> Iterator[tuple[int, str, str]]:
         if held is None:

@@ -140,11 +140,12 @@ def run_distill(
 
 def _check_files(files: list[str], pairs_source: str | None, pairs_target: str | None) -> None:
     """Raise ValueError or OSError, before a model is loaded, for files that cannot be used."""
+    from pellucid.data.lines import refuse_read_once
+
     if (pairs_source is None) != (pairs_target is None):
         raise ValueError("--pairs-source and --pairs-target belong together: line n of each is a pair")
     for path in (*files, pairs_source, pairs_target):
-        if path == "-":
-            raise ValueError("the text is read more than once, so it cannot be standard input; name a file")
+        refuse_read_once(path, "distillation reads its text several times, and again when it goes on")
         if path is not None:
             require_file(path)
 

@@ -94,10 +94,12 @@ def read_test_pairs(
 
 
 def read_parallel_lines(path: str, other: str) -> list[str]:
-    """Return the lines of a file that is parallel to another one, which may be standard input."""
+    """Return the lines of a file that is parallel to another one, which may be standard input or a pipe."""
+    from pellucid.data.lines import is_read_once
+
     if path == other == "-":
         raise ValueError("both files are standard input; name one of them")
-    if other == "-":  # standard input can be read only once, so its lines cannot be counted here
+    if is_read_once(other):  # its lines cannot be counted here
         return list(read_sentences(path))
     return read_file_pair(path, other)[0]
 
@@ -213,8 +215,11 @@ def save_figure(path: str | Path | None, draw: Callable[..., Any], *data: Any, *
 
 def require_file(path: str) -> str:
     """Return the path; raise OSError if the file cannot be read, before any work is done."""
-    if path != "-":
-        # Opening also finds missing rights and directories, which `exists` does not.
+    from pellucid.data.lines import is_read_once
+
+    # Opening also finds missing rights and directories, which `exists` does not. What writes into a pipe would end by
+    # SIGPIPE when this closes it again.
+    if not is_read_once(path):
         Path(path).open("rb").close()
     return path
 

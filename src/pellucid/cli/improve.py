@@ -67,7 +67,10 @@ def run_improve(
     dev and in the list, and corrections.jsonl in the new model what came of each correction. After an interruption the
     same command goes on.
     """
+    from pellucid.data.lines import refuse_read_once
+
     for path in (corrections, keep, source, target):
+        refuse_read_once(path, "an improvement reads its text several times, and again when it goes on")
         if path is not None:
             require_file(path)
     from pellucid.api import load

@@ -33,6 +33,7 @@ def run_plan(
     Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this machine, measured on a
     few seconds of real updates with real batches; and what should be changed first. Nothing is written.
     """
+    from pellucid.demo.phrasebook import generate_phrases
     from pellucid.training.defaults import run_settings
     from pellucid.workflows.plan.estimate import TRIAL_SECONDS, plan_run, stand_in_data, stand_in_run
 
@@ -40,7 +41,7 @@ def run_plan(
         settings, data = run_settings(run_file, change or ())[0], None
     else:
         settings = stand_in_run(Path(run_file), change or ())
-        data = stand_in_data(stand_in, settings)
+        data = stand_in_data(stand_in, settings, generate_phrases(settings.seed))
     # On standard error, for with --json standard output is one object only.
     typer.echo(f"reading the data; then updates are tried, for {TRIAL_SECONDS:g} s or a few of them", err=True)
     plan = plan_run(settings, data, TRIAL_SECONDS)

@@ -1,5 +1,6 @@
 """`pellucid serve`: serves the page that shows every number of a model, and LibreTranslate's API."""
 
+import atexit
 import os
 import re
 import sys
@@ -149,9 +150,14 @@ def run_serve(
 
             webbrowser.open(address)
         serve_until_stopped(app, listening, limits)
-    tell("stopped")
     if app.state.service.is_abandoned:
-        # While Python ends, a thread that is inside of torch or CTranslate2 would abort the process (exit code 134).
+        tell("work that did not end in time was left")
+    tell("stopped")
+    if app.state.service.stops_at is not None:
+        # At once: Python's own end takes torch apart, which took 15 seconds on a busy machine, and aborts the process
+        # (exit code 134) while a thread is inside of torch or CTranslate2. What else is to be done at the end is done.
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pellucid.data.context import DocumentReader, join_context
 from pellucid.data.formats import PAIR_FORMATS, find_pair_format
 from pellucid.data.formats.units import Sides, Unit
-from pellucid.data.lines import read_lines, strip_compression
+from pellucid.data.lines import read_lines, refuse_read_once, strip_compression
 
 _EXAMPLES = 5  # the number of skipped pairs that are named one by one
 _EXPORT_ADVICE = (  # the advice for files in other formats
@@ -327,6 +327,8 @@ def _read_one_file(path: str | Path, sides: Sides) -> Iterator[Unit]:
             f"{path}: a single file of pairs must be one of {endings} (or .gz, .xz or .bz2 of it), or '-' for TSV on "
             "standard input; two files are a source and a target"
         )
+    if pair_format.is_archive:
+        refuse_read_once(path, f"{pair_format.name} is not read from its beginning to its end")
     return pair_format.read(str(path), sides)
 
 

@@ -4,7 +4,9 @@ import bz2
 import codecs
 import gzip
 import lzma
+import os
 import re
+import stat
 import sys
 import zipfile
 import zlib
@@ -31,6 +33,27 @@ def strip_compression(path: str | Path) -> str:
     ('mine.TSV', 'mine.en')
     """
     return re.sub(f"({'|'.join(map(re.escape, COMPRESSED))})$", "", str(path), flags=re.IGNORECASE)
+
+
+def is_read_once(path: str | Path) -> bool:
+    """Whether what a path names can be read only once: standard input ("-"), a pipe, a socket or a device."""
+    if str(path) == "-":
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
+
+
+def refuse_read_once(path: str | Path | None, reason: str) -> None:
+    """Raise ValueError, with the reason and what to do, for a path whose text can be read only once."""
+    if path is not None and is_read_once(path):
+        name = "standard input" if str(path) == "-" else f"{path} is a pipe or a device, which"
+        raise ValueError(
+            f"{name} can be read only once, and {reason}; write the text into a file and name that (a .gz file is "
+            "read as it is)"
+        )
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Protocol, TypedDict, get_type_hints, runtime_checkable
 
+from pellucid.cpu import give_way
+
 # The type that a value of each setting type must have, abstract so that NumPy's numbers are accepted too, and its name
 # in messages.
 SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
@@ -149,6 +151,7 @@ def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> No
 
 def continue_always() -> None:
     """Let a search go on; who wants to stop one gives its request a function that raises an exception instead."""
+    give_way()
 
 
 @dataclass(frozen=True)

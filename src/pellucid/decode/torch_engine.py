@@ -91,9 +91,12 @@ class TorchEngine:
         limits = [self.bounds.max_pieces(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
 
+        # Each once: the texts of one call have one in common.
+        checks = {request.check_wanted for request in requests}
+
         def step_while_wanted(tokens: Int[Tensor, " R"], state: SearchState) -> Float[Tensor, "R V"]:
-            for request in requests:
-                request.check_wanted()
+            for check_wanted in checks:
+                check_wanted()
             return step(tokens, state)
 
         arguments = {

@@ -1,1 +1,1 @@
-"""What a newcomer begins with: the phrasebook to train on, and the Transformer in one file."""
+"""For a newcomer: the phrasebook to train on, and the Transformer in one file."""

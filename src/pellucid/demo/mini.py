@@ -345,7 +345,19 @@ def save(path: str, model: Transformer, tokenizer: Tokenizer) -> None:
         start, _ = len(content), content.extend(weight.detach().numpy().tobytes())
         header[name] = {"dtype": "F32", "shape": list(weight.shape), "data_offsets": [start, len(content)]}
     head = json.dumps(header).encode()
-    Path(path).write_bytes(len(head).to_bytes(8, "little") + head + content)
+    whole = len(head).to_bytes(8, "little") + head + content
+    if Path(path).exists() and not Path(path).is_file():  # a device or a FIFO is written to and stays
+        Path(path).write_bytes(whole)
+        return
+    place = Path(path).resolve()  # a link goes on pointing to it
+    new = place.with_name(f".{place.name}.new")
+    try:
+        new.write_bytes(whole)
+        new.replace(place)  # at once, so that a full disk leaves what stood there
+    except OSError as error:
+        raise OSError(f"{path} could not be written: {error.strerror}; what stood there is as it was") from None
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def load(path: str) -> tuple[Transformer, Tokenizer, Tokenizer]:
@@ -419,6 +431,8 @@ def main() -> None:
 
 def run_training(options: argparse.Namespace) -> None:
     """Learn pieces from two files, then a model; write both to the file `out`."""
+    if Path(options.out).is_dir() or not Path(options.out).resolve().parent.is_dir():  # not after hours of training
+        raise ValueError(f"{options.out} cannot be written: it is a folder, or in none that exists")
     source, target = (Path(name).read_text("utf-8").split("\n") for name in (options.source, options.target))
     if len(source) != len(target) or not any(source):
         raise ValueError(f"line n must translate line n, but the files have {len(source):,} and {len(target):,} lines")

@@ -3,17 +3,21 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pellucid.api import Model, load
 from pellucid.decode.request import refuse_unknown_options
+
+if TYPE_CHECKING:
+    from pellucid.api import Model
 
 _SEARCH_NAMES = {"num_beams": "beam", "num_return_sequences": "n_best", "batch_size": "batch"}
 _SAME_NAMES = ("temperature", "top_k", "top_p")
 _WITHOUT_EFFECT = ("max_length", "max_new_tokens", "truncation", "early_stopping", "clean_up_tokenization_spaces")
 
 
-def pipeline(task: str, model: str | Path | Model, device: str | int = "cpu", **defaults: Any) -> "TranslationPipeline":
+def pipeline(
+    task: str, model: "str | Path | Model", device: str | int = "cpu", **defaults: Any
+) -> "TranslationPipeline":
     """Return a translator that is called as the pipeline of transformers was; `defaults` are options of each call.
 
     `task` is "translation" or "translation_en_to_es", `model` a model directory or a model, `device` a name or number.
@@ -23,6 +27,9 @@ def pipeline(task: str, model: str | Path | Model, device: str | int = "cpu", **
 
     Raises ValueError for another task, for an unknown option, and as `load` does.
     """
+    # A wing imports nothing that stands above it, but this one hands out what users hold.
+    from pellucid.api import Model, load
+
     if not re.fullmatch(r"translation(_\w+_to_\w+)?", task):
         raise ValueError(f"task is {task!r:.60}, it must be 'translation' or such as 'translation_en_to_es'")
     name = device if isinstance(device, str) else "cpu" if device < 0 else f"cuda:{device}"
@@ -32,7 +39,7 @@ def pipeline(task: str, model: str | Path | Model, device: str | int = "cpu", **
 class TranslationPipeline:
     """Translates one text or several when it is called; the answer is a list of {"translation_text": ...}."""
 
-    def __init__(self, model: Model, defaults: dict[str, Any]):
+    def __init__(self, model: "Model", defaults: dict[str, Any]):
         self.model, self.defaults = model, defaults
         _search_options(defaults)  # wrong ones raise here
 

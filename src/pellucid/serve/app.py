@@ -178,5 +178,5 @@ def _list_middleware(
         # Inside the check of hosts and origins: a preflight request from an unknown site is refused before it is
         # answered.
         *([cors] if origins else []),
-        Middleware(LimitRequests, limits=service.limits),
+        Middleware(LimitRequests, limits=service.limits, refuse_if_full=service.refuse_if_full),
     ]

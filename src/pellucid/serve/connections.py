@@ -307,7 +307,8 @@ def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits)
     # Each thing that the event loop asks of the system gives Python's lock away, and a thread that translates then has
     # it for a whole interval: at 5 ms, Python's own, a request took a tenth of a second in such waits alone.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # Needed where even the event loop gets no turn any more; otherwise all has ended before.
+    # Begun when the server is told to stop, and needed where even the event loop gets no turn any more, or the end of
+    # the process takes too long; otherwise all has ended before.
     last_resort = Timer(limits.stopping + _LAST_SECONDS, _end_process)
     last_resort.daemon = True
     # After its shutdown uvicorn raises the signal again, for the handler it found: SIGTERM then ends like Ctrl-C.
@@ -316,7 +317,6 @@ def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits)
         with suppress(KeyboardInterrupt):
             make_server(app, limits, last_resort.start).run(sockets=[listener])
     finally:
-        last_resort.cancel()
         signal.signal(signal.SIGTERM, previous_handler)
 
 
@@ -346,6 +346,10 @@ def make_server(app: "FastAPI", limits: Limits, on_stop: Callable[[], object] = 
                 listener.listen(
                     socket.SOMAXCONN
                 )  # asyncio has set the queue's length to `backlog`, which is far shorter
+
+        def run(self, sockets: list[socket.socket] | None = None) -> None:
+            with asyncio.Runner(loop_factory=service.turns.make_loop) as runner:
+                runner.run(self.serve(sockets=sockets))
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             on_stop()

@@ -30,6 +30,8 @@ class Corrections:
             raise ValueError(
                 f"{path} must end in .jsonl: each correction is stored as a JSON object with its languages{old}"
             )
+        if self.path.is_fifo() or self.path.is_socket():
+            raise ValueError(f"{path} is a pipe or a socket; corrections are appended to a file, so name one")
         # Found out now, and not when the first correction is lost.
         with self.path.open("ab+") as file:
             file.seek(0)

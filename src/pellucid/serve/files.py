@@ -181,11 +181,12 @@ async def _translate_texts(
     translations: list[Translation] = []
     model = await run_in_threadpool(service.directions.model, direction)
     reader = DocumentReader(model.translator.context)
+    # Of the whole document: each piece has a wait of its own, and their sum would have no end.
+    patience = time.monotonic() + service.limits.seconds
     for chunk in _cut_into_chunks(texts):
         contexts = tuple(map(reader.take, chunk))
         # With its model: one that is replaced in the meantime does not translate the rest of the document.
         job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, contexts, model)
-        patience = time.monotonic() + service.limits.seconds
         while True:
             try:
                 translations += await service.answer(request, service.translation_worker, job)

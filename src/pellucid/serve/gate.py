@@ -41,6 +41,7 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
 _FORM_BYTES = 2**16  # bytes of a form beside the document in it
 # Paths outside the limits: monitoring needs them most when the server is overloaded.
 _ALWAYS_ANSWERED = ("/health", "/metrics")
+_TRANSLATING = ("/translate", "/translate_get", "/MTRestService/TranslateJson")  # paths that need a turn of the model
 
 
 class ReadRequestLine:
@@ -168,9 +169,10 @@ def _host_name(host: str) -> str:
 class LimitRequests:
     """Reads the whole body when a route asks for it; refuses bodies too large or slow, and too many requests."""
 
-    def __init__(self, app: ASGIApp, limits: Limits):
+    def __init__(self, app: ASGIApp, limits: Limits, refuse_if_full: Callable[[], None] = lambda: None):
         self.app = app
         self.limits = limits
+        self.refuse_if_full = refuse_if_full
         self.open: collections.Counter[str] = collections.Counter()
         # Uploads take no place among the documents while they arrive, so it is their bytes that are bounded.
         self.arriving = 0
@@ -181,6 +183,9 @@ class LimitRequests:
             return await self.app(scope, receive, send)
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
+                # Before anything else is done: what a server under load spends on those it refuses, others wait for.
+                if scope["path"] in _TRANSLATING:
+                    self.refuse_if_full()
                 largest = self.limits.body
                 if scope["path"] == "/translate_file":
                     largest = max(largest, self.limits.document_bytes + _FORM_BYTES)

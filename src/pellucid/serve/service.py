@@ -24,6 +24,7 @@ from pellucid.serve.directions import Direction, Directions
 from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
+from pellucid.serve.turns import LoopTurns
 from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, NobodyWaits, QueueFull, Worker
 
 # Share of `Limits.seconds` that a request may be expected to wait when it comes: speeds are measured on what was done
@@ -31,8 +32,6 @@ from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, NobodyWaits, 
 _WAITING_SHARE = 0.5
 # Share of `Limits.seconds` after which a request is given up, so that its client is told within the limit.
 _GIVING_UP_SHARE = 0.95
-# Share of `Limits.seconds` up to which a request has hardly waited: if it is late, it has asked for too much.
-_NO_WAIT_SHARE = 0.05
 _LEAST_CLOSING_SECONDS = 0.5  # seconds that a worker's thread has to notice that nobody waits any more
 # Bounds on the texts and characters of one call; a larger request is translated alone.
 TEXTS_TOGETHER, _CHARACTERS_TOGETHER = 64, 10_000
@@ -69,11 +68,14 @@ class Service:
         self.metrics = Metrics()
         self.traces = TraceStore(limits)
         # Two threads: a trace may take seconds, and translations must not wait behind it.
+        self.turns = LoopTurns()
         self.translation_worker = Worker[TranslationJob, list[Translation]](
-            self.translate, limits.waiting, fit_together
+            self.translate, limits.waiting, fit_together, wait_for_turn=self.turns.wait
         )
         self.trace_worker = Worker[Callable[[], Any], Any](
-            lambda functions, check_wanted: [function() for function in functions], limits.waiting
+            lambda functions, check_wanted: [function() for function in functions],
+            limits.waiting,
+            wait_for_turn=self.turns.wait,
         )
         self.mistake: Mistake | None = None
         self.is_mistake_sought = False
@@ -147,6 +149,13 @@ class Service:
         workers = (self.translation_worker, self.trace_worker)
         return max(worker.seconds_at_work for worker in workers) > self.limits.stuck
 
+    def refuse_if_full(self) -> None:
+        """Raise `Refusal` where no more texts are taken at the moment, before a request with one is read."""
+        try:
+            self.translation_worker.refuse_if_full(_WAITING_SHARE * self.limits.seconds)
+        except QueueFull as error:
+            raise Refusal(503, str(error)) from None
+
     async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
         """Return the worker's answer to a question.
 
@@ -154,7 +163,6 @@ class Service:
         server stops before.
         """
         limit = _GIVING_UP_SHARE * self.limits.seconds
-        asked_at = time.monotonic()
         try:
             future = worker.submit(question, _WAITING_SHARE * self.limits.seconds, limit)
         except QueueFull as error:
@@ -168,9 +176,9 @@ class Service:
                 return answer.result()
             if self._has_given_up or answer.cancelled():
                 raise Refusal(503, _STOPPING)
-            raise _make_late_refusal(self.limits.seconds, future.begun_at, asked_at, client_left=gone.done())
+            raise _make_late_refusal(self.limits.seconds, future.came_behind, client_left=gone.done())
         except NobodyWaits:  # the worker saw that it is too late before the event loop did
-            raise _make_late_refusal(self.limits.seconds, future.begun_at, asked_at, client_left=gone.done()) from None
+            raise _make_late_refusal(self.limits.seconds, future.came_behind, client_left=gone.done()) from None
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
@@ -244,10 +252,10 @@ class Service:
         when the server stops before.
         """
         stop = Event()
-        began = time.monotonic()
-        deadline = began + _GIVING_UP_SHARE * self.limits.seconds
+        deadline = time.monotonic() + _GIVING_UP_SHARE * self.limits.seconds
 
         def check_wanted() -> None:
+            self.turns.wait()
             if stop.is_set() or time.monotonic() > deadline:
                 raise NobodyWaits
 
@@ -272,7 +280,7 @@ class Service:
             # be.
             return await task
         except NobodyWaits:
-            raise _make_late_refusal(self.limits.seconds, began, began, client_left=stop.is_set()) from None
+            raise _make_late_refusal(self.limits.seconds, came_behind=False, client_left=stop.is_set()) from None
         finally:
             stop.set()
             gone.cancel()
@@ -313,13 +321,13 @@ class Service:
 _STOPPING = "the server is stopping, and could not answer this before; come again"
 
 
-def _make_late_refusal(seconds: float, begun_at: float | None, asked_at: float, client_left: bool) -> Refusal:
-    """Return the refusal of a request that was asked at one time, and whose turn came at another, if it came."""
+def _make_late_refusal(seconds: float, came_behind: bool, client_left: bool) -> Refusal:
+    """Return the refusal of a request that is late, with what it can do about it."""
     if client_left:
         # nginx's status for this case; no client is left to read it, and it is seen only in the metrics.
         return Refusal(499, "the client went away")
     # Others have kept it waiting: the same request may well be answered another time.
-    if begun_at is None or begun_at - asked_at > _NO_WAIT_SHARE * seconds:
+    if came_behind:
         return Refusal(503, f"not done within {seconds:g} s, since too many requests came before; come again")
     return Refusal(504, f"not done within {seconds:g} s; ask for less at a time")
 

@@ -9,7 +9,7 @@ from math import inf
 from threading import Condition, Event, Thread
 from typing import Any, Generic, TypeVar
 
-from pellucid.cpu import return_free_memory
+from pellucid.cpu import let_interrupt, return_free_memory
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -30,10 +30,10 @@ class NobodyWaits(Exception):
 
 
 class JobAnswer(Future[Answer]):
-    """The answer to come of a job; it knows whether somebody still waits for it, and whether its turn has come."""
+    """The answer to come of a job; it knows whether somebody still waits for it, and whether others were before it."""
 
     is_wanted = True
-    begun_at: float | None = None
+    came_behind = False
 
     def cancel(self) -> bool:
         """Say that nobody waits any more, which stops a job that has begun too."""
@@ -55,8 +55,8 @@ class Worker(Generic[Question, Answer]):
 
     `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
     alone, so that an error reaches only the job that caused it. It is also given a function to call between its steps,
-    which raises `NobodyWaits` once all jobs of its list are cancelled or too late. A job whose deadline has passed when
-    its turn comes is not begun.
+    which raises `NobodyWaits` once all jobs of its list are cancelled or too late, and calls `wait_for_turn` before
+    that. A job whose deadline has passed when its turn comes is not begun.
     """
 
     _NEWEST_SHARE = 0.2  # weight of the newest jobs in the mean time of a job
@@ -70,8 +70,10 @@ class Worker(Generic[Question, Answer]):
         waiting: int,
         together: Callable[[Sequence[Question], Question], bool] = lambda batch, candidate: False,
         clock: Callable[[], float] = time.monotonic,
+        wait_for_turn: Callable[[], object] = lambda: None,
     ):
         self._answer = answer
+        self._wait_for_turn = wait_for_turn
         self._together = together
         self._capacity = waiting
         self._clock = clock
@@ -118,18 +120,27 @@ class Worker(Generic[Question, Answer]):
         """
         job: _Job[Question, Answer] = _Job(question, self._clock() + limit)
         with self._changed:
-            if len(self._queue) >= self._capacity:
-                # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
-                self._queue = deque(job for job in self._queue if not job.answer.cancelled())
-            if self._closed or len(self._queue) >= self._capacity:
-                raise QueueFull(f"{self._capacity} requests wait already, which is as many as may")
-            # Not where nothing waits: a single slow job must not close the door for good.
-            waiting = self.waiting_jobs
-            if waiting and (waiting + 1 + (self._begun is not None)) * self._seconds_per_job > seconds:
-                raise QueueFull(f"{waiting} requests wait already, too many to answer one more within {seconds:g} s")
+            self._refuse_one_more(seconds)
+            job.answer.came_behind = self.is_busy
             self._queue.append(job)
             self._changed.notify()
         return job.answer
+
+    def refuse_if_full(self, seconds: float) -> None:
+        """Raise `QueueFull` where `submit` would, for a question that has not been read yet."""
+        with self._changed:
+            self._refuse_one_more(seconds)
+
+    def _refuse_one_more(self, seconds: float) -> None:
+        if len(self._queue) >= self._capacity:
+            # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
+            self._queue = deque(job for job in self._queue if not job.answer.cancelled())
+        if self._closed or len(self._queue) >= self._capacity:
+            raise QueueFull(f"{self._capacity} requests wait already, which is as many as may")
+        # Not where nothing waits: a single slow job must not close the door for good.
+        waiting = self.waiting_jobs
+        if waiting and (waiting + 1 + (self._begun is not None)) * self._seconds_per_job > seconds:
+            raise QueueFull(f"{waiting} requests wait already, too many to answer one more within {seconds:g} s")
 
     def close(self, seconds: float) -> None:
         """Take no more jobs; wait `seconds` for those begun and waiting, then cancel the rest."""
@@ -146,7 +157,7 @@ class Worker(Generic[Question, Answer]):
     def _run(self) -> None:
         returned = self._clock()
         while jobs := self._take_jobs():
-            self._begun = began = self._clock()
+            began = self._clock()
             try:
                 self._do(jobs)
             finally:
@@ -173,20 +184,25 @@ class Worker(Generic[Question, Answer]):
                     if self._clock() > job.deadline:
                         job.answer.set_exception(NobodyWaits())
                         continue
-                    job.answer.begun_at = self._clock()
                     batch.append(job)
                 if batch or self._closed:
+                    # Before anybody else looks: a job that comes now comes behind these.
+                    self._begun = self._clock() if batch else None
                     return batch
                 self._changed.wait()
 
     def _do(self, jobs: Sequence[_Job[Question, Answer]]) -> None:
         def check_wanted() -> None:
+            self._wait_for_turn()
             now = self._clock()
             if not any(job.answer.is_wanted and now <= job.deadline for job in jobs):
                 raise NobodyWaits
 
+        self._wait_for_turn()
         try:
-            answers = self._answer([job.question for job in jobs], check_wanted)
+            # Work to which the function cannot be given, such as a trace, calls it too.
+            with let_interrupt(check_wanted):
+                answers = self._answer([job.question for job in jobs], check_wanted)
         except NobodyWaits:
             for job in jobs:
                 job.answer.set_exception(NobodyWaits())

@@ -15,6 +15,7 @@ from pellucid.config import apply_overrides, build_settings, field_meaning, read
 from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
 from pellucid.data.languages import is_language_code
+from pellucid.data.lines import refuse_read_once
 from pellucid.data.noise import NoiseConfig
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.evaluate.words import TokenizerName
@@ -497,8 +498,15 @@ def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, A
 
 
 def _resolve_paths(settings: Any, names: Sequence[str], folder: Path) -> Any:
-    """Return settings with these paths, where they are given, absolute; relative ones are looked up in `folder`."""
+    """Return settings with these paths, where they are given, absolute; relative ones are looked up in `folder`.
+
+    Raises ValueError for a path whose text can be read only once.
+    """
     paths = {name: path for name in names if (path := getattr(settings, name)) is not None}
+    for path in paths.values():
+        # Before it is made absolute: a pipe has no path of its own.
+        if path != "-":
+            refuse_read_once(folder / path, "a run reads its text several times, and again when it is resumed")
     return replace(settings, **{name: _resolve_path(folder, path) for name, path in paths.items()})
 
 

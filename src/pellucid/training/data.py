@@ -100,9 +100,9 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: Corpus
     """Return the encoded pairs, the dev pairs and the tokenizer of a run.
 
     They come from its shards if it names some, otherwise from its text, with the same result. A run that is resumed
-    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. With a `glance` the notes say what it
-    says of the text of each corpus. Raises ValueError for data that cannot be trained on, and for shards
-    that are not of this run.
+    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. With a `glance` the notes have
+    what it says of the text of each corpus. Raises ValueError for data that cannot be trained on, and for shards that
+    are not of this run.
     """
     tokenizer = tokenizer or initial_tokenizer(run)
     if run.data.shards is not None:

@@ -31,6 +31,8 @@ class PairFormat:
     """Whether the number of a unit is that of a line; otherwise units are counted, or rows."""
     needs_languages: bool = False
     """Whether a file of this format must name its languages."""
+    is_archive: bool = False
+    """Whether reading begins at the end of the file, so that it cannot come through a pipe."""
 
 
 PAIR_FORMATS = (
@@ -48,9 +50,9 @@ PAIR_FORMATS = (
     PairFormat("a message catalogue (PO)", ("po",), read_po, encode_po, by_line=False),
     PairFormat("a table (CSV)", ("csv",), read_csv, encode_csv),
     PairFormat("an array of objects (JSON)", ("json",), read_json_array, encode_json, by_line=False),
-    PairFormat("a workbook of Excel (XLSX)", ("xlsx", "xlsm"), read_xlsx),
-    PairFormat("an archive of two files (ZIP)", ("zip",), read_moses_zip),
-    PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False),
+    PairFormat("a workbook of Excel (XLSX)", ("xlsx", "xlsm"), read_xlsx, is_archive=True),
+    PairFormat("an archive of two files (ZIP)", ("zip",), read_moses_zip, is_archive=True),
+    PairFormat("a data set (Parquet)", ("parquet",), read_parquet, encode_parquet, by_line=False, is_archive=True),
 )
 """Every format of pairs, by the endings of its files; all but XLSX, ZIP and Parquet may be compressed."""
 

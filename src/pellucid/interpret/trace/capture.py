@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pellucid.cpu import give_way
 from pellucid.decode.search import log_probabilities
 from pellucid.decode.torch_engine import pad_sentences
 from pellucid.decode.translate import inference_only
@@ -95,6 +96,7 @@ def decoding_steps(
     log_probs = log_probabilities(logits.double())  # `others` and the entropy add up a whole vocabulary
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
+        give_way()
         # Stable, so that of equal logits the lower id comes first, which the checks rely on.
         order = row.argsort(descending=True, stable=True)
         best = order[:_TOP_CANDIDATES].tolist()

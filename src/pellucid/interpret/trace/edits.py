@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field
 from torch import Tensor
 
 from pellucid.config import suggest_nearest
+from pellucid.cpu import give_way
 from pellucid.interpret.trace.untrusted import read_strictly
 from pellucid.model import ModelConfig
 from pellucid.model.positions import adds_bias, rotate_pairs, sinusoids
@@ -43,6 +44,7 @@ class Record(Watcher, Mapping[str, Tensor]):
         return len(self._values)
 
     def _keep(self, name: str, value: Tensor) -> Tensor:
+        give_way()
         # fnmatchcase, because fnmatch ignores case on some systems.
         if any(fnmatchcase(name, pattern) for pattern in self._only):
             self._values[name] = value.detach().clone()  # a view would change with whatever it is a view of

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pellucid.cpu import give_way
 from pellucid.interpret.trace.operations import Operation, operations
 from pellucid.interpret.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
 from pellucid.model import ModelConfig
@@ -62,6 +63,7 @@ def _tensor_row(
     trace: TraceData, row: TensorRow, size: Mapping[str, int], operation: Operation, is_edited: bool
 ) -> dict[str, Any]:
     """Return the row of one tensor, with the least and largest of its finite numbers where it was captured."""
+    give_way()
     entry: dict[str, Any] = {
         "name": row.name,
         "dims": list(tensor_dims(row)),

@@ -58,15 +58,19 @@ FORMATS = (
     ),
     DocumentFormat(
         "Markdown",
-        {".md": "text/markdown", ".markdown": "text/markdown"},
-        "headings, items, cells of tables, titles of links and pictures, blocks of HTML",
+        {".md": "text/markdown", ".markdown": "text/markdown", ".mdx": "text/mdx"},
+        "headings, items, cells of tables, footnotes, definitions, texts of abbreviations, titles of notes, tabs and "
+        "containers, texts and titles of links and pictures, attributes that people read (`alt`, `title`, `caption`) "
+        "in HTML, in components and in tags of templates, blocks of HTML",
         {
-            "protected": "what HTML in it marks so",
-            "code": "blocks of code, formulas",
-            "other": "front matter, HTML in quotations, titles of links that are defined apart from their text",
+            "protected": "what HTML in it marks so, parts in a third language",
+            "code": "blocks of code, formulas, code between tags of templates, imports and expressions of MDX",
+            "other": "front matter, HTML in quotations, titles of links that are defined apart from their text, texts "
+            "of several words in commands of LaTeX and in templates without a name, lists more "
+            "than 25 and quotations more than 50 levels deep",
         },
-        "line ends inside a paragraph, and backslashes in a translated text",
-        "addresses, names of links, code in the line",
+        "line ends inside a paragraph, backslashes in a translated text, marks in the text of a picture",
+        "addresses, names of links and pages, code and formulas in the line, attributes, tags of templates, comments",
     ),
     DocumentFormat(
         "messages in JSON",

@@ -14,7 +14,7 @@ from pellucid.localize.documents.html_attributes import (
     read_language_code,
     split_tag,
 )
-from pellucid.localize.documents.html_frames import cut_frame
+from pellucid.localize.documents.html_frames import cut_frame, keep_frame
 from pellucid.localize.documents.html_runs import LETTER, Piece, join_run
 from pellucid.localize.documents.html_templates import hide_instructions, split_instructions
 from pellucid.localize.documents.html_tokens import (
@@ -43,7 +43,8 @@ figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgrou
 menu nav noembed noframes noscript object ol optgroup option p plaintext pre search section select summary table tbody
 td template tfoot th thead title tr ul video xmp
 """
-_BLOCK_ELEMENTS = split_names(_BLOCK_NAMES)  # they separate texts; any other is inline, and stands inside a text
+BLOCK_ELEMENTS = split_names(_BLOCK_NAMES)
+"""Elements that separate texts; any other is inline, and stands inside a text."""
 _HEADING = re.compile("h([1-6])")
 # What is kept without being asked: translate="yes" asks for it, but not in the raw ones.
 _KEPT_ELEMENTS = {
@@ -188,8 +189,8 @@ class _PageSplitter:
         if not self.in_frame:
             parts = cut_frame(raw, lambda page: _PageSplitter(page, self.reading, self.is_xhtml, in_frame=True).split())
         if parts is None:
-            self.reading.kept["other"] += LETTER.search(raw) is not None
-        return [raw] if parts is None else parts
+            return keep_frame(raw, self.reading.kept)
+        return parts
 
     def _close(self, markup: Markup) -> None:
         """Read a closing tag."""
@@ -200,7 +201,7 @@ class _PageSplitter:
 
     def _add_tag(self, piece: Piece) -> None:
         """Add a tag to the run of texts, or end the run with one that separates texts."""
-        if piece.name not in _BLOCK_ELEMENTS:
+        if piece.name not in BLOCK_ELEMENTS:
             self.run.append(piece)
             return
         self._end_run()

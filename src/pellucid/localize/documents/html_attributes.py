@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from pellucid.data.languages import get_language, is_language_code, is_same_language, list_spellings, split_code
-from pellucid.localize.documents.html_templates import list_value_items
+from pellucid.localize.documents.html_templates import escape_page_text, list_value_items
 from pellucid.localize.documents.html_tokens import Attribute, split_names
 from pellucid.localize.documents.slots import LanguagePlace, Part, Parts, make_slot
 
@@ -140,8 +140,8 @@ def _make_value_slot(tag: str, attribute: Attribute) -> Parts:
     """Return the value of an attribute as a slot; a value without quotation marks gets them with its translation."""
     raw = tag[attribute.start : attribute.end]
     if attribute.quote:
-        return make_slot(list_value_items(raw), escape)
-    return make_slot(list_value_items(raw), escape, finish='"{}"'.format)
+        return make_slot(list_value_items(raw), escape_page_text)
+    return make_slot(list_value_items(raw), escape_page_text, finish='"{}"'.format)
 
 
 def _find_language_writer(

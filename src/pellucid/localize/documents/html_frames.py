@@ -1,6 +1,7 @@
 """Takes pages apart that stand in an attribute of a frame (`srcdoc`), with their signs as references."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -8,6 +9,7 @@ from html import unescape
 
 from pellucid.localize.documents.slots import LanguagePlace, Part, Parts
 
+_LETTER = re.compile(r"[^\W\d_]")
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{1,8});")
 _SIGNS = {"<": "<", ">": ">", '"': "&quot;", "'": "&#39;", "&": "&amp;"}  # how each is written where the page has none
 
@@ -39,3 +41,9 @@ def _wrap_part(part: Part, write: Callable[[str], str]) -> Part:
     # What a text is joined from is written at its end, and once; what stood in its place is not joined again.
     original = None if part.original is None else [_wrap_part(inner, write) for inner in part.original]
     return replace(part, original=original, finish=lambda text: write(part.finish(text)))
+
+
+def keep_frame(raw: str, kept: Counter[str]) -> Parts:
+    """Return the page in an attribute as it is, and count it if it has words."""
+    kept["other"] += _LETTER.search(raw) is not None
+    return [raw]

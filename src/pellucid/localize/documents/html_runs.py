@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from html import escape
 from typing import Literal
 
+from pellucid.localize.documents.html_templates import escape_page_text
 from pellucid.localize.documents.html_tree import VOID_ELEMENTS, HtmlElement
 from pellucid.localize.documents.slots import NUMBERED_TAG, Inline, Part, Parts, Review, TextSlot, make_slot
 
@@ -15,7 +15,7 @@ _SPACE = " \t\r\n\f"
 _TAG_WITH_SPACE = re.compile(rf"( ?)({NUMBERED_TAG.pattern.replace('(', '(?:')})( ?)")
 _TAG_OR_SPACE = re.compile(rf"{NUMBERED_TAG.pattern}| ")
 _LINE_END = re.compile(r"(?<=[^ \t\r\n\f])[ \t]*+[\r\n\f][ \t\r\n\f]*+(?=.)", re.DOTALL)
-_escape_text = partial(escape, quote=False)
+_escape_text = partial(escape_page_text, quote=False)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Finds instructions of template languages in HTML, such as {{ name }}, which programs read and people do not."""
 
 import re
+from html import escape
 from typing import Literal
 
 from pellucid.localize.documents.slots import Inline
@@ -52,6 +53,18 @@ def split_instructions(text: str) -> list[tuple[Literal["text", "instruction"], 
         pieces.append(("instruction", match[0]))
         position = match.end()
     return [*pieces, ("text", text[position:])] if position < len(text) else pieces
+
+
+def escape_page_text(text: str, quote: bool = True) -> str:
+    """Return a text as HTML spells it, in which nothing is taken for an instruction.
+
+    >>> escape_page_text("{{ a }} < {b}")
+    '&#123;{ a }} &lt; {b}'
+    """
+    written = escape(text, quote)
+    if not _BEGINNING.search(written):
+        return written
+    return _INSTRUCTION.sub(lambda match: match[0].replace("{", "&#123;", 1), written)
 
 
 def list_value_items(raw: str) -> list[str | Inline]:

@@ -9,6 +9,16 @@ from html import unescape
 from html.entities import html5
 from typing import Literal
 
+from pellucid.localize.documents.markdown_programs import (
+    ATTRIBUTE_LIST,
+    BRACED,
+    JSX_TAG,
+    TEMPLATE_TAG,
+    find_code_closing,
+    is_formula,
+    is_jsx_tag,
+)
+
 MarkKind = Literal["opening", "closing", "single", "character", "space"]
 
 
@@ -20,7 +30,9 @@ class MarkdownMark:
     start: int
     end: int
     kind: MarkKind
-    name: str  # em, strong, del, link, image, code, html, address, break, math, footnote
+    # em, strong, del, link, image, code, html, address, break, math, footnote, note, template, attributes, expression,
+    # wiki
+    name: str
     key: int = 0  # that of the opening mark that a closing one belongs to
     character: str = ""
     label: tuple[int, int] | None = None  # where the text of an image stands
@@ -28,7 +40,7 @@ class MarkdownMark:
 
 
 # Possessive quantifiers (*+, ++) throughout: no text makes a search go back.
-_SPECIAL = re.compile(r"[\\`*_~<&!\[\]\n$]")
+_SPECIAL = re.compile(r"[\\`*_~<&!\[\]\n${%^]")
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 _RUN = re.compile(r"`++")
 _SPACES_AT_END = re.compile(r" *+\Z")
@@ -42,11 +54,22 @@ _ATTRIBUTE = r"""\s++[A-Za-z_:][\w.:-]*+(?:\s*+=\s*+(?:[^\s"'=<>`]++|'[^']*+'|"[
 _HTML_TAG = re.compile(rf"<(/?)([A-Za-z][A-Za-z0-9-]*+)(?:{_ATTRIBUTE})*+\s*+(/?)>", re.ASCII)
 _OTHER_HTML = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
 _FOOTNOTE = re.compile(r"\[\^[^\]\s\[]{1,200}+\]")
-_MATH = re.compile(r"\$(?![\s$])(?=[^$\n]*[\\^_{}=]|[A-Za-z]\$)(?:[^$\\\n]|\\.)++(?<!\s)\$(?![\w$])")
+_MATH = re.compile(r"\$(?![\s$])((?:[^$\\\n]|\\.)++)(?<!\s)\$(?![\w$])")
+_DISPLAYED = re.compile(r"\$\$((?:[^$\\\n]|\\.)++)\$\$(?!\$)")
+_BRACKETED = re.compile(r"(\\\\?)([(\[])((?:[^\\\n]|\\(?![()\[\]\\]))++)\1([)\]])")
+_ESCAPED_SIGN = re.compile(r"\\[!-/:-@\[-`{-~]")
+_LATEX = re.compile(r"\\[A-Za-z]{2}|[\^_=]")
+_ROLE = re.compile(r"\{[A-Za-z][\w:.+-]*+\}(?=`)")  # what MyST makes of the code behind it
+_HIDDEN = re.compile(r"%%[^%\n]++%%")  # a comment of Obsidian
+_BLOCK_NAME = re.compile(r"(?<=[ \t\n])\^[A-Za-z0-9-]++\Z")  # by which Obsidian refers to a paragraph
+# A link of a wiki: the name of a page, and perhaps the text that stands for it.
+_PAGE_NAME = r"(?:[^\[\]|\n*_`<>\\&!~$\ufdd0]|(?<=\w)_(?=\w)){1,300}+"
+_WIKI_LINK = re.compile(rf"!?\[\[{_PAGE_NAME}(?:\ufdd0?\|(?P<text>[^\[\]\n]{{0,500}}+))?\]\](?![(\[:])")
 
+_TAG_IN_ADDRESS = r"\{\{[^{}\n]{1,500}+\}\}|\{%[^%\n]{1,500}+%\}"  # its spaces do not end the address
 _IN_BRACKETS = r"(?:[^\s()\\\x00-\x1f]|\\.|\\)*+"
 for _ in range(4):  # brackets in one another
-    _IN_BRACKETS = rf"(?:[^\s()\\\x00-\x1f]|\\[^\s]|\\|\({_IN_BRACKETS}\))*+"
+    _IN_BRACKETS = rf"(?:{_TAG_IN_ADDRESS}|[^\s()\\\x00-\x1f]|\\[^\s]|\\|\({_IN_BRACKETS}\))*+"
 _TITLE = r"""(?:"(?:[^"\\]|\\[\s\S])*+"|'(?:[^'\\]|\\[\s\S])*+'|\((?:[^()\\]|\\[\s\S])*+\))"""
 _TARGET = re.compile(
     rf"\([ \t]*+\n?[ \t]*+(?:<(?:[^<>\\\n]|\\.)*+>|(?!<){_IN_BRACKETS})?+"
@@ -77,13 +100,15 @@ class _Bracket:
     runs: int  # how many runs stand before it
     marks: int  # how many marks stand before it
     has_bracket_inside: bool = False
+    is_note: bool = False  # whether it begins a footnote that stands in the text, as Pandoc and Obsidian have it
 
 
 class MarkdownScanner:
     """One pass through a text. `is_label` says whether a link is defined under a name."""
 
-    def __init__(self, text: str, is_label: Callable[[str], bool]):
+    def __init__(self, text: str, is_label: Callable[[str], bool], *, is_mdx: bool = False):
         self.text = text
+        self.is_mdx = is_mdx
         self.is_label = is_label
         self.marks: list[MarkdownMark] = []
         self.runs: list[_Run] = []
@@ -94,6 +119,9 @@ class MarkdownScanner:
             for run in _RUN.finditer(text):
                 self.code_runs.setdefault(len(run[0]), []).append(run.start())
         self.last_end = {end: text.rfind(end) for _, end in _OTHER_HTML} if "<" in text else {}
+        self.last_tag = max(map(text.rfind, ("%}", "}}", "#}"))) if "{" in text else -1
+        self.wiki_ends: set[int] = set()  # where the closing brackets of wiki links stand
+        self.code_ends: dict[str, int] = {}  # where the code ends that is between tags, by the pattern of its end
 
     def scan(self) -> list[MarkdownMark]:
         """Return the marks in the order of their places."""
@@ -129,9 +157,17 @@ class MarkdownScanner:
             self.marks.append(MarkdownMark(start, match.end(), "character", "entity", character=unescape(match[0])))
             return match.end()
         if sign == "$":
-            before = text[start - 1 : start]
-            match = None if before.isalnum() or before == "$" else _MATH.match(text, start)
-            return self.add_single(start, match.end(), "math") if match else start + 1
+            return self.read_dollar(start)
+        if sign == "{":
+            return self.read_brace(start)
+        if text.startswith("^[", start):
+            end = self.open_bracket(start, start + 2)
+            self.brackets[-1].is_image, self.brackets[-1].is_note = False, True
+            return end
+        if sign in "%^":
+            pattern = _HIDDEN if sign == "%" else _BLOCK_NAME
+            match = None if text[start - 1 : start].isalnum() else pattern.match(text, start)
+            return self.add_single(start, match.end(), "html") if match else start + 1
         if sign in "*_~":
             return self.read_run(sign, start)
         return self.read_bracket(sign, start)
@@ -140,11 +176,51 @@ class MarkdownScanner:
         self.marks.append(MarkdownMark(start, end, "single", name))
         return end
 
+    def read_dollar(self, start: int) -> int:
+        """Read a formula, or a sign of dollars."""
+        text = self.text
+        before = text[start - 1 : start]
+        if before.isalnum() or before == "$":
+            return start + 1
+        match = _DISPLAYED.match(text, start) or _MATH.match(text, start)
+        return self.add_single(start, match.end(), "math") if match and is_formula(match[1]) else start + 1
+
+    def read_brace(self, start: int) -> int:
+        """Read a tag of a template, attributes, the role of code, or an expression of MDX."""
+        text = self.text
+        if start < self.last_tag and (match := TEMPLATE_TAG.match(text, start)):
+            opening = find_code_closing(match[0])
+            end = self.find_code_end(match.end(), opening[1]) if opening else 0
+            return self.add_single(start, end, "code") if end else self.add_single(start, match.end(), "template")
+        if match := ATTRIBUTE_LIST.match(text, start):
+            return self.add_single(start, match.end(), "attributes")
+        if match := _ROLE.match(text, start):
+            marks = len(self.marks)
+            end = self.read_sign("`", match.end())
+            if len(self.marks) > marks:
+                self.marks[-1].start = start
+            return end
+        match = BRACED.match(text, start) if self.is_mdx else None
+        return self.add_single(start, match.end(), "expression") if match else start + 1
+
+    def find_code_end(self, position: int, pattern: str) -> int:
+        """Return where code ends that began before a position; 0 where it has no end."""
+        known = self.code_ends.get(pattern, position)
+        if known < position:
+            return 0
+        match = re.compile(pattern).search(self.text, position)
+        if match is None:
+            self.code_ends[pattern] = -1
+        return match.end() if match else 0
+
     def read_backslash(self, start: int) -> int:
         following = self.text[start + 1 : start + 2]
         if following == "\n":
             end = _LINE_END.match(self.text, start + 1).end()  # pyright: ignore[reportOptionalMemberAccess]
             return self.add_single(start, end, "break")
+        match = _BRACKETED.match(self.text, start)
+        if match and match[2] + match[4] in ("()", "[]") and _is_bracketed_formula(match):
+            return self.add_single(start, match.end(), "math")
         if _PUNCTUATION.match(following):
             self.marks.append(MarkdownMark(start, start + 2, "character", "escape", character=following))
             return start + 2
@@ -156,6 +232,11 @@ class MarkdownScanner:
             return self.add_single(start, match.end(), "address")
         if match := _HTML_TAG.match(text, start):
             kind: MarkKind = "closing" if match[1] else "single" if match[3] else "opening"
+            self.marks.append(MarkdownMark(start, match.end(), kind, f"html {match[2].lower()}"))
+            return match.end()
+        match = JSX_TAG.match(text, start)
+        if match and (self.is_mdx or is_jsx_tag(match[0], match[2])):
+            kind = "closing" if match[1] else "single" if match[3] else "opening"
             self.marks.append(MarkdownMark(start, match.end(), kind, f"html {match[2].lower()}"))
             return match.end()
         for begin, end in _OTHER_HTML:
@@ -241,6 +322,10 @@ class MarkdownScanner:
 
     def read_bracket(self, sign: str, start: int) -> int:
         text = self.text
+        if sign != "]" and (match := _WIKI_LINK.match(text, start)) and not self.is_label(match[0].strip("![]")):
+            return self.read_wiki_link(match)
+        if start in self.wiki_ends:
+            return start + 2
         if sign == "!":
             if not text.startswith("![", start) or _FOOTNOTE.match(text, start + 1):
                 return start + 1
@@ -252,6 +337,11 @@ class MarkdownScanner:
         if not self.brackets:
             return start + 1
         bracket = self.brackets.pop()
+        if bracket.is_note:
+            self.pair_runs(bracket.runs)
+            self.marks.append(MarkdownMark(bracket.start, bracket.end, "opening", "note", bracket.start))
+            self.marks.append(MarkdownMark(start, start + 1, "closing", "note", bracket.start))
+            return start + 1
         is_active = bracket.is_image or len(self.brackets) >= self.inactive
         self.inactive = min(self.inactive, len(self.brackets))
         end, title = self.find_target(bracket, start) if is_active else (0, None)
@@ -267,6 +357,17 @@ class MarkdownScanner:
         self.marks.append(MarkdownMark(start, end, "closing", "link", bracket.start, title=title))
         self.inactive = len(self.brackets)
         return end
+
+    def read_wiki_link(self, match: re.Match[str]) -> int:
+        """Read a link of a wiki, whose text goes on up to its closing brackets."""
+        start, end = match.span()
+        if match["text"] is None or match[0].startswith("!"):
+            return self.add_single(start, end, "wiki")
+        text_start, text_end = match.span("text")
+        self.marks.append(MarkdownMark(start, text_start, "opening", "wiki", start))
+        self.marks.append(MarkdownMark(text_end, end, "closing", "wiki", start))
+        self.wiki_ends.add(text_end)
+        return text_start
 
     def open_bracket(self, start: int, end: int) -> int:
         if self.brackets:
@@ -297,6 +398,14 @@ def _can_pair(opener: _Run, closer: _Run) -> bool:
     # 3 unless both lengths are" (CommonMark 0.31, rules 9 and 10).
     is_doubtful = opener.can_close or closer.can_open
     return not is_doubtful or (opener.length + closer.length) % 3 != 0 or opener.length % 3 == closer.length % 3 == 0
+
+
+def _is_bracketed_formula(match: re.Match[str]) -> bool:
+    """Return whether brackets behind backslashes hold a formula; square ones are also those of a text."""
+    content = _ESCAPED_SIGN.sub("", match[3])
+    if match[2] == "[" and len(match[1]) == 1:
+        return _LATEX.search(content) is not None
+    return is_formula(content)
 
 
 def _is_space(character: str) -> bool:

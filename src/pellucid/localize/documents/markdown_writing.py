@@ -3,12 +3,9 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import product
 
-from pellucid.localize.documents.markdown_marks import MarkdownScanner
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
+from pellucid.localize.documents.markdown_marks import MarkdownMark
 
 # Characters that no text has (Unicode keeps them for programs): they stand around a tag until it is written, so that
 # its signs are told apart from those of the text.
@@ -18,12 +15,17 @@ _PRIVATE = re.compile("[\ufdd0-\ufdef]")
 _WHITE_SPACE = re.compile(r"\s+")
 
 _ALWAYS = frozenset("$~=:{}@^\"'<&|")  # signs with a meaning beyond CommonMark, where the author wrote them as text
-_HARD = re.compile(r"[\\*_\[\]<>`~$&!]")
+_HARD = re.compile(r"[\\*_\[\]<>`~$&!^]|\{(?![{%#])|%(?=%)")
+_TEMPLATE_BRACE = re.compile(r"\{(?=[{%#])")  # programs that fill in templates know no backslashes
 _BACKSLASH = re.compile(r"\\(?=[!-/:-@\[-`{-~])|\\\Z")
+_SIGN = re.compile(r"[!-/:-@\[-`{-~]")
+_FIRST_SIGN = re.compile(r"[!-/:-@\[\]-`{-~]")  # any but a backslash, which escapes what follows it already
+_LAST_SIGNS = re.compile(r"(?<!\\)(?:#+|[!-/:-@\[\]-`{-~])\Z")
+_BACKSLASHED = re.compile(r"(?<!\\)(?:\\\\)*\\[!-/:-@\[-`{-~]\Z")
 _HTML_NAMES = {"em": "em", "strong": "strong", "del": "del"}
 # What a line must not begin with: a heading, an item, a quotation, a line across, a table, code, HTML, a definition.
 _LINE_START = re.compile(
-    r"(?P<whole>#{1,6}|[-+*]|:)\Z|(?P<first>[>|]|[=\-*_]+\Z|:-|~~~|```|:::|<[A-Za-z/!?]|\$\$)|\d{1,9}(?P<number>[.)])\Z"
+    r"(?P<whole>#{1,6}|[-+*]|:)\Z|(?P<first>[>|]|[=\-*_+]+\Z|:-|~~~|```|:::|<[A-Za-z/!?]|\$\$)|\d{1,9}(?P<number>[.)])\Z"
 )
 
 
@@ -48,14 +50,12 @@ class MarkdownWriter:
     prefix: str  # what stands before each line but the first
     line_end: str
     width: int  # of its longest line; 0 where it stood on one line
-    heading: str  # the signs of a heading, "" for any other text
     escaped: Collection[str]  # signs that stand behind a backslash in the source
     is_cell: bool
     begins_line: bool  # whether its first word could be read as the sign of a block
     is_part: bool  # whether other texts stand in the same block, whose signs could fit those of this one
-    is_first: bool  # whether it begins its line, so that its first word decides what the line is
-    is_label: Callable[[str], bool]
-    parser: "MarkdownIt"
+    scan: Callable[[str], Sequence[MarkdownMark]]
+    is_alone: Callable[[str], bool]  # whether it is read as one text in its block
 
     def escape(self, text: str) -> str:
         """Return a text without line ends."""
@@ -76,13 +76,18 @@ class MarkdownWriter:
             lambda: _write_as_html(atoms, range(len(atoms))),
             lambda: _put_tags_last(atoms),
         )
-        for make_way in ways:
+        plain = ((self._escape_little, _keep_edge), (self._escape_much, _keep_edge))
+        guarded = (
+            (self._escape_much, _escape_edge),
+            (self._escape_much, _spell_edge),
+            (_spell_signs, _spell_edge),
+        )
+        for escapes, make_way in product((plain, guarded), ways):
             way = make_way()
-            for escape in (self._escape_little, self._escape_much):
-                for width in (self.width, 0):
-                    content, spans = self._join(way, escape, width)
-                    if self._is_read_as_meant(content, spans, way):
-                        return content
+            for (escape, escape_edge), width in product(escapes, dict.fromkeys((self.width, 0))):
+                content, spans = self._join(way, escape, width, escape_edge)
+                if self._is_read_as_meant(content, spans, way):
+                    return content
         return content
 
     def _split(self, written: str) -> list[_Atom]:
@@ -117,10 +122,14 @@ class MarkdownWriter:
         return "".join(f"\\{sign}" if sign in always else sign for sign in text) if always else text
 
     def _escape_much(self, text: str) -> str:
-        return _HARD.sub(r"\\\g<0>", text)
+        return _TEMPLATE_BRACE.sub("&#123;", _HARD.sub(r"\\\g<0>", text))
 
     def _join(
-        self, atoms: Sequence[_Atom], escape: Callable[[str], str], width: int
+        self,
+        atoms: Sequence[_Atom],
+        escape: Callable[[str], str],
+        width: int,
+        escape_edge: Callable[[str, bool], str],
     ) -> tuple[str, set[tuple[int, int]]]:
         """Return a translation on lines of this width, all on one for 0, and where its tags stand in it."""
         chunks: list[list[_Atom]] = [[]]
@@ -132,6 +141,7 @@ class MarkdownWriter:
         out: list[str] = []
         spans: set[tuple[int, int]] = set()
         length = column = 0
+        last = next((atom for atom in reversed(atoms) if not atom.is_space), None)
         for number, chunk in enumerate(chunk for chunk in chunks if chunk):
             pieces = [atom.text if atom.name else escape(atom.text) for atom in chunk]
             if self.is_cell:
@@ -148,6 +158,10 @@ class MarkdownWriter:
             for index, (atom, piece) in enumerate(zip(chunk, pieces, strict=True)):
                 if column == 0 and not atom.name and self.begins_line:
                     piece = _escape_line_start(piece, is_alone=index == len(chunk) - 1)
+                if column == 0 and not atom.name:
+                    piece = escape_edge(piece, True)
+                if atom is last and not atom.name:
+                    piece = escape_edge(piece, False)
                 out.append(piece)
                 if atom.name:
                     spans.add((length, length + len(piece)))
@@ -159,7 +173,7 @@ class MarkdownWriter:
 
     def _find_misread(self, atoms: Sequence[_Atom]) -> list[int]:
         """Return the tags of emphasis that would be read as text where they stand now."""
-        content, _ = self._join(atoms, self._escape_much, 0)
+        content, _ = self._join(atoms, self._escape_much, 0, _keep_edge)
         read = {(mark.start, mark.end) for mark in self._scan(content)}
         misread: list[int] = []
         position = 0
@@ -176,8 +190,8 @@ class MarkdownWriter:
                 misread.append(number)
         return misread
 
-    def _scan(self, content: str):
-        return MarkdownScanner(content.replace("\\|", f"{_BAR}|") if self.is_cell else content, self.is_label).scan()
+    def _scan(self, content: str) -> Sequence[MarkdownMark]:
+        return self.scan(content.replace("\\|", f"{_BAR}|") if self.is_cell else content)
 
     def _is_read_as_meant(self, content: str, spans: set[tuple[int, int]], atoms: Sequence[_Atom]) -> bool:
         """Return whether a translation has the marks and the text that it should have, and is one block."""
@@ -205,7 +219,7 @@ class MarkdownWriter:
             text = text.replace("\\|", "|")
         if _squeeze(text) != _squeeze(meant) or not self._fit(found, spans, content):
             return False
-        return self._is_one_block(content)
+        return not (self.is_cell and "\n" in content) and self.is_alone(content)
 
     def _fit(self, found: set[tuple[int, int]], spans: set[tuple[int, int]], content: str) -> bool:
         # A tag may hold several marks, as an element with code does.
@@ -216,24 +230,53 @@ class MarkdownWriter:
             return False
         return all(any(start <= first and last <= end for start, end in spans) for first, last in rest)
 
-    def _is_one_block(self, content: str) -> bool:
-        if self.is_cell:
-            return "\n" not in content
-        lines = content.split("\n")
-        if self.heading:
-            tokens = self.parser.parse(f"{self.heading} {content}")
-        elif all(line[:1].isalpha() for line in lines):
-            return True
-        else:
-            content = content if self.is_first else f"a{content}"
-            tokens = self.parser.parse(content, {"references": {}})
-        return len(tokens) == 3 and tokens[1].type == "inline" and _squeeze(tokens[1].content) == _squeeze(content)
-
 
 def _escape_bars(text: str) -> str:
     """Return a piece of a cell without a bar that would end the cell, and without one that a backslash would keep."""
     text = text.replace("|", "\\|")
     return f"{text[:-2]}&#92;" if text.endswith("\\\\") else text
+
+
+def _spell_signs(text: str) -> str:
+    """Return a text in which each sign is spelled as in HTML.
+
+    >>> _spell_signs("[a|b]")
+    '&#91;a&#124;b&#93;'
+    """
+    return _SIGN.sub(lambda match: f"&#{ord(match[0])};", text)
+
+
+def _keep_edge(piece: str, is_first: bool) -> str:
+    return piece
+
+
+def _escape_edge(piece: str, is_first: bool) -> str:
+    """Return the first or the last piece of a translation with a backslash before the sign at its end, if it is one.
+
+    >>> _escape_edge("===", True), _escape_edge("a##", False), _escape_edge("a:", False), _escape_edge("a", True)
+    ('\\\\===', 'a\\\\##', 'a\\\\:', 'a')
+    """
+    if piece.startswith("&#") and is_first:
+        return piece  # it is spelled already
+    match = _FIRST_SIGN.match(piece) if is_first else _LAST_SIGNS.search(piece)
+    return f"{piece[: match.start()]}\\{piece[match.start() :]}" if match else piece
+
+
+def _spell_edge(piece: str, is_first: bool) -> str:
+    """Return the first or the last piece of a translation with the character at its end as HTML spells it.
+
+    >>> _spell_edge("import", True), _spell_edge("a:", False), _spell_edge(r"\\#", True)
+    ('&#105;mport', 'a&#58;', '&#35;')
+    """
+    if is_first:
+        if piece.startswith("&#"):
+            return piece
+        sign = 1 if piece.startswith("\\") and piece[1:] else 0
+        return f"&#{ord(piece[sign])};{piece[sign + 1 :]}"
+    if piece.endswith(";"):  # it may end a character that is spelled already
+        return piece
+    start = -2 if _BACKSLASHED.search(piece) else -1
+    return f"{piece[:start]}&#{ord(piece[-1])};"
 
 
 def _escape_line_start(piece: str, is_alone: bool) -> str:

@@ -33,7 +33,7 @@ Reader = Callable[[str, bytes, DocumentReading], Document]
 _READERS: dict[str, Reader] = {  # one for each ending in DOCUMENT_FORMATS
     ".txt": read_plain_text,
     **dict.fromkeys((".html", ".htm"), read_html),
-    **dict.fromkeys((".md", ".markdown"), read_markdown),
+    **dict.fromkeys((".md", ".markdown", ".mdx"), read_markdown),
     **dict.fromkeys((".json", ".arb"), read_json_messages),
     **dict.fromkeys((".yml", ".yaml"), read_yaml_messages),
     ".xml": read_android_texts,

@@ -8,7 +8,7 @@ from itertools import islice
 from math import ceil
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pellucid.data.batching import EncodedPairs
 from pellucid.data.corpus import SentencePairs, fingerprint_pairs
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.demo.phrasebook import generate_phrases
 from pellucid.model import ModelConfig, Transformer
 from pellucid.training.config import RunConfig, make_run, override_run, read_run_tables
 from pellucid.training.data import TrainingData, encode_with_note, learn_tokenizer, read_data
@@ -144,6 +143,16 @@ class RunPlan:
         """Most bytes that the run takes on the disk at any time."""
         # One more than are kept: a new checkpoint is complete before an old one is removed.
         return (self.checkpoints + 1) * self.checkpoint_bytes + _MODELS_KEPT * self.model_bytes
+
+
+class PhrasePair(Protocol):
+    """A sentence and its translation."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
 
 
 def plan_run(run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS) -> RunPlan:
@@ -310,12 +319,12 @@ def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return make_run(tables, str(path), path.parent)
 
 
-def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
-    """Make English-Spanish pairs with lines as long as news, encoded by a vocabulary of their own text."""
+def stand_in_data(pairs: int, run: RunConfig, phrases: Iterator[PhrasePair]) -> TrainingData:
+    """Make pairs of `phrases`, with lines as long as news, encoded by a vocabulary of their own text."""
     if pairs < 1:
         raise ValueError(f"a stand-in of {pairs} pairs is none; name 1 or more")
     # The first pairs are the dev set, the others are trained on.
-    sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + _DEV_PAIRS), strict=True))
+    sources, targets = map(list, zip(*islice(join_phrases(phrases, run.seed), pairs + _DEV_PAIRS), strict=True))
     train = SentencePairs.from_lists(sources[_DEV_PAIRS:], targets[_DEV_PAIRS:], "stand-in")
     tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run)
     encoded, notes = encode_with_note(train, tokenizer, run.data.max_pieces)
@@ -323,14 +332,14 @@ def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
     return TrainingData(tokenizer, encoded, (dev,), fingerprint_pairs(train), notes)
 
 
-def long_pairs(seed: int) -> Iterator[tuple[str, str]]:
+def join_phrases(phrases: Iterator[PhrasePair], seed: int) -> Iterator[tuple[str, str]]:
     """Yield lines without end, each of as many phrases as fill a length drawn like that of news."""
-    random, source = Random(seed), generate_phrases(seed)
+    random = Random(seed)
     while True:
         length, sides = random.lognormvariate(*NEWS_LENGTH), ([], [])
         words = 0
         while words < length:
-            phrase = next(source)
+            phrase = next(phrases)
             words += len(phrase.source.split())
             sides[0].append(phrase.source)
             sides[1].append(phrase.target)
