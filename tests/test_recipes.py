@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.reproduce import TARGETS, judge_score, plain_bleu, split_hyphens
+from pellucid.demo.phrasebook import generate_phrases
 from pellucid.training.config import RunConfig, make_run, read_run
 from pellucid.training.defaults import choose_settings
 from pellucid.training.log import read_log
 from pellucid.training.loop import train_run
-from pellucid.workflows.plan.estimate import count_parameters, long_pairs, plan_run, stand_in_data, stand_in_run
+from pellucid.workflows.plan.estimate import count_parameters, join_phrases, plan_run, stand_in_data, stand_in_run
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "recipes"
@@ -38,7 +39,7 @@ def test_a_recipe_loads_and_can_be_planned_without_its_data(name: str):
     assert read_recipe(name).data.source is not None
     run = stand_in_run(FOLDER / f"{name}.toml", TINY)
     assert run.optim == read_recipe(name).optim
-    plan = plan_run(run, stand_in_data(200, run), seconds=0.0)
+    plan = plan_run(run, stand_in_data(200, run, generate_phrases(run.seed)), seconds=0.0)
     assert plan.trial is not None
     assert plan.trial.loss < 8  # log 700 is 6.6
 
@@ -126,7 +127,7 @@ def test_compounds_are_split_where_the_paper_split_them():
 def test_a_large_recipe_makes_ten_steps_on_stand_in_data(name: str, tmp_path: Path):
     """A recipe trains at its own size, with batches that a small machine can hold."""
     for split, count, seed in (("train", 300, 1), ("dev", 3, 2)):
-        pairs = [next(lines) for lines in [long_pairs(seed)] for _ in range(count)]
+        pairs = [next(lines) for lines in [join_phrases(generate_phrases(seed), seed)] for _ in range(count)]
         for side, suffix in enumerate(("en", "es")):
             text = "".join(pair[side] + "\n" for pair in pairs)
             (tmp_path / f"{split}.{suffix}").write_text(text, encoding="utf-8")

@@ -186,7 +186,7 @@ def test_the_position_encoding_of_the_contributing_page_works():
 
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [code] = re.findall(r"```python\n(class .*?)```", text, flags=re.DOTALL)
-    assert len(code.splitlines()) <= 10
+    assert len(code.splitlines()) <= 12
     names = {**vars(positions), "torch": torch}
     exec(code, names)
     encoding = names["Distance"](d_model=6, max_positions=13, heads=2)

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from pellucid.interpret.studies.positions import (
     compare_with_wrong_table,
@@ -11,6 +12,7 @@ from pellucid.interpret.studies.positions import (
     position_vectors,
     wavelengths,
 )
+from pellucid.model import config, positions
 from tests.model.models import small_model
 
 
@@ -117,3 +119,15 @@ def test_the_two_tables_agree_where_the_exponent_is_zero():
     assert np.abs(doubled_exponent_table(50, 512) - paper_table(50, 512))[1:].max(axis=0)[2:].min() > 0.0
     narrow = compare_with_wrong_table(2)
     assert (narrow.different, narrow.largest) == (0, 0.0)
+
+
+def test_positions_that_only_add_to_the_scores_are_not_called_none(monkeypatch: pytest.MonkeyPatch):
+    class Nearer(positions.Positions):
+        def bias(self, q_positions: torch.Tensor, k_positions: torch.Tensor) -> torch.Tensor:
+            return -(q_positions[:, None] - k_positions[None, :]).abs()[None, None].float()
+
+    monkeypatch.setitem(positions.POSITIONS, "nearer", Nearer)
+    monkeypatch.setitem(config._CHOICES, "positions", (*config._CHOICES["positions"], "nearer"))
+    model = small_model(positions="nearer")
+    with pytest.raises(ValueError, match="positions are 'nearer': they have no vectors, they add numbers"):
+        position_vectors(model, 3)

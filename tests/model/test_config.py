@@ -2,12 +2,12 @@
 
 import dataclasses
 import re
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.model.config import drop_removed_settings
+from pellucid.model.config import Activation, Norm, Positions, Tie, drop_removed_settings
 from tests.model.models import small_config
 
 
@@ -25,10 +25,10 @@ from tests.model.models import small_config
         ({"dropout": 1.0}, "dropout is 1.0, it must be at least 0 and below 1"),
         ({"attention_dropout": -0.1}, "attention_dropout is -0.1, it must be at least 0 and below 1"),
         ({"activation_dropout": float("nan")}, "activation_dropout is nan, it must be at least 0 and below 1"),
-        ({"norm": "batch"}, "norm is 'batch', choose one of pre, post, rms"),
-        ({"positions": "alibi"}, "positions is 'alibi', choose one of sinusoidal, learned, rotary, none"),
-        ({"activation": "tanh"}, "activation is 'tanh', choose one of relu, gelu, silu, swiglu"),
-        ({"tie": "encoder"}, "tie is 'encoder', choose one of all, decoder, none"),
+        ({"norm": "batch"}, f"norm is 'batch', choose one of {', '.join(get_args(Norm))}"),
+        ({"positions": "alibi"}, f"positions is 'alibi', choose one of {', '.join(get_args(Positions))}"),
+        ({"activation": "tanh"}, f"activation is 'tanh', choose one of {', '.join(get_args(Activation))}"),
+        ({"tie": "encoder"}, f"tie is 'encoder', choose one of {', '.join(get_args(Tie))}"),
         ({"heads": 2, "positions": "rotary"}, "rotary positions turn pairs of numbers, a head of 15 is odd"),
         ({"d_model": 7, "heads": 1}, "sinusoidal positions are pairs of sine and cosine, d_model 7 is odd"),
         (

@@ -1,9 +1,11 @@
 """The learning rate is a function of the step."""
 
+from typing import Any, cast, get_args, get_type_hints
+
 import pytest
 
 from pellucid.training.config import OptimConfig
-from pellucid.training.update import learning_rate
+from pellucid.training.update import SCHEDULES, learning_rate
 
 
 @pytest.mark.article("A38")
@@ -35,3 +37,20 @@ def test_a_short_run_still_warms_up_to_a_peak():
     rates = [learning_rate(step, step / 50, c) for step in range(50)]
     assert max(rates) == rates[10] == pytest.approx(0.8)
     assert rates[5] == pytest.approx(0.5 * 0.9)
+
+
+def test_every_schedule_that_can_be_chosen_is_a_row_of_the_table():
+    assert set(get_args(get_type_hints(OptimConfig)["schedule"])) == set(SCHEDULES)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_rises_to_its_peak_and_never_above(name: str):
+    c = OptimConfig(peak=0.7, warmup=10, schedule=cast(Any, name))
+    rates = [learning_rate(step, step / 100, c) for step in range(100)]
+    assert rates[:9] == sorted(rates[:9])
+    assert 0.7 * 0.85 < max(rates) <= 0.7
+    assert rates[-1] < rates[9]
+    # Only those that say so reach the peak in a run that is shorter than the warm-up.
+    c = OptimConfig(peak=0.7, warmup=1000, schedule=cast(Any, name))
+    reached = max(learning_rate(step, step / 100, c) for step in range(100)) > 0.5
+    assert reached == SCHEDULES[name].shortens_warmup

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.data.batching import CorpusShare, EncodedPairs, PackedSentences, collate
 from pellucid.data.stream import Stream
+from pellucid.demo.phrasebook import generate_phrases
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.training import update
 from pellucid.training.config import OptimConfig
@@ -24,7 +25,7 @@ from pellucid.workflows.plan.estimate import (
     count_parameters,
     count_pieces,
     estimate_memory,
-    long_pairs,
+    join_phrases,
     plan_run,
     stand_in_data,
     stand_in_run,
@@ -295,12 +296,12 @@ def test_missing_dev_files_are_named_in_the_plan(tmp_path: Path):
 
 
 def test_stand_in_lines_are_as_long_as_news():
-    lines = [next(pairs) for pairs in [long_pairs(1)] for _ in range(2000)]
+    lines = [next(pairs) for pairs in [join_phrases(generate_phrases(1), 1)] for _ in range(2000)]
     logs = np.log([len(source.split()) for source, _ in lines])
     mean, deviation = NEWS_LENGTH
     assert logs.mean() == pytest.approx(mean, abs=0.25)  # a line ends with a whole phrase, a little later
     assert logs.std() == pytest.approx(deviation, abs=0.15)
-    assert lines[:9] == [next(pairs) for pairs in [long_pairs(1)] for _ in range(9)]
+    assert lines[:9] == [next(pairs) for pairs in [join_phrases(generate_phrases(1), 1)] for _ in range(9)]
 
 
 def test_a_stand_in_needs_no_files_and_leaves_the_model_its_size(tmp_path: Path):
@@ -312,8 +313,8 @@ def test_a_stand_in_needs_no_files_and_leaves_the_model_its_size(tmp_path: Path)
     )
     run = stand_in_run(path, ["train.batch_tokens=300"])
     assert (run.data.max_pieces, run.train.batch_tokens) == (77, 300)
-    plan = plan_run(run, stand_in_data(60, run), seconds=0.0)
+    plan = plan_run(run, stand_in_data(60, run, generate_phrases(run.seed)), seconds=0.0)
     assert plan.model.target_vocabulary == 3000
     assert len(plan.epoch.encoded) + sum("pairs skipped" in note for note in plan.notes) >= 40
     with pytest.raises(ValueError, match="a stand-in of 0 pairs is none"):
-        stand_in_data(0, run)
+        stand_in_data(0, run, generate_phrases(run.seed))

@@ -83,6 +83,11 @@ export function findRotatedQueries(manifest: Manifest): TensorRow | undefined {
   return manifest.tensors.find((row) => row.op.kind === "linear" && row.op.turned);
 }
 
+/** Finds what positions add to the scores of self-attention, in a model whose positions are told in no other way. */
+export function findPositionBias(manifest: Manifest): TensorRow | undefined {
+  return manifest.tensors.find((row) => row.name.endsWith(".position_bias"));
+}
+
 /** Finds the logits: a number for each piece that could come next. */
 export function findLogits(manifest: Manifest): TensorRow | undefined {
   return manifest.tensors.findLast((row) => row.dims.at(-1) === "V");

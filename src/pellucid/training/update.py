@@ -5,7 +5,7 @@ parallelism do not change the result.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -250,22 +250,43 @@ def explain_float32(precision: str, device: torch.device) -> str | None:
 def learning_rate(step: int, progress: float, c: OptimConfig) -> float:
     """Return the learning rate of update number `step`, counted from 0, when `progress` (0 to 1) of the run is over.
 
-    It rises in a straight line for `warmup` updates. After that it falls, either as 1 / sqrt(step), which is the
-    paper's formula with its peak named instead of implied (peak = (d_model * warmup)^-0.5 there), or in a straight line
-    to zero at the end of the run.
-
     >>> c = OptimConfig(peak=1.0, warmup=4)
     >>> [learning_rate(step, 0.0, c) for step in (0, 1, 3, 15)]
     [0.25, 0.5, 1.0, 0.5]
     """
-    warmup_factor = (step + 1) / c.warmup
-    if c.schedule == "linear":
-        # A short run would end before its warm-up does: the rise takes a fifth of the run at most.
-        warmup_factor = max(warmup_factor, progress / 0.2)
-        # By progress and not by steps, for a run that is given minutes does not know its number of steps.
-        return c.peak * min(warmup_factor, 1.0) * max(0.0, 1.0 - progress)
+    warmups = (step + 1) / c.warmup
+    return c.peak * SCHEDULES[c.schedule].factor(warmups, progress)
+
+
+def rise_and_fall_as_root(warmups: float, progress: float) -> float:
+    """Return the share of the peak after so many times the warm-up: a straight rise, then a fall as 1 / sqrt(step).
+
+    That is the paper's formula with its peak named instead of implied (peak = (d_model * warmup)^-0.5 there).
+    """
     # The two curves cross at the peak, where both are 1.
-    return c.peak * min(warmup_factor, warmup_factor**-0.5)
+    return min(warmups, warmups**-0.5)
+
+
+def rise_and_fall_linearly(warmups: float, progress: float) -> float:
+    """Return the share of the peak: a straight rise, and a straight fall to zero at the end of the run."""
+    # A short run would end before its warm-up does: the rise takes a fifth of the run at most.
+    rise = min(max(warmups, progress / 0.2), 1.0)
+    # By progress and not by steps, for a run that is given minutes does not know its number of steps.
+    return rise * max(0.0, 1.0 - progress)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate changes: its share of the peak after so many warm-ups and so much of the run."""
+
+    factor: Callable[[float, float], float]
+    shortens_warmup: bool = False  # where the run would end before its warm-up does
+
+
+SCHEDULES = {
+    "inverse_sqrt": Schedule(rise_and_fall_as_root),
+    "linear": Schedule(rise_and_fall_linearly, shortens_warmup=True),
+}
 
 
 def dropout_factor(epochs: float, c: OptimConfig) -> float:

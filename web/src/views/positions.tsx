@@ -5,7 +5,7 @@ import { formatNumber, quotePiece } from "../format";
 import { useApp, useDark, useTensor } from "../hooks";
 import { makeFormula } from "../mathml";
 import { Matrix } from "../matrix";
-import { findPositions, findRotatedQueries, listLabels } from "../network";
+import { findPositionBias, findPositions, findRotatedQueries, listLabels } from "../network";
 import { Menu, NotReady, NumberMenu, NumberTable, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { Manifest, TensorRow } from "../types";
@@ -44,6 +44,7 @@ export function PositionsView() {
 /** Says how a model without position vectors represents order. */
 function NoPositions({ manifest }: { manifest: Manifest }) {
   const turned = findRotatedQueries(manifest);
+  const added = findPositionBias(manifest);
   return (
     <section class="panel stack">
       <h2>Positions</h2>
@@ -51,6 +52,11 @@ function NoPositions({ manifest }: { manifest: Manifest }) {
         <p>
           This model adds no vector for the position of a piece. It rotates each pair of numbers of a query and of a key in self-attention by an
           angle that grows with the position, so that their product depends on the distance alone: see {turned.name}.
+        </p>
+      ) : added ? (
+        <p>
+          This model adds no vector for the position of a piece. It adds a number to each score in self-attention that depends on the two positions
+          alone: see {added.name}.
         </p>
       ) : (
         <p>This model gets no information about order: in self-attention a sentence is a bag of pieces.</p>

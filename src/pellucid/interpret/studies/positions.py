@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from pellucid.interpret.studies.words import to_unit_length
 from pellucid.model import Transformer
-from pellucid.model.positions import Learned, Rotary, Sinusoidal
+from pellucid.model.positions import Learned, Rotary, Sinusoidal, adds_bias
 
 NEARLY_ZERO = 1e-3  # a sine below this tells a position from the next no more than noise does
 CONSTANT = 0.01  # a dimension whose values differ by less, over the positions looked at, tells them apart badly
@@ -82,6 +82,11 @@ def position_vectors(model: Transformer, positions: int, side: str = "source") -
         return PositionTable("rotary", pairs.reshape(positions, -1), trained=False)
     if isinstance(module, Sinusoidal | Learned):
         return PositionTable(model.config.positions, _as_numpy(module.table[:positions]), isinstance(module, Learned))
+    if adds_bias(model.config.positions):
+        raise ValueError(
+            f"positions are {model.config.positions!r}: they have no vectors, they add numbers to the scores of "
+            "self-attention; see them there: pellucid inspect attention"
+        )
     raise ValueError("this model has no positions: it reads a bag of pieces")
 
 

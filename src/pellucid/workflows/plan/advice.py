@@ -6,7 +6,7 @@ from math import ceil
 from pellucid.cpu import BUSY_SHARE, describe_busy_machine
 from pellucid.training.defaults import SCALES
 from pellucid.training.distributed import ALONE
-from pellucid.training.update import explain_float32
+from pellucid.training.update import SCHEDULES, explain_float32
 from pellucid.workflows.plan.estimate import LEAST_OCCURRENCES, RunPlan
 
 _LONG_RUN_SECONDS = 24 * 3600.0  # seconds beyond which a run gets advice on how to shorten it
@@ -85,10 +85,9 @@ def _advise_length(plan: RunPlan) -> Iterator[str]:
     """Advise on a learning rate that never reaches its peak, and on a run that is too short or too long."""
     c, steps, trial = plan.run.optim, plan.steps, plan.trial
     if steps is not None and c.warmup >= steps:
-        # The linear schedule shortens its warm-up by itself: see `learning_rate`.
         yield (
             f"warm-up longer than the run: optim.warmup = {c.warmup:,} of {steps:,} updates is cut to a fifth of them"
-            if c.schedule == "linear"
+            if SCHEDULES[c.schedule].shortens_warmup
             else f"warm-up longer than the run: the learning rate still rises at its end, after {steps:,} of "
             f"optim.warmup = {c.warmup:,} updates; set optim.warmup = {max(1, steps // 10)} or optim.schedule = linear"
         )
