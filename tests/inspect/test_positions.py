@@ -123,6 +123,9 @@ def test_the_two_tables_agree_where_the_exponent_is_zero():
 
 def test_positions_that_only_add_to_the_scores_are_not_called_none(monkeypatch: pytest.MonkeyPatch):
     class Nearer(positions.Positions):
+        def __init__(self, *unused: int):
+            super().__init__()
+
         def bias(self, q_positions: torch.Tensor, k_positions: torch.Tensor) -> torch.Tensor:
             return -(q_positions[:, None] - k_positions[None, :]).abs()[None, None].float()
 
