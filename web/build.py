@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 WEB = Path(__file__).resolve().parent
-STATIC = WEB.parent / "src" / "pellucid" / "page" / "static"
+STATIC = WEB.parent / "src" / "pellucid" / "interpret" / "page" / "static"
 SCRIPT, ENGINE, LICENCES = "pellucid.js", "engine.js", "LICENSES.txt"
 LIMIT = 120_000  # bytes of the script, compressed: a notebook carries one copy for each widget
 ENGINE_LIMIT = 32_000  # bytes of the engine, compressed: only a file with a model inside carries it
