@@ -21,8 +21,7 @@ from pellucid.decode.alignment import (
     mark_row_and_column_maxima,
     piece_alignments,
 )
-from pellucid.demo.phrasebook import split_phrases
-from pellucid.demo.phrasebook.chunk import split_into_words
+from pellucid.demo.phrasebook import split_into_words, split_phrases
 from pellucid.evaluate.alignment import GoldLinks, alignment_rates
 from pellucid.interpret.trace.edits import Record
 from pellucid.model import ModelConfig, Transformer
