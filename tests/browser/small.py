@@ -10,10 +10,10 @@ from torch.nn.functional import cross_entropy
 
 from pellucid.data.context import encode_with_context
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
-from pellucid.demo.phrasebook import generate_phrases
-from pellucid.demo.phrasebook.chunk import Phrase
+from pellucid.demo.phrasebook import Phrase
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import save_bundle
+from tools.phrasebook import draw_phrases
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."
 """Two sentences: 8 pieces against 9, and 9 against 8, the end tokens counted."""
@@ -38,7 +38,7 @@ def learned_pairs() -> list[Phrase]:
         source_words, target_words = len(phrase.source.split()), len(phrase.target.split())
         return 4 <= source_words <= 8 and source_words != target_words
 
-    return list(islice(filter(fits, generate_phrases(seed=3)), LINES))
+    return list(islice(filter(fits, draw_phrases(seed=3)), LINES))
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from benchmarks.alignment import AlignedPairs, draw_phrases
 from pellucid.data.text.word_pieces import AlignedWord, is_punctuation, word_piece_ranges, words_without_punctuation
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.alignment import (
@@ -23,6 +21,7 @@ from pellucid.decode.alignment import (
     mark_row_and_column_maxima,
     piece_alignments,
 )
+from pellucid.demo.phrasebook import split_into_words, split_phrases
 from pellucid.evaluate.alignment import GoldLinks, alignment_rates
 from pellucid.interpret.trace.edits import Record
 from pellucid.model import ModelConfig, Transformer
@@ -410,21 +409,20 @@ def test_the_links_of_a_tiny_model_show_what_it_learned(task: str, norm: str):
     assert rate <= 0.05
 
 
-def error_rate(model: Path, pairs: AlignedPairs) -> float:
-    loaded = load_bundle(model)
-    source_ids, target_ids = (
-        loaded.tokenizer.encode_source(pairs.sources),
-        loaded.tokenizer.encode_target(pairs.targets),
-    )
-    alignments = align_sentences(
-        loaded.model, loaded.tokenizer, source_ids, target_ids, pairs.source_words, pairs.target_words
-    )
-    rate = alignment_rates([set(links) for links in alignments], pairs.gold).aer
-    assert rate is not None
-    return rate
-
-
 @needs_demo
 @pytest.mark.slow  # a tiny model that learns in seconds is held to its links, above
 def test_the_demo_model_aligns_its_phrases():
-    assert error_rate(DEMO / "best", draw_phrases(211)) < 0.05
+    phrases = split_phrases(train=0, dev=0, test=211).test
+    sources, targets = [phrase.source for phrase in phrases], [phrase.target for phrase in phrases]
+    spaced_sources, spaced_targets = (
+        [" ".join(split_into_words(text)) for text in side] for side in (sources, targets)
+    )
+    model = load_bundle(DEMO / "best")
+
+    ids = model.tokenizer.encode_source(sources), model.tokenizer.encode_target(targets)
+    links = align_sentences(model.model, model.tokenizer, *ids, spaced_sources, spaced_targets)
+
+    gold = [set(phrase.links) for phrase in phrases]
+    rate = alignment_rates([set(pairs) for pairs in links], GoldLinks(gold, gold)).aer
+    assert rate is not None
+    assert rate < 0.05

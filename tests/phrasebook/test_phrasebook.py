@@ -1,32 +1,33 @@
 """The phrasebook: a function from English to Spanish, in good Spanish, with the links its rules promise."""
 
+import lzma
 import random
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 
+from pellucid.cli.demo import DEMO_PAIRS
 from pellucid.demo.phrasebook import (
     HELD_OUT,
-    generate_documents,
+    PHRASEBOOK_FILE,
+    STORED_SEED,
+    Phrase,
     generate_phrases,
     is_held_back,
+    split_into_words,
     split_phrases,
     write_split,
 )
-from pellucid.demo.phrasebook.chunk import (
-    Chunk,
-    PatternFrame,
-    Phrase,
-    finish_phrase,
-    join_chunks,
-    split_into_words,
-    word_chunk,
-)
-from pellucid.demo.phrasebook.grammar import NOUN, PRONOUNS, Grammar
-from pellucid.demo.phrasebook.lexicon import conjugate, find_verbs, nouns_of
-from pellucid.demo.phrasebook.patterns import PATTERNS, Patterns
+from tools.phrasebook import draw_phrases, draw_stored_lines, generate_documents
+from tools.phrasebook.chunk import Chunk, PatternFrame, finish_phrase, join_chunks, word_chunk
+from tools.phrasebook.grammar import NOUN, PRONOUNS, Grammar
+from tools.phrasebook.lexicon import conjugate, find_verbs, nouns_of
+from tools.phrasebook.patterns import PATTERNS, Patterns
 
 DRAWS = 40_009
 WELCOME = "you are welcome"
@@ -34,7 +35,7 @@ WELCOME = "you are welcome"
 
 @pytest.fixture(scope="module")
 def phrases() -> list[Phrase]:
-    return list(islice(generate_phrases(seed=5), DRAWS))
+    return list(islice(draw_phrases(seed=5), DRAWS))
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,9 @@ def split():
 # ---------------------------------------------------------------- what is drawn
 
 
-def test_the_same_seed_draws_the_same_sentences():
-    phrases, same_phrases, other_phrases = (list(islice(generate_phrases(seed), 499)) for seed in (7, 7, 8))
+@pytest.mark.parametrize("draw", [draw_phrases, generate_phrases])
+def test_the_same_seed_draws_the_same_sentences(draw: Callable[[int], Iterator[Phrase]]):
+    phrases, same_phrases, other_phrases = (list(islice(draw(seed), 499)) for seed in (7, 7, 8))
     assert phrases == same_phrases
     assert phrases != other_phrases
 
@@ -316,6 +318,53 @@ def test_no_noun_is_spelled_in_two_ways():
     for noun in NOUN:
         for english, spanish in zip(noun.english, noun.spanish, strict=True):
             assert english is None or spellings.setdefault(english, spanish) == spanish
+
+
+# ---------------------------------------------------------------- the file in the package
+
+
+def test_the_file_begins_with_what_the_grammar_draws():
+    drawn = list(islice(draw_phrases(STORED_SEED), 2003))
+    assert list(islice(generate_phrases(STORED_SEED), 2003)) == drawn
+
+
+@pytest.mark.slow  # the grammar needs half a minute for all lines; the test above has the first of them
+def test_the_grammar_draws_the_file_anew_to_the_byte():
+    # The text is compared: compressors differ in what they make of it from one version to the next.
+    anew = "".join(draw_stored_lines()).encode()
+    assert sha256(anew).hexdigest() == sha256(lzma.decompress(PHRASEBOOK_FILE.read_bytes())).hexdigest()
+
+
+def test_every_seed_draws_all_pairs_of_the_file_before_any_comes_again():
+    lines = lzma.decompress(PHRASEBOOK_FILE.read_bytes()).decode().splitlines()
+    sources = Counter(line.partition("\t")[0] for line in lines)
+    for seed in (STORED_SEED, 4):
+        phrases = generate_phrases(seed)
+        assert Counter(phrase.source for phrase in islice(phrases, len(lines))) == sources
+        assert next(phrases).source in sources
+
+
+def test_the_demo_trains_on_the_lines_that_its_published_results_come_from(tmp_path: Path):
+    paths = write_split(tmp_path, split_phrases(DEMO_PAIRS))
+    assert {name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in paths.items()} == {
+        "train.en": "d7ad6a30d369cb95",
+        "train.es": "af5ce3a739103f4d",
+        "train.align": "db9aed84deb5ef81",
+        "dev.en": "d919463ecee72f03",
+        "dev.es": "022640c870c80169",
+        "dev.align": "438a648b795ad869",
+        "test.en": "67306e040f399932",
+        "test.es": "8580da26784a467d",
+        "test.align": "fe097a96a721b862",
+    }
+
+
+def test_a_split_of_more_phrases_than_there_are_is_refused():
+    message = (
+        r"the phrasebook has (\d,\d{3}) phrases for the test set, and 1,000,000 were asked for; ask for \1 or fewer"
+    )
+    with pytest.raises(ValueError, match=message):
+        split_phrases(train=7, dev=0, test=1_000_000)
 
 
 # ---------------------------------------------------------------- the split and the files

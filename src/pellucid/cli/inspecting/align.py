@@ -121,7 +121,7 @@ def _separate_punctuation(text: str) -> str:
     >>> _separate_punctuation("«No», dijo.")
     '« No » , dijo .'
     """
-    from pellucid.demo.phrasebook.chunk import split_into_words
+    from pellucid.demo.phrasebook import split_into_words
 
     return " ".join(split_into_words(text))
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from pellucid.demo.phrasebook.chunk import Chunk, Element, PatternFrame, join_chunks, weave, word_chunk
-from pellucid.demo.phrasebook.lexicon import (
+from tools.phrasebook.chunk import Chunk, Element, PatternFrame, join_chunks, weave, word_chunk
+from tools.phrasebook.lexicon import (
     COLOURS,
     MEN,
     NUMBERS,

@@ -1,8 +1,9 @@
-"""The phrasebook: a small grammar that generates English-Spanish pairs with word alignments, for demo and tests.
+"""The phrasebook: English-Spanish pairs of a small grammar with word alignments, for the demo and for tests.
 
-The grammar is a function: one English sentence has one Spanish translation. `you` is tú; the adjective alone decides
-between ser and estar; events are in the preterite and states (to be, have, need, want, taste) in the imperfect; a
-pronoun takes the gender of the noun it stands for; `they` for a man and a woman is masculine.
+The pairs lie in a file beside this module, in the order in which the grammar drew them (tools/phrasebook makes the
+file). The grammar is a function: one English sentence has one Spanish translation. `you` is tú; the adjective alone
+decides between ser and estar; events are in the preterite and states (to be, have, need, want, taste) in the imperfect;
+a pronoun takes the gender of the noun it stands for; `they` for a man and a woman is masculine.
 
 How words are linked:
 
@@ -20,21 +21,56 @@ How words are linked:
 
 from __future__ import annotations
 
+import lzma
 import random
+import re
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import cache
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from pellucid.demo.phrasebook.chunk import Phrase, finish_phrase, split_into_words
-from pellucid.demo.phrasebook.patterns import Patterns
 from pellucid.store.atomic import atomic_file
+
+PHRASEBOOK_FILE = Path(__file__).with_name("phrasebook.xz")
+"""Each line has a source, its target and their links, with tabs between them."""
+
+STORED_SEED = 1
+"""The seed of the grammar that drew the pairs of the file."""
+
+
+class Phrase(NamedTuple):
+    """A sentence, its translation, and links (i, j): word i of the source is translated by word j of the target."""
+
+    source: str
+    target: str
+    links: tuple[tuple[int, int], ...]
+
+
+class _PhraseSplit(NamedTuple):
+    """Training, dev and test phrases, which share no English sentence."""
+
+    train: list[Phrase]
+    dev: list[Phrase]
+    test: list[Phrase]
 
 
 def _parse_links(pharaoh: str) -> tuple[tuple[int, int], ...]:
     """Parse links in the format of Pharaoh: "0-0 1-2"."""
     return tuple((int(i), int(j)) for i, j in (link.split("-") for link in pharaoh.split()))
+
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+
+
+def split_into_words(text: str) -> list[str]:
+    """Split a text into words and single punctuation marks; contractions stay whole.
+
+    >>> split_into_words("«No», dijo ella."), split_into_words("I don't know.")
+    (['«', 'No', '»', ',', 'dijo', 'ella', '.'], ['I', "don't", 'know', '.'])
+    """
+    return _WORD.findall(text)
 
 
 HELD_OUT = (
@@ -56,10 +92,6 @@ HELD_OUT = (
     ),
 )
 
-# A held-out line must not be part of a longer one either. Of two sentences the first is enough. The idiom is not in
-# this list: nothing but longer lines can teach it.
-_SPOILERS = tuple(phrase.source.partition(".")[0].lower() for phrase in HELD_OUT if phrase.target != "De nada.")
-
 # Words that say how a sentence is built; the others say what it is about.
 _FUNCTION = frozenset(
     split_into_words(
@@ -71,38 +103,26 @@ _FUNCTION = frozenset(
 )
 
 
-class _PhraseSplit(NamedTuple):
-    """Training, dev and test phrases, which share no English sentence."""
-
-    train: list[Phrase]
-    dev: list[Phrase]
-    test: list[Phrase]
-
-
 def generate_phrases(seed: int) -> Iterator[Phrase]:
     """Generate phrases without end, in an order fixed by the seed, some more than once, and none that is held out.
 
     `You are welcome.` is an idiom that nothing else gives away: it is part of longer lines, never a line by itself.
+    Once all pairs of the file were drawn, they come again in another order.
     """
-    grammar = Patterns(random.Random(seed))
+    lines, generator = list(_read_lines()), random.Random(seed)
+    if seed != STORED_SEED:
+        generator.shuffle(lines)
     while True:
-        phrase = finish_phrase(grammar.sentence())
-        if not any(spoiler in phrase.source.lower() for spoiler in _SPOILERS):
-            yield phrase
+        for line in lines:
+            source, target, links = line.split("\t")
+            yield Phrase(source, target, _parse_links(links))
+        generator.shuffle(lines)
 
 
-def generate_documents(seed: int) -> Iterator[tuple[Phrase, Phrase]]:
-    """Generate distinct documents of two sentences without end: the second has a pronoun for a noun of the first.
-
-    The Spanish of the second shows the gender of that noun (The ball was red. It is small. Es pequeña.), and its
-    English does not, so that only the first sentence can tell. Half of the nouns are feminine.
-    """
-    grammar, used = Patterns(random.Random(seed)), set[tuple[str, str]]()
-    while True:
-        first, second = map(finish_phrase, grammar.two_sentences())
-        if (first.source, second.source) not in used:
-            used.add((first.source, second.source))
-            yield first, second
+@cache
+def _read_lines() -> tuple[str, ...]:
+    """Read the lines of the file once."""
+    return tuple(lzma.decompress(PHRASEBOOK_FILE.read_bytes()).decode().splitlines())
 
 
 def is_held_back(source: str) -> bool:
@@ -120,7 +140,7 @@ def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -
     """Split distinct phrases: each one in dev and test has a combination of words that is nowhere in train."""
     used: set[str] = set()
     split, sizes = _PhraseSplit([], [], []), (train, dev, test)
-    for phrase in generate_phrases(seed):
+    for phrase in islice(generate_phrases(seed), len(_read_lines())):
         if all(len(phrases) == size for phrases, size in zip(split, sizes, strict=True)):
             break
         # The test set is filled before the dev set.
@@ -128,6 +148,13 @@ def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -
         if len(split[index]) < sizes[index] and phrase.source not in used:
             used.add(phrase.source)
             split[index].append(phrase)
+
+    for name, phrases, size in zip(split._fields, split, sizes, strict=True):
+        if len(phrases) < size:
+            raise ValueError(
+                f"the phrasebook has {len(phrases):,} phrases for the {name} set, and {size:,} were asked for; "
+                f"ask for {len(phrases):,} or fewer"
+            )
     return split
 
 

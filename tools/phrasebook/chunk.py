@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-
-class Phrase(NamedTuple):
-    """A sentence, its translation, and links (i, j): word i of the source is translated by word j of the target."""
-
-    source: str
-    target: str
-    links: tuple[tuple[int, int], ...]
+from pellucid.demo.phrasebook import Phrase
 
 
 class Chunk(NamedTuple):
@@ -26,18 +19,8 @@ class Chunk(NamedTuple):
 Mark = tuple[str, str]  # a word and its mark; words with equal marks are linked, except for the empty mark
 Element = Chunk | Mark
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _OPENING, _ENDING = frozenset("«“¿¡"), frozenset(".?!:«“¿¡")
 _TIGHT_BEFORE, _TIGHT_AFTER = frozenset(".,:?!”»"), frozenset("¿¡“«")
-
-
-def split_into_words(text: str) -> list[str]:
-    """Split a text into words and single punctuation marks; contractions stay whole.
-
-    >>> split_into_words("«No», dijo ella."), split_into_words("I don't know.")
-    (['«', 'No', '»', ',', 'dijo', 'ella', '.'], ['I', "don't", 'know', '.'])
-    """
-    return _WORD.findall(text)
 
 
 def weave(english: Sequence[Element], spanish: Sequence[Element]) -> Chunk:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from pellucid.demo.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
-from pellucid.demo.phrasebook.grammar import (
+from tools.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
+from tools.phrasebook.grammar import (
     ADJECTIVE,
     AM,
     AND,
@@ -39,7 +39,7 @@ from pellucid.demo.phrasebook.grammar import (
     Subject,
     parse_glosses,
 )
-from pellucid.demo.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     PROFESSIONS,
     Adjective,
     Noun,
