@@ -71,22 +71,24 @@ test-processors: .venv/.installed-dev page ## run the numeric tests as other pro
 	else echo "This processor has AVX2 and no more: the ordinary tests compute so."; fi
 	@ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC_TESTS) $(ARGS)
 
-check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, the reading path, generated pages
+check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, density, the reading path, generated pages
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pyright --warnings
 	$(BIN)/python tools/floors.py
 	$(BIN)/python tools/names.py
+	$(BIN)/python tools/density.py
 	$(BIN)/python tools/map.py
 	$(BIN)/python tools/pages.py --check
 
 map: ## print the files that show how it works, in the order to read them
 	@$(BIN)/python tools/map.py
 
-fix: .venv/.installed-dev ## mend format and lint, write the generated pages
+fix: .venv/.installed-dev ## mend format and lint, write the generated pages and the better figures of density
 	$(BIN)/ruff check --fix --quiet . || true
 	$(BIN)/ruff format .
 	$(BIN)/python tools/pages.py
+	$(BIN)/python tools/density.py --write
 
 coverage: .venv/.installed-dev page ## run the tests and show the lines they miss
 	@$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)
