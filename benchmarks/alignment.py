@@ -25,8 +25,8 @@ from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid.data.text.word_pieces import is_punctuation
 from pellucid.demo.phrasebook import split_phrases
 from pellucid.demo.phrasebook.chunk import split_into_words
-from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
-from pellucid.interpret.studies.alignment import (
+from pellucid.evaluate.alignment_rates import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
+from pellucid.interpret.studies.alignment_readings import (
     DEFAULT_READING,
     EncodedPair,
     LinkCounts,

@@ -21,7 +21,7 @@ import pellucid
 from benchmarks.improve import call_pellucid
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid.data.lines import read_lines
-from pellucid.workflows.calibrate import GOOD_CHRF, confidences_at, find_unchanged, judge_words, measure_calibration
+from pellucid.workflows.calibration import GOOD_CHRF, confidences_at, find_unchanged, judge_words, measure_calibration
 
 
 @dataclass(frozen=True)

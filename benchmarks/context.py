@@ -23,7 +23,7 @@ from typing import Any
 from pellucid import Model, load, train
 from pellucid.demo.phrasebook import generate_documents
 from pellucid.demo.phrasebook.chunk import Phrase
-from pellucid.evaluate.compare import Comparison, compare_translations
+from pellucid.evaluate.comparison import Comparison, compare_translations
 
 ROOT = Path(__file__).resolve().parent.parent
 HELD_OUT = 500

@@ -111,7 +111,7 @@ def read_memory() -> dict[str, float]:
 def measure_prepare(run_file: str, workers: int) -> dict[str, Any]:
     """Measure CPU and wall seconds of each stage, and memory."""
     from pellucid.training.config import read_run
-    from pellucid.training.prepare import prepare_shards
+    from pellucid.training.shard_writing import prepare_shards
 
     run, stages = read_run(Path(run_file)), []
     began = read_memory()["VmRSS"]

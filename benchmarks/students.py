@@ -28,7 +28,7 @@ import pellucid
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.ruined import write_pairs
 from benchmarks.translate_row import CORES, ENGINES, measure_rate
-from pellucid.evaluate.compare import PairedScore, compare_translations
+from pellucid.evaluate.comparison import PairedScore, compare_translations
 from pellucid.interpret.plots.figure import BLUE, VERMILION, empty_figure, tidy_axes, write_figure
 
 FOLDER = HOUSE / "runs" / "students"

@@ -21,9 +21,9 @@ import pellucid
 from benchmarks.improve import call_pellucid
 from benchmarks.quality import RESULTS, machine
 from pellucid.data.lines import read_lines
-from pellucid.decode.lines import Translation
+from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.usability import GRADES, Grade
-from pellucid.workflows.calibrate import score_sentences
+from pellucid.workflows.calibration import score_sentences
 
 Floats = NDArray[np.float64]
 

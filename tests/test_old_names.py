@@ -12,7 +12,7 @@ import pellucid
 OLD = pellucid._MOVED
 OF_SUBMODULES = {
     "trace.session": "interpret.trace.session",
-    "inspect.words": "interpret.studies.words",
+    "inspect.words": "interpret.studies.word_vectors",
     "train.update": "training.update",
     "documents.html": "localize.documents.html",
     "text.sentences": "data.text.sentences",

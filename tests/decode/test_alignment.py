@@ -23,7 +23,7 @@ from pellucid.decode.alignment import (
     mark_row_and_column_maxima,
     piece_alignments,
 )
-from pellucid.evaluate.alignment import GoldLinks, alignment_rates
+from pellucid.evaluate.alignment_rates import GoldLinks, alignment_rates
 from pellucid.interpret.trace.edits import Record
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle

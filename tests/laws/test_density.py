@@ -120,7 +120,7 @@ def test_one_line_more_does_not_trip_a_share(package: Path):
 
 
 def test_a_new_package_that_is_like_the_others_gets_its_row(package: Path, capsys: pytest.CaptureFixture[str]):
-    write_file(package / "interpret/page/html.py", LOOSE)
+    write_file(package / "interpret/page/html_file.py", LOOSE)
     assert density.main([]) == 1
     assert capsys.readouterr().err == "density: interpret.page is new and has no row; `make fix` writes it\n"
     assert density.main(["--write"]) == 0
