@@ -21,13 +21,13 @@ SLOW_PREPARE = """
 import sys, time
 from pellucid import cpu as processor
 processor.count_processors = lambda: 2
-from pellucid.training import shard_writing as prepare
-prepare.PAIRS_PER_PART = 7
-real = prepare.encode_part
+from pellucid.training import shard_writing
+shard_writing.PAIRS_PER_PART = 7
+real = shard_writing.encode_part
 def slow(*arguments):
     time.sleep(0.05)
     real(*arguments)
-prepare.encode_part = slow
+shard_writing.encode_part = slow
 from pellucid.cli import app
 app(["prepare", "small.toml", "--out", "shards"])
 """
