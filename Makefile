@@ -62,8 +62,8 @@ test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow
 # tests run that compare numbers: the others start trainings, kill them and compare what one processor gave twice.
 NUMERIC_TESTS := tests/model $(addprefix tests/,$(addsuffix .py,\
   $(addprefix laws/test_,accounts initial_embeddings learning loss model muon one_model search update watching) \
-  $(addprefix decode/test_,alignment beam ctranslate2_engine ensemble greedy sample search translate) \
-  $(addprefix interop/test_,ctranslate2 int8 lexicon marian marian_start)))
+  $(addprefix decode/test_,alignment beam ctranslate2_engine ensemble greedy sample search translator) \
+  $(addprefix interop/test_,ctranslate2 int8 marian marian_start shortlists)))
 
 test-processors: .venv/.installed-dev page ## run the numeric tests as other processors compute: one with AVX2 and no more, and one without it
 	@if $(BIN)/python -c "import sys, torch; sys.exit(torch.backends.cpu.get_cpu_capability() == 'AVX2')"; then \
@@ -71,22 +71,24 @@ test-processors: .venv/.installed-dev page ## run the numeric tests as other pro
 	else echo "This processor has AVX2 and no more: the ordinary tests compute so."; fi
 	@ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC_TESTS) $(ARGS)
 
-check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, the reading path, generated pages
+check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, density, the reading path, generated pages
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pyright --warnings
 	$(BIN)/python tools/floors.py
 	$(BIN)/python tools/names.py
+	$(BIN)/python tools/density.py
 	$(BIN)/python tools/map.py
 	$(BIN)/python tools/pages.py --check
 
 map: ## print the files that show how it works, in the order to read them
 	@$(BIN)/python tools/map.py
 
-fix: .venv/.installed-dev ## mend format and lint, write the generated pages
+fix: .venv/.installed-dev ## mend format and lint, write the generated pages and the better figures of density
 	$(BIN)/ruff check --fix --quiet . || true
 	$(BIN)/ruff format .
 	$(BIN)/python tools/pages.py
+	$(BIN)/python tools/density.py --write
 
 coverage: .venv/.installed-dev page ## run the tests and show the lines they miss
 	@$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)

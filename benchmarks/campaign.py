@@ -186,7 +186,7 @@ def run_undisturbed(settings: RunConfig, out: Path, workers: int = 1) -> None:
 
 def prepare_shard_run(settings: RunConfig, folder: Path) -> RunConfig:
     """Prepare shards for a run, and return the run on them."""
-    from pellucid.training.prepare import prepare_shards
+    from pellucid.training.shard_writing import prepare_shards
 
     prepare_shards(settings, folder, 1, lambda message: None)
     return replace(settings, data=replace(settings.data, shards=str(folder)))

@@ -16,7 +16,7 @@ import torch
 import pellucid
 from pellucid.api import Model
 from pellucid.decode.request import SearchConfig, SearchOptions
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.store.directory import Bundle, save_bundle
 from pellucid.training.log import read_log

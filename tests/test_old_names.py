@@ -12,7 +12,11 @@ import pellucid
 OLD = pellucid._MOVED
 OF_SUBMODULES = {
     "trace.session": "interpret.trace.session",
-    "inspect.words": "interpret.studies.words",
+    "inspect.words": "interpret.studies.word_vectors",
+    "inspect.heads": "interpret.studies.head_studies",
+    "check.page": "workflows.check.check_page",
+    "page.html": "interpret.page.html_file",
+    "train.prepare": "training.shard_writing",
     "train.update": "training.update",
     "documents.html": "localize.documents.html",
     "text.sentences": "data.text.sentences",

@@ -70,9 +70,9 @@ FLOORS = {
     "workflows": Floor(),
     "workflows.check": Floor(ours="workflows.check store.atomic data.text evaluate", others="numpy"),
     "workflows.plan": Floor(ours="workflows.plan workflows.check training cpu data model", others="numpy torch"),
-    "workflows.distill": Floor(ours="config data.corpus evaluate store.atomic training"),
-    "workflows.calibrate": Floor(ours="workflows.check.evidence decode evaluate data.text", others="numpy"),
-    "workflows.improve": Floor(ours="workflows.check data evaluate store training"),
+    "workflows.distillation": Floor(ours="config data.corpus evaluate store.atomic training"),
+    "workflows.calibration": Floor(ours="workflows.check.evidence decode evaluate data.text", others="numpy"),
+    "workflows.improvement": Floor(ours="workflows.check data evaluate store training"),
     "interop": Floor(
         ours="interop cpu decode store model data.tokenizer",
         others="safetensors numpy torch",

@@ -37,27 +37,68 @@ def __getattr__(name: str) -> Any:
 
 # Modules and folders that stand elsewhere since version 0.3. The old names go with the version after it.
 _MOVED = {
-    "calibrate": "workflows.calibrate",
+    "calibrate": "workflows.calibration",
     "check": "workflows.check",
+    "data.noise": "data.pair_noise",
     "decode.ctranslate2_engine": "interop.ctranslate2_engine",
     "decode.engine_choice": "interop.engine_choice",
-    "distill": "workflows.distill",
+    "decode.lines": "decode.prepared_lines",
+    "decode.reading": "decode.source_reader",
+    "decode.terms.glossary": "decode.terms.terminology",
+    "decode.translate": "decode.translator",
+    "distill": "workflows.distillation",
     "documents": "localize.documents",
-    "improve": "workflows.improve",
+    "evaluate.alignment": "evaluate.alignment_rates",
+    "evaluate.compare": "evaluate.comparison",
+    "evaluate.page": "evaluate.comparison_page",
+    "evaluate.words": "evaluate.score_words",
+    "improve": "workflows.improvement",
     "influence": "interpret.influence",
     "influence.state_store": "training.state_store",
     "inspect": "interpret.studies",
+    "interop.lexicon": "interop.shortlists",
+    "interpret.page.html": "interpret.page.html_file",
+    "interpret.studies.alignment": "interpret.studies.alignment_readings",
+    "interpret.studies.attention": "interpret.studies.attention_tables",
+    "interpret.studies.heads": "interpret.studies.head_studies",
+    "interpret.studies.positions": "interpret.studies.position_tables",
+    "interpret.studies.probes": "interpret.studies.probing",
+    "interpret.studies.words": "interpret.studies.word_vectors",
     "mini": "demo.mini",
     "page": "interpret.page",
     "phrasebook": "demo.phrasebook",
     "plan": "workflows.plan",
     "plots": "interpret.plots",
     "processor": "cpu",
+    "serve.files": "serve.uploads",
     "text": "data.text",
     "trace": "interpret.trace",
     "train": "training",
+    "training.evaluate": "training.dev_evaluation",
+    "training.prepare": "training.shard_writing",
     "translation_pipeline": "interop.pipeline",
+    "workflows.calibrate": "workflows.calibration",
+    "workflows.check.page": "workflows.check.check_page",
+    "workflows.distill": "workflows.distillation",
+    "workflows.improve": "workflows.improvement",
 }
+
+
+def _find_new_name(name: str) -> str | None:
+    """Return where a module stands that has moved, perhaps twice; None for any other."""
+    new = None
+    parts = name.split(".")
+    end = len(parts)
+    while end:
+        moved = _MOVED.get(".".join(parts[:end]))
+        if moved is None:
+            end -= 1
+            continue
+        # The folder has moved, and in it the file may have another name.
+        parts = [*moved.split("."), *parts[end:]]
+        new = ".".join(parts)
+        end = len(parts)
+    return new
 
 
 class _OldNames:
@@ -68,13 +109,11 @@ class _OldNames:
         package, _, name = fullname.partition(".")
         if package != "pellucid":
             return None
-        parts = name.split(".")
-        for end in range(len(parts), 0, -1):
-            new = _MOVED.get(".".join(parts[:end]))
-            if new is not None:
-                loader: Any = self
-                return ModuleSpec(fullname, loader, origin=".".join(["pellucid", new, *parts[end:]]), is_package=True)
-        return None
+        new = _find_new_name(name)
+        if new is None:
+            return None
+        loader: Any = self
+        return ModuleSpec(fullname, loader, origin=f"pellucid.{new}", is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module itself, or for the folder train/ a module that can still be called."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, U
 from pellucid.config import SimpleRunOptions
 from pellucid.data.source_profile import load_source_profile
 from pellucid.decode.confidence import read_calibration
-from pellucid.decode.lines import NotTranslated, Translation
+from pellucid.decode.prepared_lines import NotTranslated, Translation
 from pellucid.decode.request import SearchConfig, SearchOptions, refuse_unknown_options
-from pellucid.decode.translate import Score, Translator
+from pellucid.decode.translator import Score, Translator
 from pellucid.interop.ctranslate2_engine import CTranslate2Engine
 from pellucid.interop.engine_choice import choose_engine, refuse_engine_options
 from pellucid.store.directory import Bundle, load_bundle, trained_context
 from pellucid.store.manifest_checks import read_languages
 
 if TYPE_CHECKING:
-    from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.terms.terminology import Terms
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.evaluate.reference import Verification
     from pellucid.interpret.influence.word_influence import WordInfluence
@@ -412,8 +412,8 @@ class Model:
         name of a tokenizer of sacreBLEU. Warns of translations that look tokenized. Raises ValueError for unequal
         numbers, for anything that is not a text, and for a tokenizer that is unknown or not installed.
         """
+        from pellucid.evaluate.score_words import explain_tokenized_text, require_score_tokenizer
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
-        from pellucid.evaluate.words import explain_tokenized_text, require_score_tokenizer
 
         SearchConfig.from_options(search)  # wrong settings raise before the texts are read
         if tokenize is not None:
@@ -442,7 +442,7 @@ def study_heads(
 
     `on_progress` is called after each step of the work; what it raises ends the study.
     """
-    from pellucid.interpret.studies.heads import study_heads_of
+    from pellucid.interpret.studies.head_studies import study_heads_of
 
     return study_heads_of(model.bundle, sources, targets, on_progress)
 
@@ -557,7 +557,7 @@ def _as_terms(terms: TermsLike) -> "Terms | None":
     if terms is None:
         return None
     # Imported here because most translations have no terms.
-    from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.terms.terminology import Terms
 
     return terms if isinstance(terms, Terms) else Terms.from_pairs(terms)
 

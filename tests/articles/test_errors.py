@@ -9,9 +9,9 @@ from torch import nn
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.interpret.studies.importance import list_heads
-from pellucid.interpret.studies.positions import doubled_exponent_table, paper_table, wavelengths
+from pellucid.interpret.studies.position_tables import doubled_exponent_table, paper_table, wavelengths
 from pellucid.interpret.studies.roles import QueryShare, positional_badges
-from pellucid.interpret.studies.words import Embeddings, parse_question, solve_analogy
+from pellucid.interpret.studies.word_vectors import Embeddings, parse_question, solve_analogy
 from pellucid.interpret.trace import Record
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend, masked_softmax

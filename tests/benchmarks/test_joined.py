@@ -7,9 +7,9 @@ import pytest
 from benchmarks import joined
 from benchmarks.joined import JoinedLine, Row, is_cut_at_joints, is_read_alone, join_sentences, measure_text
 from pellucid.data.source_profile import SourceProfile
-from pellucid.decode.reading import SourceReader
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.source_reader import SourceReader
+from pellucid.decode.translator import Translator
 from tests.decode.models import random_model, small_tokenizer
 
 SENTENCES = [

@@ -8,7 +8,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from pellucid.api import Model
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.decode.translate import Translator
-from pellucid.interpret.page.html import trace_page
+from pellucid.decode.translator import Translator
+from pellucid.interpret.page.html_file import trace_page
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.store.directory import Bundle
 from tests.browser.installed import require_buildable

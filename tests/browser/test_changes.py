@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace import session
 from pellucid.store.directory import Bundle
 from tests.browser.installed import require_buildable

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.model import ModelConfig, Transformer, config, positions
 from pellucid.store.directory import Bundle
 from tests.browser.colours import read_colour_tables

@@ -11,6 +11,7 @@ import pytest
 from pellucid.data.source_profile import profile_sources
 from pellucid.demo.phrasebook import generate_phrases
 from pellucid.workflows.check import corpus_faults
+from pellucid.workflows.check.check_page import report_as_html
 from pellucid.workflows.check.corpus_faults import bare_text
 from pellucid.workflows.check.evidence import Shift
 from pellucid.workflows.check.examine import (
@@ -21,7 +22,6 @@ from pellucid.workflows.check.examine import (
     report_as_object,
     write_fixed,
 )
-from pellucid.workflows.check.page import report_as_html
 from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
 Pairs = tuple[list[str], list[str]]

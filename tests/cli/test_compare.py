@@ -5,8 +5,8 @@ from dataclasses import asdict
 import pytest
 
 from pellucid.api import Model, load
-from pellucid.evaluate.compare import compare_translations
-from pellucid.evaluate.page import comparison_as_html
+from pellucid.evaluate.comparison import compare_translations
+from pellucid.evaluate.comparison_page import comparison_as_html
 from pellucid.evaluate.report import comparison_as_text
 
 SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes."]

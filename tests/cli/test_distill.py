@@ -54,9 +54,10 @@ def test_a_model_teaches_and_the_student_is_exported_in_int8_if_it_passes(call, 
     monkeypatch.setattr("pellucid.evaluate.scores.LARGEST_DROP", 100.0)
     monkeypatch.setattr("pellucid.evaluate.scores.repetition_rate", lambda texts: 0.0)
     # The random teacher writes nonsense that runs in loops; here every text is good enough.
-    monkeypatch.setattr("pellucid.workflows.distill.runs_in_a_loop", lambda text: False)
+    monkeypatch.setattr("pellucid.workflows.distillation.runs_in_a_loop", lambda text: False)
     monkeypatch.setattr(
-        "pellucid.workflows.distill._reason_to_leave_out", lambda line, text, stop: None if text.strip() else "blank"
+        "pellucid.workflows.distillation._reason_to_leave_out",
+        lambda line, text, stop: None if text.strip() else "blank",
     )
     result = call("distill", model, *words(files), "--steps", 2, "--beam", 2, "--length-penalty", 3, *QUICK)
     assert result.exit_code == 0, result.stderr

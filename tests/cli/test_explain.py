@@ -6,7 +6,7 @@ import pytest
 from pellucid.api import load
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, text_width
 from pellucid.cli.walk import walk_trace
-from pellucid.interpret.page.html import manifest_with_answers
+from pellucid.interpret.page.html_file import manifest_with_answers
 from tests.page.traces import Read, built_script
 
 __all__ = ["built_script"]

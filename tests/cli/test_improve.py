@@ -9,7 +9,7 @@ import pytest
 
 from pellucid.training import loop as train
 from pellucid.training.loop import train_run
-from pellucid.workflows import improve
+from pellucid.workflows import improvement
 from tests.training.corpora import WORDS_AS_PIECES, small_run
 
 STEPS = ("--set", "optim.peak=0.02", "--set", "optim.warmup=5", "--set", "train.batch_tokens=256")
@@ -32,7 +32,7 @@ def corrections(trained: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_better_is_kept_with_what_came_of_each_correction(call, trained, corrections, tmp_path, monkeypatch):
-    monkeypatch.setattr(improve, "_OLD_PAIRS", 4)  # a model of this size has no room for both
+    monkeypatch.setattr(improvement, "_OLD_PAIRS", 4)  # a model of this size has no room for both
     result = call("improve", trained / "best", corrections, "--out", "out", "--steps", 60, "--without", 2, *STEPS)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "out/best"
@@ -72,7 +72,7 @@ def test_what_was_interrupted_goes_on_with_the_same_command_and_what_is_not_bett
         return replace(outcome, stop="SIGINT")
 
     monkeypatch.setattr(train, "train_run", stop_first)
-    monkeypatch.setattr(improve, "WEIGHT_PARTS", ((0, 1),))  # none is better, and each takes seconds
+    monkeypatch.setattr(improvement, "WEIGHT_PARTS", ((0, 1),))  # none is better, and each takes seconds
     words = "improve", trained / "best", corrections, "--steps", 4, "--set", "optim.peak=1e-9", "--out"
     interrupted = call(*words, "out")
     assert interrupted.exit_code == 130
@@ -85,7 +85,7 @@ def test_what_was_interrupted_goes_on_with_the_same_command_and_what_is_not_bett
 
 
 def test_other_old_text_can_be_given_where_that_of_the_model_is_gone(call, trained, corrections, tmp_path, monkeypatch):
-    monkeypatch.setattr(improve, "WEIGHT_PARTS", ((0, 1),))
+    monkeypatch.setattr(improvement, "WEIGHT_PARTS", ((0, 1),))
     model, text = Path(shutil.copytree(trained / "best", tmp_path / "alone")), trained.parent / "text"
     words = "improve", model, corrections, "--steps", 1, "--out"
     refused = call(*words, "out")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.cli.inspecting.align import reading_error
-from pellucid.interpret.studies.alignment import LinkCounts, Reading, ReadingResult
+from pellucid.interpret.studies.alignment_readings import LinkCounts, Reading, ReadingResult
 
 SOURCES = ["The ball is blue.", "Yes.", "", "The black cat."]
 TARGETS = ["La bola es azul.", "Sí.", "", "El gato negro."]

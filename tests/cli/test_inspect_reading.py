@@ -9,8 +9,8 @@ import pytest
 
 from pellucid.api import load
 from pellucid.cli.inspecting import words as tokens
-from pellucid.interpret.studies import attention
-from pellucid.interpret.studies.probes import read_gallery
+from pellucid.interpret.studies import attention_tables
+from pellucid.interpret.studies.probing import read_gallery
 from pellucid.store.directory import save_bundle
 from tests.cli.test_inspect_model import is_whole_figure
 from tests.decode.models import random_model, small_tokenizer
@@ -65,13 +65,13 @@ def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
 @pytest.mark.article("A3", "A24")
 @pytest.mark.parametrize("options", [[], ["--plot", "a.png"], ["--json"]])
 def test_weights_that_do_not_sum_to_one_are_refused(call, model, tmp_path, monkeypatch, options):
-    attention_table = attention.attention_table
+    attention_table = attention_tables.attention_table
 
     def double_weights(*arguments, **named_arguments):
         table = attention_table(*arguments, **named_arguments)
         return dataclasses.replace(table, values=table.values * 2)
 
-    monkeypatch.setattr(attention, "attention_table", double_weights)
+    monkeypatch.setattr(attention_tables, "attention_table", double_weights)
     result = call("inspect", "attention", model, BALL, *options)
     assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
     assert "encoder.0.self: a row of weights sums to 2.000000, and should sum to 1" in result.stderr

@@ -13,7 +13,7 @@ import pytest
 from pellucid import cpu
 from pellucid.data import shards
 from pellucid.store.atomic import verify_directory
-from pellucid.training import prepare
+from pellucid.training import shard_writing
 from tests.processes import ForkedProcess
 from tests.training.corpora import write_corpus
 
@@ -21,13 +21,13 @@ SLOW_PREPARE = """
 import sys, time
 from pellucid import cpu as processor
 processor.count_processors = lambda: 2
-from pellucid.training import prepare
-prepare.PAIRS_PER_PART = 7
-real = prepare.encode_part
+from pellucid.training import shard_writing
+shard_writing.PAIRS_PER_PART = 7
+real = shard_writing.encode_part
 def slow(*arguments):
     time.sleep(0.05)
     real(*arguments)
-prepare.encode_part = slow
+shard_writing.encode_part = slow
 from pellucid.cli import app
 app(["prepare", "small.toml", "--out", "shards"])
 """
@@ -35,7 +35,7 @@ app(["prepare", "small.toml", "--out", "shards"])
 
 @pytest.fixture
 def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 7)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 7)
     data = write_corpus(tmp_path, pairs=211)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(
@@ -73,7 +73,7 @@ def test_without_out_the_directory_comes_from_the_run_or_from_its_name(call, run
 def test_any_number_of_threads_writes_the_same_bytes(call, run_file, tmp_path, workers, monkeypatch):
     monkeypatch.setattr(cpu, "count_processors", lambda: workers)
     call("prepare", "small.toml", "--out", "one")
-    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 100)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 100)
     monkeypatch.setattr(cpu, "count_processors", lambda: 2)
     call("prepare", "small.toml", "--out", "other")
     assert shard_bytes(tmp_path / "one") == shard_bytes(tmp_path / "other")
@@ -123,17 +123,17 @@ def test_a_killed_command_resumes_with_the_finished_blocks(call, run_file, tmp_p
     assert not (tmp_path / "shards").exists()
     finished = {path: path.stat().st_ino for path in work.glob("parts/0/*.npz")}
     assert 5 < len(finished) < 31
-    join_shards, inodes_at_join = prepare.join_shards, {}
+    join_shards, inodes_at_join = shard_writing.join_shards, {}
 
     def note_inodes(*arguments):
         inodes_at_join.update({path: path.stat().st_ino for path in finished})
         return join_shards(*arguments)
 
-    prepare.join_shards = note_inodes
+    shard_writing.join_shards = note_inodes
     try:
         result = call("prepare", "small.toml", "--out", "shards")
     finally:
-        prepare.join_shards = join_shards
+        shard_writing.join_shards = join_shards
     assert result.exit_code == 0, result.stderr
     assert f"continuing with {work}" in result.stderr
     assert "learning the vocabulary" not in result.stderr
@@ -147,7 +147,7 @@ def test_changed_text_or_settings_begin_anew(call, run_file, tmp_path, monkeypat
         raise OSError(28, "No space left on device", "shards")
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "write_part", fail)
+        patch.setattr(shard_writing, "write_part", fail)
         result = call("prepare", "small.toml", "--out", "shards")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no space left on device" in result.stderr
@@ -165,7 +165,7 @@ def test_shards_of_changed_text_are_replaced_only_once_the_new_ones_are_whole(ca
         source.write("one six\n")
         target.write("seis uno\n")
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "join_shards", lambda *arguments: 1 / 0)
+        patch.setattr(shard_writing, "join_shards", lambda *arguments: 1 / 0)
         assert isinstance(call("prepare", "small.toml", "--out", "shards").exception, ZeroDivisionError)
     assert shard_bytes(tmp_path / "shards") == before
     assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
@@ -174,7 +174,7 @@ def test_shards_of_changed_text_are_replaced_only_once_the_new_ones_are_whole(ca
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crash_around_the_last_rename_is_recovered_from(call, run_file, tmp_path, monkeypatch, renamed):
-    replace_directory = prepare.replace_directory
+    replace_directory = shard_writing.replace_directory
 
     def crash(*arguments):
         if renamed:
@@ -182,7 +182,7 @@ def test_a_crash_around_the_last_rename_is_recovered_from(call, run_file, tmp_pa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "replace_directory", crash)
+        patch.setattr(shard_writing, "replace_directory", crash)
         assert call("prepare", "small.toml", "--out", "shards").exit_code == 130
     assert (tmp_path / "shards").exists() == renamed
     assert (tmp_path / "shards.unfinished").exists()
@@ -238,14 +238,14 @@ def test_a_corpus_of_pairs_that_are_all_too_long_is_refused(call, run_file, tmp_
 
 
 def test_a_file_that_changes_during_the_work_is_named(call, run_file, tmp_path, monkeypatch):
-    write_parts = prepare.write_parts
+    write_parts = shard_writing.write_parts
 
     def write_parts_and_change_text(*arguments):
         parts = write_parts(*arguments)
         (tmp_path / "target.txt").write_text("other\n" * 211, encoding="utf-8")
         return parts
 
-    monkeypatch.setattr(prepare, "write_parts", write_parts_and_change_text)
+    monkeypatch.setattr(shard_writing, "write_parts", write_parts_and_change_text)
     result = call("prepare", "small.toml", "--out", "shards")
     assert result.exit_code == 2
     assert "target.txt changed while it was prepared; run the command again" in result.stderr
@@ -264,7 +264,7 @@ def test_a_directory_that_holds_something_else_is_not_replaced(call, run_file, t
 
 def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch):
     running, most_waiting, lock = [0], [0], threading.Lock()
-    pair_blocks, encode_part = prepare.pair_blocks, prepare.encode_part
+    pair_blocks, encode_part = shard_writing.pair_blocks, shard_writing.encode_part
     blocks_read, blocks_encoded = [0], [0]
 
     def count_blocks(*arguments):
@@ -280,8 +280,8 @@ def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch)
             running[0] += 1
             blocks_encoded[0] += 1
 
-    monkeypatch.setattr(prepare, "pair_blocks", count_blocks)
-    monkeypatch.setattr(prepare, "encode_part", encode_slowly)
+    monkeypatch.setattr(shard_writing, "pair_blocks", count_blocks)
+    monkeypatch.setattr(shard_writing, "encode_part", encode_slowly)
     monkeypatch.setattr(cpu, "count_processors", lambda: 2)
     assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
     assert blocks_read[0] == 31

@@ -200,7 +200,7 @@ def served_apps(monkeypatch) -> list[dict]:
 
 
 def test_an_unbuilt_page_is_one_clear_sentence(call, model: Path, monkeypatch, served_apps):
-    monkeypatch.setattr("pellucid.interpret.page.html.SCRIPT_PATH", Path("nowhere/pellucid.js"))
+    monkeypatch.setattr("pellucid.interpret.page.html_file.SCRIPT_PATH", Path("nowhere/pellucid.js"))
     result = call("serve", model, "--port", 0, "--engine", "torch")
     assert result.exit_code == 0
     assert len([line for line in result.stderr.splitlines() if "the page is not built" in line]) == 1

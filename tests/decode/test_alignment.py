@@ -22,7 +22,7 @@ from pellucid.decode.alignment import (
     piece_alignments,
 )
 from pellucid.demo.phrasebook import split_into_words, split_phrases
-from pellucid.evaluate.alignment import GoldLinks, alignment_rates
+from pellucid.evaluate.alignment_rates import GoldLinks, alignment_rates
 from pellucid.interpret.trace.edits import Record
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import load_bundle

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pellucid.data.text.line_splitting import split_line
 from pellucid.data.text.markup import extract_tags
-from pellucid.decode.lines import word_indices_in_line
+from pellucid.decode.prepared_lines import word_indices_in_line
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from tests.decode.models import random_model, small_tokenizer
 
 WORDS = st.lists(st.sampled_from(["a", "b.", "<b>", "</b>", " ", "\t", "😀", "<br/>", "é", "\u3000"]), max_size=12)

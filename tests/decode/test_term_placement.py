@@ -7,11 +7,10 @@ import pytest
 
 from pellucid.data.text.markup import TAG, TaggedText
 from pellucid.data.text.protected import list_protected
-from pellucid.decode.lines import Segment
-from pellucid.decode.reading import ReadText
+from pellucid.decode.prepared_lines import Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.terms.glossary import Terms, TermSpan
+from pellucid.decode.source_reader import ReadText
 from pellucid.decode.terms.placement import (
     SEARCHES_BEFORE_ALL,
     TermAlignment,
@@ -19,8 +18,9 @@ from pellucid.decode.terms.placement import (
     search_with_terms,
 )
 from pellucid.decode.terms.required import EDGE, WordEdges
+from pellucid.decode.terms.terminology import Terms, TermSpan
 from pellucid.decode.torch_engine import SearchRequest
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 # The vocabulary of these cases: each letter is a word of one piece. A small letter of the source is translated by

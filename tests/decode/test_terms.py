@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
-from pellucid.decode.terms.glossary import (
+from pellucid.decode.terms.required import EDGE, edge_positions
+from pellucid.decode.terms.terminology import (
     Terms,
     TermSpan,
     protected_span,
@@ -19,7 +20,6 @@ from pellucid.decode.terms.glossary import (
     term_spellings,
     unwritable_texts,
 )
-from pellucid.decode.terms.required import EDGE, edge_positions
 from tests.decode.models import LINES, small_tokenizer
 from tests.growth import assert_linear
 

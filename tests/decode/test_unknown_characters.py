@@ -6,9 +6,9 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from pellucid.data.tokenizer import UNK, ListedPieces, Tokenizer, TokenizerConfig
-from pellucid.decode.reading import SourceReader
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.source_reader import SourceReader
+from pellucid.decode.translator import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 SHORT = SearchConfig(beam=2, max_extra=3)

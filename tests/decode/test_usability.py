@@ -8,9 +8,9 @@ import pytest
 
 from pellucid.decode.alarms import ALARMS
 from pellucid.decode.confidence import Calibration, ConfidenceCurve
-from pellucid.decode.lines import Translation
+from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.decode.usability import (
     GRADES,
     SPOILING_ALARMS,

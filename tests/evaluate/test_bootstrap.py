@@ -7,7 +7,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from pellucid.evaluate.compare import FEWEST_SENTENCES, PairedScore, compare_metric, resample_sums, sentence_counts
+from pellucid.evaluate.comparison import FEWEST_SENTENCES, PairedScore, compare_metric, resample_sums, sentence_counts
 from pellucid.evaluate.scores import METRICS
 from tests.evaluate.sentences import make_references, mistranslate
 

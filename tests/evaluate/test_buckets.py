@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.evaluate.compare import group_by_length, group_by_lone_words, group_by_rarest_word, plain_words
+from pellucid.evaluate.comparison import group_by_length, group_by_lone_words, group_by_rarest_word, plain_words
 
 
 @given(lengths=st.lists(st.integers(0, 300), min_size=1, max_size=60))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
-from pellucid.evaluate.compare import compare_metric, score_sums, sentence_counts
+from pellucid.evaluate.comparison import compare_metric, score_sums, sentence_counts
 from pellucid.evaluate.scores import METRICS, corpus_scores
 from tests.evaluate.sentences import make_references, mistranslate
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from pellucid.data.text.word_pieces import AlignedWord
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.alignment import align_sentences
-from pellucid.interpret.studies.alignment import (
+from pellucid.interpret.studies.alignment_readings import (
     DEFAULT_READING,
     KINDS,
     SIDES,

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pellucid.interpret.studies.words import (
+from pellucid.interpret.studies.word_vectors import (
     Embeddings,
     answer_ranks,
     parse_question,

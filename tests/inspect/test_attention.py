@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.interpret.studies.attention import (
+from pellucid.interpret.studies.attention_tables import (
     STAGES,
     attention_rollout,
     attention_row_as_sum,

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pellucid.interpret.studies.words import Embeddings, embedding_table
+from pellucid.interpret.studies.word_vectors import Embeddings, embedding_table
 from tests.trace.traced import small_traced
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.interpret.studies import heads as study
+from pellucid.interpret.studies import head_studies as study
 from pellucid.interpret.studies.importance import Head, kept_counts, list_heads
 from pellucid.interpret.studies.pattern_measures import (
     NUMBERS_PER_BATCH,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.decode.translate import Translator, inference_only
+from pellucid.decode.translator import Translator, inference_only
 from pellucid.interpret.studies import importance
 from pellucid.interpret.studies.importance import (
     Head,

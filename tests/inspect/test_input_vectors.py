@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.interpret.studies.words import input_vectors
+from pellucid.interpret.studies.word_vectors import input_vectors
 from tests.trace.traced import small_traced
 
 

@@ -79,7 +79,7 @@ def test_a_piece_is_settled_once_it_stays_first():
 def test_a_model_that_learned_to_copy_settles_at_its_last_layer():
     from pathlib import Path
 
-    from pellucid.decode.translate import Translator
+    from pellucid.decode.translator import Translator
     from pellucid.store.directory import Bundle
 
     bundle = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.interpret.studies.positions import (
+from pellucid.interpret.studies.position_tables import (
     compare_with_wrong_table,
     doubled_exponent_table,
     interleave_sine_cosine,
@@ -74,7 +74,7 @@ def test_each_pair_comes_round_after_its_wavelength():
 
 @pytest.mark.article("B16")
 def test_similarity_depends_on_distance_alone_and_does_not_only_fall():
-    from pellucid.interpret.studies.positions import PositionTable
+    from pellucid.interpret.studies.position_tables import PositionTable
 
     table = PositionTable("sinusoidal", paper_table(60, 512), trained=False)
     by_distance, cosines = table.by_distance(), table.similarity

@@ -5,9 +5,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from pellucid.interpret.studies import probes
-from pellucid.interpret.studies.attention import attention_table
-from pellucid.interpret.studies.probes import (
+from pellucid.interpret.studies import probing
+from pellucid.interpret.studies.attention_tables import attention_table
+from pellucid.interpret.studies.probing import (
     Probe,
     binomial_tail,
     chance_of_wish,
@@ -32,7 +32,7 @@ def planted_traces(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
 
     def make_planted_trace(sentence: str, target: str, keep: list[str], sentences: Literal["keep"] = "keep") -> Trace:
         trace = make_trace(sentence, target=target, keep=keep, sentences=sentences)
-        groups = probes.attention_axes(trace, "encoder.0.self")[1].groups
+        groups = probing.attention_axes(trace, "encoder.0.self")[1].groups
         tensors = {name: np.array(trace.values_of(name)) for name in trace}
         for name, pattern in tensors.items():
             if name.endswith("pattern"):
@@ -165,7 +165,7 @@ def test_norms_by_hand():
     v = trace.values_of("encoder.1.self.v")[2].astype(np.float64)
     output = trace.parameter("encoder.1.self.output.weight")[:, 8:12].astype(np.float64)
     rows = trace.values_of("encoder.1.self.pattern")[2] * np.linalg.norm(v @ output.T, axis=1)
-    groups = probes.attention_axes(trace, "encoder.1.self")[1].groups
+    groups = probing.attention_axes(trace, "encoder.1.self")[1].groups
     dog = [n for n, group in enumerate(groups) if group.label == "dog"]
     by_word = np.array([rows[list(groups[dog[0]].positions)][:, list(g.positions)].sum(1).mean() for g in groups])
     assert head.shares[0] == pytest.approx((by_word / by_word.sum()).tolist(), rel=1e-5)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.interpret.studies.words import project_vectors
+from pellucid.interpret.studies.word_vectors import project_vectors
 
 
 def random_vectors(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.interpret.studies.attention import take_product_apart
+from pellucid.interpret.studies.attention_tables import take_product_apart
 from tests.trace.traced import ball, small_traced
 
 

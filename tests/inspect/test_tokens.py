@@ -1,7 +1,7 @@
 import pytest
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.interpret.studies.words import count_words_and_pieces, cut_into_pieces
+from pellucid.interpret.studies.word_vectors import count_words_and_pieces, cut_into_pieces
 from tests.decode.models import LINES, small_tokenizer
 
 ROSES = "Roses are red and violets are blue"

@@ -15,7 +15,7 @@ from pellucid.interpret.studies.model_queries import (
     neighbours_by_id,
     word_map,
 )
-from pellucid.interpret.studies.words import embedding_table
+from pellucid.interpret.studies.word_vectors import embedding_table
 from pellucid.interpret.trace.session import perform_act
 from tests.trace.traced import small_traced
 

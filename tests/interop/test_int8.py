@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interop.ctranslate2 import LARGEST_WEIGHT_BYTE, convert_to_ctranslate2, quantize_rows
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.tolerances import approx_log_prob, largest_size, relative_rounding

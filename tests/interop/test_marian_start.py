@@ -12,7 +12,7 @@ import torch
 from pellucid.data.tokenizer import BOS, PAD, UNK
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.store.directory import load_bundle
-from pellucid.training import prepare
+from pellucid.training import shard_writing
 from pellucid.training.config import RunConfig, make_run, read_run
 from pellucid.training.data import read_data
 from pellucid.training.loop import train_run
@@ -77,7 +77,7 @@ def test_an_imported_model_is_fine_tuned_and_exported_again(run, tmp_path):
 
 def test_shards_of_other_numbers_for_the_same_pieces_are_refused(run, tmp_path):
     """The SentencePiece models stay the same, two pieces change their numbers."""
-    prepare.prepare_shards(run, tmp_path / "shards", 1, lambda message: None)
+    shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None)
     sharded = replace(run, data=replace(run.data, shards=str(tmp_path / "shards")))
     assert read_data(sharded).encoded.targets.ids.tolist() == read_data(run).encoded.targets.ids.tolist()
     for path in (tmp_path / "theirs").glob("*vocab.json"):

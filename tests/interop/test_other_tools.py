@@ -17,7 +17,7 @@ from sacrebleu.metrics.ter import TER
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.evaluate.compare import compare_translations
+from pellucid.evaluate.comparison import compare_translations
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.marian import export_marian

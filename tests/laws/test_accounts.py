@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from pellucid.store.directory import load_bundle
-from pellucid.training import prepare
+from pellucid.training import shard_writing
 from pellucid.training.config import RunConfig, make_run
 from pellucid.training.data import SHARED_SENTENCE, TrainingData, read_data
 from pellucid.training.defaults import run_settings
@@ -95,8 +95,8 @@ def count_noted_pairs(notes: tuple[str, ...]) -> int:
 
 
 def read_from_shards(run: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingData:
-    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 29)
-    prepare.prepare_shards(run, folder, 2, lambda message: None)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 29)
+    shard_writing.prepare_shards(run, folder, 2, lambda message: None)
     return read_data(replace(run, data=replace(run.data, shards=str(folder))))
 
 
@@ -169,7 +169,7 @@ def test_a_corpus_without_a_pair_left_is_refused(tmp_path):
     run = make_small_run({"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.es")}, seed=1)
     for prepare_data in (
         read_data,
-        lambda run: prepare.prepare_shards(run, tmp_path / "shards", 1, lambda message: None),
+        lambda run: shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None),
     ):
         with pytest.raises(
             ValueError, match="every pair shares a sentence with another; name dev_source and dev_target"

@@ -7,7 +7,7 @@ import pytest
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile, profile_sources
 from pellucid.decode.alarms import ALARMS, count_alarms, find_alarms, find_lost_names
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.store.directory import Bundle
 from tests.trace.copying import copying_model, word_tokenizer
 

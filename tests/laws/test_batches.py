@@ -125,7 +125,7 @@ class ShortlistExport:
     def __init__(self, directory: Path, precision: str):
         from pellucid.interop.ctranslate2 import convert_to_ctranslate2
         from pellucid.interop.ctranslate2_engine import CTranslate2Engine
-        from pellucid.interop.lexicon import Shortlist, write_vmap
+        from pellucid.interop.shortlists import Shortlist, write_vmap
 
         self.precision, tokenizer = precision, small_tokenizer()
         size = tokenizer.source_vocabulary

@@ -11,15 +11,15 @@ from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
-from pellucid.decode.lines import Segment
-from pellucid.decode.reading import ReadText
+from pellucid.decode.prepared_lines import Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.search import forbidden_rule
-from pellucid.decode.terms.glossary import Terms, TermSpan
+from pellucid.decode.source_reader import ReadText
 from pellucid.decode.terms.placement import TermAlignment, search_with_terms
 from pellucid.decode.terms.required import WordEdges, pieces_needed, prefix_pieces, prefix_rule
+from pellucid.decode.terms.terminology import Terms, TermSpan
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

@@ -19,7 +19,7 @@ from pellucid.demo import phrasebook
 from pellucid.interop import marian_weights
 from pellucid.store import atomic, weights
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.training import checkpoint, prepare
+from pellucid.training import checkpoint, shard_writing
 from pellucid.training.checkpoint import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import read_weights, same_weights
@@ -377,7 +377,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
     """Folder with a run file, and the hashes of its shards."""
-    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 97)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 97)
     (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
     out = tmp_path / "shards" / "out"
     assert run_command("prepare", tmp_path / "small.toml", "--out", out).exit_code == 0

@@ -13,10 +13,10 @@ from pellucid.api import Model, load
 from pellucid.cli.explain import walk_lines
 from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.torch_engine import TorchEngine
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.marian import export_marian, import_marian
-from pellucid.interpret.page.html import manifest_with_answers
+from pellucid.interpret.page.html_file import manifest_with_answers
 from pellucid.model import Transformer
 from pellucid.model.attention import SelfAttention
 from pellucid.model.config import ModelConfig

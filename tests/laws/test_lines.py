@@ -13,7 +13,7 @@ from pellucid.data.text.markup import TAG
 from pellucid.data.text.protected import list_protected
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 law = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.config import to_toml
-from pellucid.training import prepare
+from pellucid.training import shard_writing
 from pellucid.training.checkpoint import list_checkpoints
 from pellucid.training.config import RunConfig, read_run
 from pellucid.training.loop import train_run
@@ -27,8 +27,8 @@ def with_shards(
     run: RunConfig, folder: Path, pairs_per_part: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> RunConfig:
     """Write the shards of a run, and return the run on them."""
-    monkeypatch.setattr(prepare, "PAIRS_PER_PART", pairs_per_part)
-    prepare.prepare_shards(run, folder, workers, lambda message: None)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", pairs_per_part)
+    shard_writing.prepare_shards(run, folder, workers, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 

@@ -11,7 +11,7 @@ import pytest
 from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.context import count_context
 from pellucid.data.corpus import SentencePairs
-from pellucid.data.noise import NoiseConfig, PairNoise
+from pellucid.data.pair_noise import NoiseConfig, PairNoise
 from pellucid.data.stream import BatchSpec, Stage, Stream, encode_pairs
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.training import loop

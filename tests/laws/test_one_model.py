@@ -11,7 +11,7 @@ from pellucid.decode import packed_model
 from pellucid.decode.packed_model import LARGE, ModelPacker, PackedWeight, can_pack
 from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.torch_engine import ModelState, TorchEngine, model_step, pad_sentences
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.model import Transformer, attention
 from pellucid.model.cache import Cache
 from pellucid.model.dropout import Dropout

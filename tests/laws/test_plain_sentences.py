@@ -50,5 +50,5 @@ def test_a_plain_sentence_imports_nothing_that_only_terms_traces_and_documents_n
     printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     plain, with_terms = (line.split() for line in printed.split("\n")[:2])
     assert plain == []
-    assert "pellucid.decode.terms.glossary" in with_terms
+    assert "pellucid.decode.terms.terminology" in with_terms
     assert "pellucid.decode.terms.placement" in with_terms

@@ -11,7 +11,7 @@ from pellucid.decode.greedy import greedy_search
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.torch_engine import ModelState, model_step, pad_sentences, score_targets
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 from tests.tolerances import approx_log_prob

@@ -15,11 +15,11 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.training import loop, prepare
+from pellucid.training import loop, shard_writing
 from pellucid.training.checkpoint import list_checkpoints
 from pellucid.training.config import RunConfig, make_run, read_run
 from pellucid.training.data import read_data
-from pellucid.training.evaluate import Evaluation
+from pellucid.training.dev_evaluation import Evaluation
 from pellucid.training.log import read_log
 from pellucid.training.loop import train_run
 from pellucid.training.loss import loss_sum, smoothed_cross_entropy
@@ -324,7 +324,7 @@ def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp
 
 
 def with_shards(run: RunConfig, folder: Path) -> RunConfig:
-    prepare.prepare_shards(run, folder, 1, lambda message: None)
+    shard_writing.prepare_shards(run, folder, 1, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from pellucid.data.source_profile import SourceProfile, profile_sources
-from pellucid.decode.lines import LengthLimits, SearchResult, assemble_translation, prepare_lines
-from pellucid.decode.reading import SourceReader
+from pellucid.decode.prepared_lines import LengthLimits, SearchResult, assemble_translation, prepare_lines
 from pellucid.decode.request import Hypothesis, SearchConfig
-from pellucid.decode.translate import SENTENCE_BY_SENTENCE, Translator
+from pellucid.decode.source_reader import SourceReader
+from pellucid.decode.translator import SENTENCE_BY_SENTENCE, Translator
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 FAST = SearchConfig(method="greedy", max_extra=3)

@@ -9,8 +9,8 @@ import pytest
 
 from pellucid.api import Model
 from pellucid.interpret.studies.model_queries import compare_masking, cosine_table, cross_attention_diagonals
-from pellucid.interpret.studies.positions import compare_with_wrong_table, position_vectors
-from pellucid.interpret.studies.words import embedding_table
+from pellucid.interpret.studies.position_tables import compare_with_wrong_table, position_vectors
+from pellucid.interpret.studies.word_vectors import embedding_table
 from pellucid.interpret.trace.session import Trace
 from tests.page.studied import SENTENCE, TARGET, Reader, make_studied_model, make_study, open_reader
 

@@ -30,7 +30,7 @@ from pellucid.data.text.sentences import (
 from pellucid.data.text.spelling import plain_counterpart
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.decode.alarms import ALARMS
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.demo.phrasebook import generate_phrases
 from pellucid.interop.marian import import_marian
 from pellucid.interpret.trace import Hide

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pellucid.api import Model
-from pellucid.decode.translate import Translator
-from pellucid.interpret.page.html import (
+from pellucid.decode.translator import Translator
+from pellucid.interpret.page.html_file import (
     KEEP_CHOICES,
     choose_keep,
     estimate_size,
@@ -264,7 +264,7 @@ def test_a_file_is_whole_by_default_and_a_larger_one_says_how_to_have_it_whole(t
     save_html(trace, tmp_path / "small.html", say=told.append)
     assert (tmp_path / "small.html").read_text(encoding="utf-8") == trace_page(trace, "float16") == trace_page(trace)
     assert len(told) == 1
-    monkeypatch.setattr("pellucid.interpret.page.html._LARGEST_WHOLE", 1000)
+    monkeypatch.setattr("pellucid.interpret.page.html_file._LARGEST_WHOLE", 1000)
     save_html(trace, tmp_path / "large.html", say=told.append)
     assert (tmp_path / "large.html").read_text(encoding="utf-8") == trace_page(trace, "maps") == trace_page(trace)
     assert "keeps the attention maps only; with every number" in told[1]

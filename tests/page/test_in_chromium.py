@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pellucid.api import Model
-from pellucid.decode.translate import Translator
-from pellucid.interpret.page.html import (
+from pellucid.decode.translator import Translator
+from pellucid.interpret.page.html_file import (
     KEEP_CHOICES,
     SCRIPT_PATH,
     manifest_with_answers,

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from pellucid.interpret.page.html import scatter_html
+from pellucid.interpret.page.html_file import scatter_html
 
 LABELS = ["</script><script>alert(1)</script>", "{{title}}", "<!--", "a & b", "▁año\u2028"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pellucid.interpret.page import widget as module
-from pellucid.interpret.page.html import trace_page
+from pellucid.interpret.page.html_file import trace_page
 from pellucid.interpret.page.widget import TRACES_REMEMBERED, PageFrame, PageQuestions, frame_html, show_in_notebook
 from pellucid.interpret.trace import session
 from tests.page.traces import HOSTILE, SCRIPT, HandMadeTrace, built_script

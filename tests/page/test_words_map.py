@@ -10,7 +10,7 @@ import pytest
 from pellucid.api import Model
 from pellucid.interpret.studies.model_queries import compare_masking
 from pellucid.interpret.studies.roles import badges_path
-from pellucid.interpret.studies.words import embedding_table, project_pca
+from pellucid.interpret.studies.word_vectors import embedding_table, project_pca
 from tests.browser.colours import read_colour_tables
 from tests.page.studied import SENTENCE, TARGET, Reader, make_studied_model, make_study, open_reader
 from tests.page.traces import HOSTILE

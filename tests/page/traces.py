@@ -154,5 +154,5 @@ def built_script(tmp_path, monkeypatch):
     """The path of a small script that stands in for the built page."""
     path = tmp_path / "pellucid.js"
     path.write_text(SCRIPT, encoding="utf-8")
-    monkeypatch.setattr("pellucid.interpret.page.html.SCRIPT_PATH", path)
+    monkeypatch.setattr("pellucid.interpret.page.html_file.SCRIPT_PATH", path)
     return path

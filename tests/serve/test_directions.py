@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pellucid.api import Model, load
-from pellucid.serve import files
+from pellucid.serve import uploads
 from pellucid.serve.app import create_app
 from pellucid.serve.bodies import Refusal
 from pellucid.serve.directions import Direction, Directions
@@ -153,7 +153,7 @@ def test_a_document_is_translated_by_one_model_though_another_replaces_it(tmp_pa
         save_model(directory, 2)
         yield texts[1:]
 
-    monkeypatch.setattr(files, "_cut_into_chunks", replace_between_chunks)
+    monkeypatch.setattr(uploads, "_cut_into_chunks", replace_between_chunks)
     with client(load(directory), reload=lambda: load(directory)) as server:
         file, form = ("a.txt", f"{LINES[0]}\n{LINES[0]}"), {"source": "en", "target": "es"}
         answer = server.post("/translate_file", data=form, files={"file": file}).json()

@@ -17,7 +17,7 @@ from tests.serve.test_keys import KEY, basic_header
 @pytest.fixture(autouse=True)
 def built_page(monkeypatch):
     """Take some text for the scripts, which may not be built."""
-    monkeypatch.setattr("pellucid.interpret.page.html.read_script", lambda path=None: "script")
+    monkeypatch.setattr("pellucid.interpret.page.html_file.read_script", lambda path=None: "script")
     monkeypatch.setattr("pellucid.serve.trace_routes.read_script", lambda: "script")
 
 

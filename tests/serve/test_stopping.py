@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pellucid.interpret.trace.edits import Record
-from pellucid.serve import connections, files
+from pellucid.serve import connections, uploads
 from pellucid.serve.app import create_app
 from pellucid.serve.connections import bind_socket, make_server
 from pellucid.serve.service import Service
@@ -115,7 +115,7 @@ def test_a_document_that_is_taken_apart_without_end_does_not_keep_a_server_from_
         assert go.wait(60)
         raise ValueError("nobody looks at this any more")
 
-    monkeypatch.setattr(files, "read_document", read_without_end)
+    monkeypatch.setattr(uploads, "read_document", read_without_end)
     with stoppable(small_model(), stopping=1) as server, ThreadPoolExecutor(1) as pool:
         asked = pool.submit(server.ask, "/translate_file", DOCUMENT, MULTIPART)
         assert begun.wait(60)

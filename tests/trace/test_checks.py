@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace import Chain, Edit, Record
 from pellucid.interpret.trace import checks as checks_runs
 from pellucid.interpret.trace import number_checks as checks_numbers

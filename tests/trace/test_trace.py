@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.lines import LengthLimits
+from pellucid.decode.prepared_lines import LengthLimits
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace import Record
 from pellucid.interpret.trace import capture as capture_module
 from pellucid.interpret.trace.facts import make_side

@@ -15,7 +15,7 @@ import torch
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.attribution import erase_prefix, erase_source
 from pellucid.interpret.trace.diagnosis import (
     ErasureEffects,

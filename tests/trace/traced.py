@@ -8,7 +8,7 @@ import torch
 from pellucid.api import Model
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace import Trace
 from pellucid.interpret.trace.facts import SearchTree
 from pellucid.model import ModelConfig, Transformer

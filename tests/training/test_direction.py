@@ -13,7 +13,7 @@ from pellucid.training.config import CorpusConfig, DataConfig, make_run
 from pellucid.training.data import find_languages, read_corpus, read_data
 from pellucid.training.direction import describe_direction, read_dev_sides
 from pellucid.training.loop import train_run
-from pellucid.training.prepare import prepare_shards
+from pellucid.training.shard_writing import prepare_shards
 from tests.training.corpora import small_run
 
 ENGLISH = [f"The {n} lamps are on." for n in range(23)]

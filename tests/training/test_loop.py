@@ -16,7 +16,7 @@ import torch
 from pellucid.config import to_toml
 from pellucid.cpu import has_native_bfloat16
 from pellucid.data.corpus import SentencePairs
-from pellucid.evaluate import words
+from pellucid.evaluate import score_words
 from pellucid.evaluate.reference import ReferenceLine
 from pellucid.store.atomic import read_manifest
 from pellucid.store.directory import load_bundle
@@ -25,7 +25,7 @@ from pellucid.training.checkpoint import average_weights, list_checkpoints
 from pellucid.training.config import DataConfig, make_run, read_run
 from pellucid.training.data import read_corpus
 from pellucid.training.defaults import choose_settings, run_settings
-from pellucid.training.evaluate import DevSet, Evaluation, evaluate_model
+from pellucid.training.dev_evaluation import DevSet, Evaluation, evaluate_model
 from pellucid.training.log import read_log
 from pellucid.training.loop import train_run
 from tests.decode.models import small_tokenizer
@@ -425,7 +425,7 @@ def test_a_tokenizer_of_dev_bleu_that_cannot_be_used_is_refused(tmp_path, monkey
     with pytest.raises(ValueError, match="dev_tokenize"):
         small_run(tmp_path, train={"dev_tokenize": "moses"})
     # What is not installed here may be where the run was trained: its settings are read, and no training begins.
-    monkeypatch.setattr(words, "is_installed", lambda name: False)
+    monkeypatch.setattr(score_words, "is_installed", lambda name: False)
     run = small_run(tmp_path / "data", train={"dev_tokenize": "ja-mecab"})
     with pytest.raises(ValueError, match="the tokenizer ja-mecab needs MeCab"):
         train_run(run, tmp_path / "run")

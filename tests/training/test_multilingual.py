@@ -15,7 +15,7 @@ from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.training.config import make_run
 from pellucid.training.data import read_data
 from pellucid.training.loop import train_run
-from pellucid.training.prepare import prepare_shards
+from pellucid.training.shard_writing import prepare_shards
 from tests.decode.models import small_tokenizer
 from tests.laws.runs import assert_same_end, train_until
 from tests.tolerances import approx_log_prob

@@ -14,7 +14,7 @@ from pellucid.training.data import read_corpus, read_data
 from pellucid.training.log import read_log
 from pellucid.training.loop import train_run
 from pellucid.training.overlap import DEV_SENTENCE, DevOverlap
-from pellucid.training.prepare import prepare_shards
+from pellucid.training.shard_writing import prepare_shards
 from pellucid.workflows.check.examine import examine_corpus
 from tests.training.corpora import small_run
 

@@ -11,7 +11,7 @@ import pytest
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
 from pellucid.store.atomic import read_manifest
-from pellucid.training import data, loop, prepare
+from pellucid.training import data, loop, shard_writing
 from pellucid.training.config import RunConfig, make_run, read_run
 from pellucid.training.data import find_languages, read_data
 from pellucid.training.log import read_log
@@ -21,7 +21,7 @@ from tests.training.corpora import mixed, small_run
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 37)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 37)
 
 
 def quick_run(folder: Path, **changes: dict) -> RunConfig:
@@ -50,7 +50,7 @@ RUNS = {
 
 
 def with_shards(run: RunConfig, folder: Path) -> RunConfig:
-    prepare.prepare_shards(run, folder, 2, lambda message: None)
+    shard_writing.prepare_shards(run, folder, 2, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 

@@ -37,7 +37,7 @@ def run_calibrate(
     from pellucid.decode.confidence import CALIBRATION, confidence_features
     from pellucid.decode.usability import quality_features
     from pellucid.store.directory import add_files
-    from pellucid.workflows.calibrate import (
+    from pellucid.workflows.calibration import (
         calibration_lines,
         find_unchanged,
         fit_calibration,
@@ -61,7 +61,7 @@ def run_calibrate(
             "--source FILE --reference FILE"
         )
     else:
-        from pellucid.workflows.improve import dev_pairs_of, find_old_runs
+        from pellucid.workflows.improvement import dev_pairs_of, find_old_runs
 
         dev = dev_pairs_of(find_old_runs(Path(model))[0])
         sources, references = dev.sources, dev.targets

@@ -89,7 +89,7 @@ def run_check(
     if skipped:
         typer.echo(f"{source}: {skipped}", err=True)
     if html is not None:
-        from pellucid.workflows.check.page import report_as_html
+        from pellucid.workflows.check.check_page import report_as_html
 
         write_text_whole(html, report_as_html(report, files))
     if fix is not None:

@@ -75,10 +75,10 @@ def run_compare(
     reference; where its text has no spaces, by characters. A dash stands for BLEU where no reference has four words.
     """
     from pellucid.api import load
-    from pellucid.evaluate.compare import compare_translations
-    from pellucid.evaluate.page import comparison_as_html
+    from pellucid.evaluate.comparison import compare_translations
+    from pellucid.evaluate.comparison_page import comparison_as_html
     from pellucid.evaluate.report import comparison_as_text
-    from pellucid.evaluate.words import require_score_tokenizer
+    from pellucid.evaluate.score_words import require_score_tokenizer
 
     search = search_settings(change, beam=beam)
     if tokenize is not None:

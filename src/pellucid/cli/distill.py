@@ -24,7 +24,7 @@ from pellucid.cli.options import (
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.workflows.distill import Translate
+    from pellucid.workflows.distillation import Translate
 
 DISTILL_EXAMPLES = """\
   pellucid distill runs/mine/best --source train.en --source news.en --dev-source dev.en --dev-target dev.es \
@@ -82,13 +82,13 @@ def run_distill(
     if (command is None) == (not teachers):
         raise ValueError("name either a teacher, a model directory, or --command with a program that translates")
     if tokenize is not None:
-        from pellucid.evaluate.words import require_score_tokenizer
+        from pellucid.evaluate.score_words import require_score_tokenizer
 
         require_score_tokenizer(tokenize)
     _check_files([*source, dev_source, dev_target], pairs_source, pairs_target)
     dev = read_file_pair(dev_source, dev_target)
     from pellucid.api import load
-    from pellucid.workflows.distill import (
+    from pellucid.workflows.distillation import (
         choose_student_settings,
         fingerprint_text,
         translate_with_command,
@@ -185,7 +185,7 @@ def _comparison_lines(
     `words` are arguments of `corpus_scores` and `compare_translations` that say how text is cut into words.
     """
     from pellucid.api import load
-    from pellucid.evaluate.compare import compare_translations
+    from pellucid.evaluate.comparison import compare_translations
     from pellucid.evaluate.report import headline
     from pellucid.evaluate.scores import NO_NGRAM, corpus_scores, score_notes
 

@@ -104,8 +104,8 @@ def run_evaluate(
     from pellucid.api import load
     from pellucid.decode.alarms import count_alarms
     from pellucid.evaluate.report import describe_alarm_counts
+    from pellucid.evaluate.score_words import require_score_tokenizer
     from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
-    from pellucid.evaluate.words import require_score_tokenizer
 
     search = search_settings(change, beam=beam)
     if figure is not None and not stress:

@@ -77,7 +77,7 @@ def run_explain(
     """
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
-    from pellucid.interpret.page.html import format_size, manifest_with_answers, require_keep_choice, save_html
+    from pellucid.interpret.page.html_file import format_size, manifest_with_answers, require_keep_choice, save_html
 
     SearchConfig(beam=beam)
     require_writable(html)
@@ -108,7 +108,7 @@ def run_explain(
 def walk_lines(trace: "Trace") -> Iterator[str]:
     """Return the lines of the walk through a trace, fitted to the terminal."""
     from pellucid.cli.walk import walk_trace
-    from pellucid.interpret.page.html import manifest_with_answers
+    from pellucid.interpret.page.html_file import manifest_with_answers
 
     return walk_trace(manifest_with_answers(trace), trace.tensor, _align_trace(trace), Terminal.of_stdout())
 

@@ -164,7 +164,7 @@ def export_page(
 def _judge_rounded(model: "Model", dev: DevPairs) -> "GateVerdict":
     """Return a verdict on the model with its matrices rounded to int8: its translations beside those in float32."""
     from pellucid.decode.request import SearchConfig
-    from pellucid.decode.translate import Translator
+    from pellucid.decode.translator import Translator
     from pellucid.evaluate.scores import judge_smaller_model
     from pellucid.interpret.trace.model_page import with_rounded_weights
 
@@ -303,7 +303,7 @@ def export_ctranslate2(
 
 def _write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
     """Write the shortlist of these pairs to `path`; return lines on its size and its share of the references."""
-    from pellucid.interop.lexicon import make_shortlist, measure_coverage, train_lexicon, write_vmap
+    from pellucid.interop.shortlists import make_shortlist, measure_coverage, train_lexicon, write_vmap
 
     # Every step-th pair, the division rounded up: at most MOST_SHORTLIST_PAIRS, from all over the files.
     tokenizer, step = bundle.tokenizer, -(-len(pairs[0]) // _MOST_SHORTLIST_PAIRS)

@@ -14,7 +14,7 @@ from pellucid.store.atomic import write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.workflows.improve import Changes
+    from pellucid.workflows.improvement import Changes
 
 IMPROVE_EXAMPLES = """\
   pellucid improve runs/mine/best corrections.tsv --out runs/better
@@ -78,7 +78,7 @@ def run_improve(
     from pellucid.data.formats.units import Sides
     from pellucid.store.manifest_checks import read_languages
     from pellucid.training.defaults import run_settings
-    from pellucid.workflows.improve import (
+    from pellucid.workflows.improvement import (
         Changes,
         dev_pairs_of,
         find_near_pairs,
@@ -160,7 +160,7 @@ def _save(
     from pellucid.api import load
     from pellucid.decode.request import SearchConfig
     from pellucid.evaluate.reference import ReferenceLine, choose_reference, spread_lines
-    from pellucid.workflows.improve import save_improved
+    from pellucid.workflows.improvement import save_improved
 
     held_out = sum(correction.held_out for correction in changes.corrections)
     about = {"corrections": len(changes.corrections) - held_out, "held_out": held_out, "without": list(without)}
@@ -176,7 +176,7 @@ def _save(
 def _choose_weights(old: Path, directory: Path, unchanged: "Changes", sources: Sequence[str]) -> "tuple[Path, Changes]":
     """Mix the old and the trained weights, and return the best of these models with what it changes."""
     from pellucid.api import load
-    from pellucid.workflows.improve import ENOUGH_RIGHT, WEIGHT_PARTS, save_mixed_weights
+    from pellucid.workflows.improvement import ENOUGH_RIGHT, WEIGHT_PARTS, save_mixed_weights
 
     tried: list[tuple[Path, Changes]] = []
     for parts in WEIGHT_PARTS:

@@ -29,7 +29,7 @@ def run_prepare(
     """
     from pellucid.cpu import count_processors
     from pellucid.training.config import read_run
-    from pellucid.training.prepare import prepare_shards
+    from pellucid.training.shard_writing import prepare_shards
 
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")

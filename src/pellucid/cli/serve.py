@@ -85,7 +85,7 @@ def run_serve(
 
     share_free_memory()  # before torch is imported, which makes threads
     from pellucid.config import apply_overrides, build_settings
-    from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.terms.terminology import Terms
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
@@ -237,7 +237,7 @@ def _serving_notes(
     served: str, is_local: bool, has_keys: bool, are_languages_named: bool, exported: str | None
 ) -> list[str]:
     """Return what is served and who can reach it, with notes on languages, an export, and a page that is not built."""
-    from pellucid.interpret.page.html import read_script
+    from pellucid.interpret.page.html_file import read_script
 
     reach = "nothing leaves this machine"
     if not is_local:

@@ -23,7 +23,7 @@ from pellucid.data.batching import (
 )
 from pellucid.data.context import encode_with_context
 from pellucid.data.corpus import SentencePairs, SkippedPairs
-from pellucid.data.noise import PairNoise
+from pellucid.data.pair_noise import PairNoise
 from pellucid.data.tokenizer import Tokenizer
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from pellucid.evaluate.compare import Comparison, Interval
+from pellucid.evaluate.comparison import Comparison, Interval
 
 
 def comparison_as_text(comparison: Comparison) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from pellucid.evaluate.words import (
+from pellucid.evaluate.score_words import (
     WORDS_BETWEEN_SPACES,
     ScoreWords,
     choose_score_words,

@@ -27,7 +27,7 @@ from pellucid.interop.ctranslate2_library import (
     import_ctranslate2,
     precision_of,
 )
-from pellucid.interop.lexicon import OfferedPieces, read_vmap
+from pellucid.interop.shortlists import OfferedPieces, read_vmap
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:

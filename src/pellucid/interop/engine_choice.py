@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pellucid.cpu import count_processors
 from pellucid.decode.request import Engine
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interop import ctranslate2_library
 from pellucid.interop.ctranslate2_engine import CTranslate2Engine
 from pellucid.interop.ctranslate2_library import VOCABULARY_MAP, import_ctranslate2, precision_of

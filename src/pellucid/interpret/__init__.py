@@ -1,1 +1,1 @@
-"""Looks inside a model: traces of a run, studies of its parts, what training text did, the page, figures."""
+"""Looks inside a model: traces of a run, studies, what training text did, the page, figures."""

@@ -12,12 +12,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
-from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.terms.terminology import Terms
 from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
 from pellucid.serve.corrections import Corrections
 from pellucid.serve.directions import Direction, Directions
-from pellucid.serve.files import file_routes
 from pellucid.serve.gate import (
     LOOPBACK,
     AddHeaders,
@@ -33,6 +32,7 @@ from pellucid.serve.service import Service
 from pellucid.serve.settings import Languages, Limits
 from pellucid.serve.trace_routes import page_routes, trace_routes
 from pellucid.serve.training_text import TrainingText
+from pellucid.serve.uploads import file_routes
 
 _SHORT_THREADS = 4  # threads for work of milliseconds that would hold up the event loop
 

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.data.languages import write_standard_code
 from pellucid.decode.alarms import ALARMS, sort_alarms
-from pellucid.decode.lines import Translation
+from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
 from pellucid.localize.documents.formats import DOCUMENT_FORMATS
 from pellucid.localize.documents.html import split_html

@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from pellucid.api import Model, study_heads
-from pellucid.decode.lines import Translation
+from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.terms.terminology import Terms
 from pellucid.decode.translation_memory import TranslationMemory
 from pellucid.interpret.trace.session import Trace, perform_act
 from pellucid.serve.bodies import Refusal

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, RootModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from pellucid.interpret.page.html import read_script, trace_page
+from pellucid.interpret.page.html_file import read_script, trace_page
 from pellucid.interpret.trace.edits import EditList
 from pellucid.interpret.trace.facts import model_facts
 from pellucid.interpret.trace.model_page import pack_model

@@ -16,9 +16,9 @@ from pellucid.data.formats import PAIR_ENDINGS
 from pellucid.data.formats.units import Sides
 from pellucid.data.languages import is_language_code
 from pellucid.data.lines import refuse_read_once
-from pellucid.data.noise import NoiseConfig
+from pellucid.data.pair_noise import NoiseConfig
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.evaluate.words import TokenizerName
+from pellucid.evaluate.score_words import TokenizerName
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import REMOVED_SETTINGS, Activation, Norm, Positions, Tie
 from pellucid.store.manifest_checks import LARGEST_BEAM, make_showable

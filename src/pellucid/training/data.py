@@ -20,7 +20,7 @@ from pellucid.data.corpus import (
     side_files,
 )
 from pellucid.data.lines import read_lines
-from pellucid.data.noise import vary_case
+from pellucid.data.pair_noise import vary_case
 from pellucid.data.shards import map_shards
 from pellucid.data.source_profile import (
     PROFILED_SOURCES,

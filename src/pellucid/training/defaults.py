@@ -21,7 +21,7 @@ from pellucid.training.config import (
 )
 from pellucid.training.distributed import ALONE
 from pellucid.training.initial_model import initial_model_tables
-from pellucid.training.prepare import count_training_pairs
+from pellucid.training.shard_writing import count_training_pairs
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from pellucid.cpu import BUSY_SHARE, ProcessorShare, describe_busy_machine
 from pellucid.store.atomic import WriteFailed, explain_write_error, write_text_whole
 from pellucid.training.checkpoint import RunCounts, SinceReport
-from pellucid.training.evaluate import Evaluation
+from pellucid.training.dev_evaluation import Evaluation
 from pellucid.training.process import leave_lost_terminals
 from pellucid.training.tracking import Tracker
 from pellucid.training.update import UpdateResult

@@ -17,7 +17,7 @@ from pellucid.data.source_profile import write_source_words
 from pellucid.data.stream import Stream
 from pellucid.decode.request import SearchConfig
 from pellucid.evaluate.reference import REFERENCE_FILE, choose_reference, encode_reference
-from pellucid.evaluate.words import require_score_tokenizer
+from pellucid.evaluate.score_words import require_score_tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write, write_text_whole
@@ -36,6 +36,7 @@ from pellucid.training.checkpoint import (
 )
 from pellucid.training.config import RunConfig
 from pellucid.training.data import CorpusGlance, TrainingData, read_data, read_shards_manifest
+from pellucid.training.dev_evaluation import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.training.direction import describe_direction
 from pellucid.training.distributed import (
     ALONE,
@@ -46,7 +47,6 @@ from pellucid.training.distributed import (
     place_model,
     watch_workers,
 )
-from pellucid.training.evaluate import DevSet, Evaluation, evaluate_model, is_due, is_worthwhile, run_progress
 from pellucid.training.initial_embeddings import fill_embeddings_from_text
 from pellucid.training.initial_model import InitialModel, ancestry_notes, open_initial_model
 from pellucid.training.log import PlainOutput, ProgressOutput, RunLog, choose_output

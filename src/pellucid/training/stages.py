@@ -1,6 +1,6 @@
 """Stages of a run: which corpora are shown, with noise or without, and in which directions, at each part of it."""
 
-from pellucid.data.noise import PairNoise
+from pellucid.data.pair_noise import PairNoise
 from pellucid.data.stream import Stage
 from pellucid.model import Transformer
 from pellucid.training.config import RunConfig

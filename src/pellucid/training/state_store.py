@@ -38,7 +38,7 @@ from pellucid.store.atomic import (
 from pellucid.store.directory import WEIGHTS, load_bundle
 from pellucid.training.config import RunConfig, read_run
 from pellucid.training.data import combine_fingerprints, draw_dev_pairs, pair_blocks
-from pellucid.training.prepare import CorpusFacts, count_rows
+from pellucid.training.shard_writing import CorpusFacts, count_rows
 
 KIND, FORMAT = "pellucid states", 1
 

@@ -1,4 +1,4 @@
-// Texts as the model has learned to read them, by a profile of its training text: decode/reading.py and data/source_profile.py.
+// Texts as the model has learned to read them, by a profile of its training text: decode/source_reader.py and data/source_profile.py.
 import { type Casing, hasCapitalisedNouns, isInCapitals, isInSmallLetters, isInTitleCase, recaseCapitalWords, recaseSentence, restoreCapitalWords, restoreCasing } from "./casing";
 import { findCounterpart, type PlainText, restoreSpelling, spellPlainly } from "./spelling";
 import { MARK_KINDS, type MarkKind } from "./surroundings";

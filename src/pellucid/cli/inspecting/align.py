@@ -18,8 +18,8 @@ from pellucid.cli.terminal import table_lines
 from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
-    from pellucid.evaluate.alignment import AlignmentRates
-    from pellucid.interpret.studies.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
+    from pellucid.evaluate.alignment_rates import AlignmentRates
+    from pellucid.interpret.studies.alignment_readings import EncodedPair, LinkCounts, Reading, ReadingResult
     from pellucid.store.directory import Bundle
 
 ALIGN_EXAMPLES = """\
@@ -61,9 +61,9 @@ def show_alignment(
     --plot draws the matrix of the first pair, and the layers.
     """
     from pellucid.api import load
-    from pellucid.decode.translate import inference_only
-    from pellucid.evaluate.alignment import read_links, require_inside
-    from pellucid.interpret.studies.alignment import (
+    from pellucid.decode.translator import inference_only
+    from pellucid.evaluate.alignment_rates import read_links, require_inside
+    from pellucid.interpret.studies.alignment_readings import (
         choose_readings,
         default_links,
         encode_alignment_pairs,
@@ -127,7 +127,7 @@ def _separate_punctuation(text: str) -> str:
 
 
 def _rates_of_links(counts: "LinkCounts") -> "AlignmentRates":
-    from pellucid.evaluate.alignment import rates_of_counts
+    from pellucid.evaluate.alignment_rates import rates_of_counts
 
     return rates_of_counts(counts.drawn, counts.right_sure, counts.right_possible, counts.sure)
 
@@ -138,7 +138,7 @@ def _alignment_objects(
     """Yield an object for each reading, and one that says which reading was chosen and which is used."""
     from dataclasses import asdict
 
-    from pellucid.interpret.studies.alignment import DEFAULT_READING
+    from pellucid.interpret.studies.alignment_readings import DEFAULT_READING
 
     for result in results:
         reading = {**asdict(result.reading), "disagreement": result.disagreement, "mean_norm": result.mean_norm}
@@ -160,7 +160,7 @@ def _reading_lines(
     results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", has_gold: bool
 ) -> Iterator[str]:
     """Yield the tables: layers, then the best heads, then which reading was chosen and which is used."""
-    from pellucid.interpret.studies.alignment import DEFAULT_READING, SIDES
+    from pellucid.interpret.studies.alignment_readings import DEFAULT_READING, SIDES
 
     by_name = {result.reading: result for result in results}
     head = ["reading", "disagree", "norm", *(["AER one each", "AER mutual", "precision", "recall"] if has_gold else [])]
@@ -222,7 +222,7 @@ def _draw_alignment(
 ) -> None:
     """Draw the matrix of one pair, and AER or disagreement layer by layer."""
     from pellucid.interpret.plots.charts import draw_alignment_figure
-    from pellucid.interpret.studies.alignment import KINDS, SIDES, alignment_table
+    from pellucid.interpret.studies.alignment_readings import KINDS, SIDES, alignment_table
 
     values, links = alignment_table(bundle.model, pair)
     has_gold = gold is not None

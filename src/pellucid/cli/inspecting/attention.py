@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pellucid.api import Model
-    from pellucid.interpret.studies.attention import AttentionSum, AttentionTable, QueryKeyPair, ReadingDistances
+    from pellucid.interpret.studies.attention_tables import AttentionSum, AttentionTable, QueryKeyPair, ReadingDistances
     from pellucid.interpret.studies.lens import Lens
     from pellucid.interpret.trace.session import Trace
 
@@ -65,7 +65,7 @@ def show_attention(
     written yet.
     """
     from pellucid.api import load
-    from pellucid.interpret.studies import attention
+    from pellucid.interpret.studies import attention_tables
 
     require_writable(plot, FIGURES)
     # Options are checked before the model is loaded.
@@ -78,7 +78,7 @@ def show_attention(
         raise ValueError("--stage distances does not go with --plot; leave one out")
     loaded = load(model, target_language=language)
     # A wrong name is reported before the search.
-    attention.require_head(loaded.bundle.model.config, where, None)
+    attention_tables.require_head(loaded.bundle.model.config, where, None)
     stack = where.partition(".")[0]
     tensors = ("products", "scores", "pattern", "allowed", "v", "head_output", "output")
     names = [f"{where}.{tensor}" for tensor in tensors]
@@ -86,17 +86,17 @@ def show_attention(
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
     trace = _trace_tensors(loaded, sentence, target, where, names, context)
     if stage == "distances":
-        distances = attention.reading_distances(trace, stack)
+        distances = attention_tables.reading_distances(trace, stack)
         write_report(json, distances, [*_trace_heading_lines(trace, stack), *_distance_lines(distances)])
     elif word is not None:
-        row = attention.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces)
+        row = attention_tables.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces)
         lines = [*_trace_heading_lines(trace, where), *_sum_lines(row, where, number)]
         write_report(json, [{"attention": where, "head": number, **vars(row)}], lines)
     else:
         if stage == "rollout":
-            table = attention.rollout_table(trace, where, pieces=pieces)
+            table = attention_tables.rollout_table(trace, where, pieces=pieces)
         else:
-            table = attention.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
+            table = attention_tables.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
         _require_sums_of_one(table)
         if plot:
             _draw_table(table, plot)
@@ -129,7 +129,7 @@ def _require_sums_of_one(table: "AttentionTable") -> None:
 
 def _describe_table(table: "AttentionTable") -> str:
     """Return the title of the table: attention, head and stage."""
-    from pellucid.interpret.studies.attention import STAGES
+    from pellucid.interpret.studies.attention_tables import STAGES
 
     if table.stage == "rollout":
         return f"rollout up to {table.attention}: heads averaged, half of each layer's input kept, layers multiplied"
@@ -283,7 +283,7 @@ def show_pair(
     softmax over the row makes the weight.
     """
     from pellucid.api import load
-    from pellucid.interpret.studies.attention import require_head, take_product_apart
+    from pellucid.interpret.studies.attention_tables import require_head, take_product_apart
 
     loaded = load(model, target_language=language)
     # Wrong names are reported before the search.

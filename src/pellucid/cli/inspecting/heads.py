@@ -31,7 +31,7 @@ from pellucid.store.atomic import require_writable, write_text_whole
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
-    from pellucid.interpret.studies.heads import HeadImportance, HeadPatterns, HeadStudy
+    from pellucid.interpret.studies.head_studies import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.interpret.studies.importance import Head, ScoreCurve
     from pellucid.interpret.studies.pattern_measures import StudyPairs
     from pellucid.interpret.studies.roles import Badge, FollowedRelation, QueryShare
@@ -95,7 +95,7 @@ def show_heads(
     weight that they get is shown separately, as sink. Loss is in nats per piece, with teacher forcing.
     """
     from pellucid.api import load
-    from pellucid.interpret.studies.heads import badges_object
+    from pellucid.interpret.studies.head_studies import badges_object
     from pellucid.interpret.studies.importance import list_heads
     from pellucid.interpret.studies.pattern_measures import encode_study_pairs, spread_evenly
 
@@ -139,7 +139,7 @@ def _measure_heads(
     bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str
 ) -> "HeadReport":
     """Measure the patterns of all heads, their importance, and the curve over those of `among`, each with a bar."""
-    from pellucid.interpret.studies import heads as study
+    from pellucid.interpret.studies import head_studies as study
     from pellucid.interpret.studies import importance
     from pellucid.interpret.studies.pattern_measures import count_batches
 
@@ -164,7 +164,7 @@ def _measure_heads(
 
 def _read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":
     """Return the sure links of each pair; raise ValueError, naming the line, if the file does not fit the pairs."""
-    from pellucid.evaluate.alignment import read_links, require_inside
+    from pellucid.evaluate.alignment_rates import read_links, require_inside
 
     with name_file_in_errors(path):
         gold = read_links(read_sentences(path))
@@ -184,7 +184,7 @@ def _bleu_curves(
     """Return the BLEU of greedy translations with only the first heads of each order kept, for each of these counts."""
     from pellucid.data.source_profile import load_source_profile
     from pellucid.decode.request import SearchConfig
-    from pellucid.decode.translate import Translator
+    from pellucid.decode.translator import Translator
     from pellucid.evaluate.scores import corpus_scores
     from pellucid.interpret.studies.importance import ScoreCurve, silence_in_weights
 
@@ -344,7 +344,7 @@ def _curve_lines(report: HeadReport) -> Iterator[str]:
 
 def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
     """Yield an object for the study, one for each head, relation and curve, and one for the similarity of heads."""
-    from pellucid.interpret.studies.heads import SIMILARITY
+    from pellucid.interpret.studies.head_studies import SIMILARITY
     from pellucid.interpret.studies.roles import RULES
 
     importance = report.importance

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pellucid.api import Model
     from pellucid.interpret.studies.anatomy import Array
     from pellucid.interpret.studies.lengths import MeasuredSentence
-    from pellucid.interpret.studies.positions import PositionTable, WrongTable
+    from pellucid.interpret.studies.position_tables import PositionTable, WrongTable
 
 MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
@@ -140,14 +140,14 @@ def show_positions(
     Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
     that results if code doubles the exponent by mistake, as in an article.
     """
-    from pellucid.interpret.studies.positions import (
+    from pellucid.interpret.studies.position_tables import (
         compare_with_wrong_table,
         doubled_exponent_table,
         paper_table,
         position_vectors,
         wavelengths,
     )
-    from pellucid.interpret.studies.words import cut_into_pieces
+    from pellucid.interpret.studies.word_vectors import cut_into_pieces
     from pellucid.store.directory import load_bundle
 
     require_writable(plot, FIGURES)

@@ -11,7 +11,7 @@ from pellucid.cli.terminal import Terminal, escape_controls, format_table, table
 from pellucid.store.atomic import require_writable
 
 if TYPE_CHECKING:
-    from pellucid.interpret.studies.probes import JudgedHeads, Probe, ProbedHead, ProbeResult
+    from pellucid.interpret.studies.probing import JudgedHeads, Probe, ProbedHead, ProbeResult
 
 PROBES_EXAMPLES = """\
   pellucid inspect probes runs/demo/best
@@ -34,7 +34,7 @@ def show_probes(
     whose attention reads in other ways may translate just as well.
     """
     from pellucid.api import load
-    from pellucid.interpret.studies.probes import read_gallery, run_probe
+    from pellucid.interpret.studies.probing import read_gallery, run_probe
 
     require_writable(plot, FIGURES)
     probes = _choose_probes(read_gallery(), names or [])
@@ -73,7 +73,7 @@ def _choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Pro
 
 def _probe_lines(result: "ProbeResult") -> Iterator[str]:
     """Yield the lines of one probe: the wish, what each layer does, and the verdict."""
-    from pellucid.interpret.studies.probes import PLACES
+    from pellucid.interpret.studies.probing import PLACES
 
     terminal, probe = Terminal.of_stdout(), result.probe
     yield terminal.bold(escape_controls(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")

@@ -14,7 +14,7 @@ from pellucid.store.atomic import require_writable, write_text_whole
 if TYPE_CHECKING:
     import numpy as np
 
-    from pellucid.interpret.studies.words import Analogy, CutText, Embeddings, InputVector
+    from pellucid.interpret.studies.word_vectors import Analogy, CutText, Embeddings, InputVector
 
 SIDE = option("embedding of the encoder, of the decoder, or the one that makes logits", "source|target|output")
 WORDS = argument("WORD...", "words, or pieces as the vocabulary writes them (▁red)")
@@ -43,7 +43,7 @@ def show_tokens(
     Show the normalised text, if it differs; its pieces (▁ is a space), with the id and the word of each; and the text
     that the ids give when they are put together. Words of many pieces and characters that no piece covers are noted.
     """
-    from pellucid.interpret.studies.words import count_words_and_pieces, cut_into_pieces
+    from pellucid.interpret.studies.word_vectors import count_words_and_pieces, cut_into_pieces
     from pellucid.store.directory import load_bundle
 
     tokenizer, cuts = load_bundle(model).tokenizer, []
@@ -100,7 +100,7 @@ def show_embedding(
     Show the row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
     vector of its position. If a word has several pieces, each piece is shown.
     """
-    from pellucid.interpret.studies.words import input_vectors
+    from pellucid.interpret.studies.word_vectors import input_vectors
     from pellucid.store.directory import load_bundle
 
     # A position is needed to compute the vectors even if none is shown.
@@ -194,7 +194,7 @@ def show_similarity(
 
 
 def _load_table(model: str, side: str) -> "Embeddings":
-    from pellucid.interpret.studies.words import embedding_table
+    from pellucid.interpret.studies.word_vectors import embedding_table
     from pellucid.store.directory import load_bundle
 
     return embedding_table(load_bundle(model), side)
@@ -254,7 +254,7 @@ def show_analogy(
     The answers are the nearest pieces, once without the words of the question, as in published analogies, and once with
     them. With --expect, the rank of the answer is compared with that in tables of random numbers.
     """
-    from pellucid.interpret.studies.words import parse_question, solve_analogy
+    from pellucid.interpret.studies.word_vectors import parse_question, solve_analogy
 
     table = _load_table(model, side)
     expected = None if expect is None else table.word(expect)
@@ -298,7 +298,7 @@ def show_projection(
     themselves, too, for other projections. A map leaves out most of what they hold: words near each other on the map
     are only a hint; `pellucid inspect neighbours` measures how similar they are.
     """
-    from pellucid.interpret.studies.words import project_vectors, require_dimensions
+    from pellucid.interpret.studies.word_vectors import project_vectors, require_dimensions
 
     require_dimensions(dims)
     require_writable(html, [".html"])
@@ -315,7 +315,7 @@ def show_projection(
     caption = f"{len(names):,} of {len(table.pieces):,} {side} pieces by pca"
     caption += f", which keeps {sum(projection.shares):.1%} of their variance"
     if html:
-        from pellucid.interpret.page.html import scatter_html
+        from pellucid.interpret.page.html_file import scatter_html
 
         page = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
         write_text_whole(html, page)

@@ -7,9 +7,8 @@ from itertools import accumulate, pairwise, takewhile
 from pellucid.data.text.word_pieces import word_piece_ranges
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import align_sentences
-from pellucid.decode.lines import Segment
+from pellucid.decode.prepared_lines import Segment
 from pellucid.decode.request import Hypothesis, SearchRequest
-from pellucid.decode.terms.glossary import normalize_text
 from pellucid.decode.terms.required import (
     EDGE,
     Spelling,
@@ -20,6 +19,7 @@ from pellucid.decode.terms.required import (
     shortest_spelling,
     without_edges,
 )
+from pellucid.decode.terms.terminology import normalize_text
 from pellucid.model import Transformer
 
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.interpret.page.html import (
+from pellucid.interpret.page.html_file import (
     SCRIPT_PATH,
     html_block,
     pack_numbers,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.interpret.page.html import TraceLike, read_script, trace_page, without_infinities
+from pellucid.interpret.page.html_file import TraceLike, read_script, trace_page, without_infinities
 
 LEAST_HEIGHT, MOST_HEIGHT = 400, 860  # pixels of a frame's height: at least on a small screen, at most on a large one
 TRACES_REMEMBERED = 8  # traces a widget can still be asked about: the one it was shown with, and the newest

@@ -12,9 +12,9 @@ from pydantic import Field
 from torch import Tensor
 
 from pellucid.decode.torch_engine import ModelState, pad_sentences
-from pellucid.decode.translate import inference_only
+from pellucid.decode.translator import inference_only
 from pellucid.interpret.studies.roles import read_badges
-from pellucid.interpret.studies.words import (
+from pellucid.interpret.studies.word_vectors import (
     Embeddings,
     Neighbour,
     SpelledWord,

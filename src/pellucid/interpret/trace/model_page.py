@@ -13,7 +13,7 @@ import torch
 
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import ListedPieces, PieceModel, Tokenizer
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.facts import model_facts
 from pellucid.interpret.trace.session import Trace, TraceOrigin, trace_sentence
 from pellucid.model import Transformer
@@ -82,7 +82,7 @@ def pack_model(bundle: Bundle, translator: Translator, most_bytes: int) -> tuple
     block. Raises ValueError, with the reason, for a model that the page cannot compute, for one that was never saved,
     which nothing tells from another, and for more than `most_bytes` of weights.
     """
-    from pellucid.interpret.page.html import format_size, read_script
+    from pellucid.interpret.page.html_file import format_size, read_script
     from pellucid.interpret.page.model_file import ENGINE_PATH
 
     facts, files = model_facts(bundle), _text_files(bundle.tokenizer, translator.profile)

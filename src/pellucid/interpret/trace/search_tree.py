@@ -12,12 +12,12 @@ from torch import Tensor
 
 from pellucid.data.text.line_splitting import SplitLine
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.decode.lines import PreparedLine, Segment, prepare_lines, refuse_long_lines
-from pellucid.decode.reading import CASING_NOTES
+from pellucid.decode.prepared_lines import PreparedLine, Segment, prepare_lines, refuse_long_lines
 from pellucid.decode.request import SearchConfig, length_divisor, require_finite
 from pellucid.decode.search import Hypothesis, SearchState, SearchStep, Step, log_probabilities
+from pellucid.decode.source_reader import CASING_NOTES
 from pellucid.decode.torch_engine import SearchRequest, TorchEngine, score_targets
-from pellucid.decode.translate import Translator, inference_only
+from pellucid.decode.translator import Translator, inference_only
 from pellucid.decode.usability import Grade
 from pellucid.interpret.trace.edits import EditSpec, Prefix, edit_watcher
 from pellucid.interpret.trace.facts import LinePart, SearchTree, TraceSide, TreeNode

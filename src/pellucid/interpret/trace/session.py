@@ -17,7 +17,7 @@ from pellucid.data.context import join_context
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.alarms import find_alarms
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translator import Translator
 from pellucid.interpret.trace.attribution import LogitAccount, account_for_every_step, account_for_logit
 from pellucid.interpret.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.interpret.trace.checks import check_captured_run
@@ -235,7 +235,7 @@ class Trace(TraceData):
 
         `keep` is maps, float16, float32 or weights; by default float16, and maps where that would take more than 3 MB.
         """
-        from pellucid.interpret.page.html import save_html
+        from pellucid.interpret.page.html_file import save_html
 
         return save_html(self, path, keep)
 

@@ -9,18 +9,18 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from pellucid.evaluate import words
-from pellucid.evaluate.compare import compare_translations, group_by_length
-from pellucid.evaluate.page import comparison_as_html
+from pellucid.evaluate import score_words
+from pellucid.evaluate.comparison import compare_translations, group_by_length
+from pellucid.evaluate.comparison_page import comparison_as_html
 from pellucid.evaluate.report import comparison_as_text
-from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
-from pellucid.evaluate.words import (
+from pellucid.evaluate.score_words import (
     choose_score_words,
     explain_empty_references,
     explain_tokenized_text,
     find_script,
     split_characters,
 )
+from pellucid.evaluate.scores import METRICS, NO_NGRAM, corpus_scores, score_notes
 
 CHINESE = ["今天天气很好，我们去公园散步。", "这只黑猫喝了牛奶。", "球是蓝色的。", "他昨天在图书馆看了一本书。"]
 CHINESE += ["我的妹妹喜欢吃苹果。", "火车八点钟从车站出发。"]
@@ -147,10 +147,10 @@ def test_the_text_wins_over_the_language_except_for_chinese_characters_alone():
 def test_mecab_is_used_where_it_is_installed_and_otherwise_a_note_says_so(
     texts, tokenizer, otherwise, ter, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(words, "is_installed", lambda name: name == tokenizer)
+    monkeypatch.setattr(score_words, "is_installed", lambda name: name == tokenizer)
     chosen = choose_score_words(texts)
     assert (chosen.bleu, chosen.ter, chosen.note) == (tokenizer, ter, None)
-    monkeypatch.setattr(words, "is_installed", lambda name: False)
+    monkeypatch.setattr(score_words, "is_installed", lambda name: False)
     chosen = choose_score_words(texts)
     assert chosen.bleu == otherwise
     assert f"not installed: pip install 'sacrebleu[{tokenizer[:2]}]'" in str(chosen.note)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pellucid.data.lines import read_lines
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.demo.phrasebook import generate_phrases, split_into_words
-from pellucid.interop import lexicon as module
+from pellucid.interop import shortlists as module
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
-from pellucid.interop.lexicon import (
+from pellucid.interop.shortlists import (
     Lexicon,
     Shortlist,
     likeliest_targets,

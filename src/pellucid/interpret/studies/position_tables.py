@@ -10,7 +10,7 @@ from math import pi
 import numpy as np
 from jaxtyping import Float
 
-from pellucid.interpret.studies.words import to_unit_length
+from pellucid.interpret.studies.word_vectors import to_unit_length
 from pellucid.model import Transformer
 from pellucid.model.positions import Learned, Rotary, Sinusoidal, adds_bias
 

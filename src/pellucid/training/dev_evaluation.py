@@ -10,10 +10,10 @@ from pellucid.data.corpus import SentencePairs
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.translate import Translator, inference_only
+from pellucid.decode.translator import Translator, inference_only
 from pellucid.evaluate.reference import ReferenceLine
+from pellucid.evaluate.score_words import choose_score_words, explain_tokenized_text
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.evaluate.words import choose_score_words, explain_tokenized_text
 from pellucid.model import Transformer
 from pellucid.training.checkpoint import RunCounts
 from pellucid.training.config import TrainConfig

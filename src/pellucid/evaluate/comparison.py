@@ -8,6 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pellucid.evaluate.score_words import (
+    WORDS_BETWEEN_SPACES,
+    ScoreWords,
+    choose_score_words,
+    explain_empty_references,
+    explain_tokenized_text,
+    has_no_spaces,
+    split_characters,
+)
 from pellucid.evaluate.scores import (
     ERROR_RATES,
     LONGEST_NGRAM,
@@ -18,15 +27,6 @@ from pellucid.evaluate.scores import (
     make_metric,
     metric_signature,
     reference_lists,
-)
-from pellucid.evaluate.words import (
-    WORDS_BETWEEN_SPACES,
-    ScoreWords,
-    choose_score_words,
-    explain_empty_references,
-    explain_tokenized_text,
-    has_no_spaces,
-    split_characters,
 )
 
 FEWEST_SENTENCES = 30  # sentences below which resampling is not trusted: of one sentence, every sample is the same

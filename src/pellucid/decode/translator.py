@@ -13,7 +13,7 @@ from pellucid.data.context import DocumentReader, encode_with_context, join_cont
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import EOS, FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
-from pellucid.decode.lines import (
+from pellucid.decode.prepared_lines import (
     LengthLimits,
     PreparedLine,
     SearchResult,
@@ -23,7 +23,6 @@ from pellucid.decode.lines import (
     prepare_lines,
     refuse_long_lines,
 )
-from pellucid.decode.reading import SourceReader
 from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import (
     Engine,
@@ -34,11 +33,12 @@ from pellucid.decode.request import (
     continue_always,
     require_finite,
 )
+from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.usability import choose_worst_grade, grade_alarms
 from pellucid.store.directory import Bundle
 
 if TYPE_CHECKING:
-    from pellucid.decode.terms.glossary import Terms
+    from pellucid.decode.terms.terminology import Terms
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.decode.translation_memory import TranslationMemory
     from pellucid.model import Transformer

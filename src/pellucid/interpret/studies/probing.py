@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pellucid.interpret.studies.attention import attention_mask, values_through_output
+from pellucid.interpret.studies.attention_tables import attention_mask, values_through_output
 from pellucid.interpret.studies.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, readable_words
 from pellucid.interpret.trace.edits import attention_names
 from pellucid.interpret.trace.session import Trace

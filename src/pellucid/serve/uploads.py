@@ -16,9 +16,9 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.data.context import DocumentReader
 from pellucid.data.languages import write_standard_code
-from pellucid.decode.lines import Translation
+from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.glossary import Terms
+from pellucid.decode.terms.terminology import Terms
 from pellucid.localize.documents.account import make_account
 from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
 from pellucid.localize.documents.readers import read_document

@@ -7,7 +7,7 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from pellucid.cli.files import json_line
-from pellucid.evaluate.compare import Comparison, compare_translations
+from pellucid.evaluate.comparison import Comparison, compare_translations
 from pellucid.evaluate.report import comparison_as_text, headline
 from pellucid.evaluate.scores import corpus_scores
 from tests.evaluate.sentences import make_references, mistranslate

@@ -16,7 +16,7 @@ from pellucid.decode.confidence import (
     word_log_probs,
 )
 from pellucid.decode.usability import quality_features
-from pellucid.workflows.calibrate import (
+from pellucid.workflows.calibration import (
     calibration_lines,
     count_worst_found,
     find_kept_words,

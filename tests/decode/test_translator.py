@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.lines import Translation
+from pellucid.decode.prepared_lines import Translation
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.terms.glossary import Terms
-from pellucid.decode.translate import Translator, batch_by_length
+from pellucid.decode.terms.terminology import Terms
+from pellucid.decode.translator import Translator, batch_by_length
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
 from tests.tolerances import approx_log_prob
 

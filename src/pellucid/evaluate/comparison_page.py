@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
 
-from pellucid.evaluate.compare import ChangedSentence, Comparison, Grouping, Interval, PairedScore, ScoredBucket
+from pellucid.evaluate.comparison import ChangedSentence, Comparison, Grouping, Interval, PairedScore, ScoredBucket
 from pellucid.evaluate.report import count_identical, describe_method, format_signed, headline
 
 MOST_WORDS = 500  # words of the longest translations whose differences are marked: the search takes their square

@@ -12,7 +12,7 @@ from pellucid.store.directory import load_bundle
 from pellucid.training.data import read_dev_pairs
 from pellucid.training.loop import train_run
 from pellucid.training.state_store import remember_states
-from pellucid.workflows.improve import (
+from pellucid.workflows.improvement import (
     Changes,
     Correction,
     find_near_pairs,

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pellucid.workflows.distill import (
+from pellucid.workflows.distillation import (
     TRANSLATIONS,
     choose_student_settings,
     fingerprint_text,

@@ -24,14 +24,14 @@ from pellucid.data.text.markup import MARKUP_SIGN, TaggedText, TagMatch, extract
 from pellucid.data.text.sentences import count_sentences, sentence_ends
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
 from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms, sort_alarms
-from pellucid.decode.reading import ReadText, SourceReader
 from pellucid.decode.repetition import has_repetition
 from pellucid.decode.request import Hypothesis, Links, SearchConfig, SearchRequest, continue_always
+from pellucid.decode.source_reader import ReadText, SourceReader
 from pellucid.decode.usability import Grade
 
 if TYPE_CHECKING:
-    from pellucid.decode.terms.glossary import Terms, TermSpan
     from pellucid.decode.terms.required import Term
+    from pellucid.decode.terms.terminology import Terms, TermSpan
     from pellucid.decode.translation_memory import MemoryMatch
 
 
@@ -117,7 +117,7 @@ def prepare_lines(
     # Imported only for lines that need it: most have nothing that their translation must contain.
     required = None
     if terms is not None or any(with_markup):
-        from pellucid.decode.terms.glossary import RequiredTexts
+        from pellucid.decode.terms.terminology import RequiredTexts
 
         required = RequiredTexts(
             tokenizer, terms, keep_protected=config.markup == "keep", sampling=config.method == "sample"

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.evaluate import page
-from pellucid.evaluate.compare import compare_translations
-from pellucid.evaluate.page import comparison_as_html, mark_differences
+from pellucid.evaluate import comparison_page
+from pellucid.evaluate.comparison import compare_translations
+from pellucid.evaluate.comparison_page import comparison_as_html, mark_differences
 from tests.evaluate.sentences import make_references, mistranslate
 
 HOSTILE = "</script></style><img src=x onerror=alert(1)> \"'& <svg onload=alert(2)>"
 LINES = make_references(40, seed=1)
 A, B = (mistranslate(LINES, wrong, seed=2) for wrong in (0.6, 0.2))
-CSS = Path(page.__file__).with_name("page.css").read_text(encoding="utf-8")
+CSS = Path(comparison_page.__file__).with_name("page.css").read_text(encoding="utf-8")
 VOID = {"meta", "line", "circle", "rect"}
 
 

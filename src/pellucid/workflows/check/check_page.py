@@ -5,7 +5,7 @@ from html import escape
 
 import numpy as np
 
-from pellucid.evaluate.page import report_page, text_or_empty
+from pellucid.evaluate.comparison_page import report_page, text_or_empty
 from pellucid.workflows.check.evidence import Judge
 from pellucid.workflows.check.examine import CorpusReport, Example, FaultFinding, removing_option
 from pellucid.workflows.check.links import WordStems, list_words

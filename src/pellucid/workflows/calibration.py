@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from pellucid.data.text.word_pieces import strip_word
 from pellucid.decode.confidence import Calibration, ConfidenceCurve, word_log_probs
-from pellucid.decode.lines import Translation
-from pellucid.decode.translate import Translator
+from pellucid.decode.prepared_lines import Translation
+from pellucid.decode.translator import Translator
 from pellucid.decode.usability import QualityEstimate
-from pellucid.evaluate.compare import score_sums, sentence_counts
+from pellucid.evaluate.comparison import score_sums, sentence_counts
 from pellucid.workflows.check.evidence import fit_logistic
 
 GOOD_CHRF = 80.0  # chrF of a sentence, in per cent, from which it counts as needing no change

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.evaluate.alignment import (
+from pellucid.evaluate.alignment_rates import (
     AlignmentRates,
     GoldLinks,
     alignment_rates,

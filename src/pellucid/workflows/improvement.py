@@ -20,7 +20,7 @@ from pellucid.data.formats.units import Sides, Unit, languages_in_name
 from pellucid.data.lines import read_lines
 from pellucid.data.source_profile import load_source_profile, write_source_words
 from pellucid.data.tokenizer import sample_lines
-from pellucid.evaluate.compare import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
+from pellucid.evaluate.comparison import FEWEST_SENTENCES, Comparison, compare_translations, plain_words
 from pellucid.evaluate.reference import REFERENCE_FILE, ReferenceLine, encode_reference
 from pellucid.store.atomic import MANIFEST, join_problems, write_text_whole
 from pellucid.store.directory import Bundle, add_files, load_bundle, save_bundle
