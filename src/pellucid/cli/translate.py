@@ -226,7 +226,7 @@ def run_translate(
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a name ends as that of a document does; a .txt file is translated line by line."""
+    """Return whether a name has the ending of a document; a .txt file is translated line by line."""
     from pellucid.localize.documents.formats import document_suffix
 
     return document_suffix(file) not in (None, ".txt")

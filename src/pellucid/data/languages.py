@@ -116,7 +116,7 @@ def is_language_code(text: str) -> bool:
 
 
 def get_language(code: str) -> str:
-    """Return the language of a code, one name for all of its codes, in whatever region and script.
+    """Return the language of a code, one name for all of its codes; region and script do not matter.
 
     >>> get_language("he-IL"), get_language("iw"), get_language("heb"), get_language("nn-NO")
     ('he', 'he', 'he', 'no')
@@ -126,7 +126,7 @@ def get_language(code: str) -> str:
 
 
 def is_same_language(code: str, other: str) -> bool:
-    """Whether two codes name one language, in whatever region and script.
+    """Whether two codes name one language; region and script do not matter.
 
     >>> is_same_language("en-US", "eng"), is_same_language("nb", "no"), is_same_language("es", "est")
     (True, True, False)

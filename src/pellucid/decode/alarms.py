@@ -99,7 +99,7 @@ def sort_alarms(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def count_alarms(alarms: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Count in how many translations each alarm was found, given those of each; all of `ALARMS` are there."""
+    """Count in how many translations each of `ALARMS` was found; `alarms` has the names found in each translation."""
     counts = Counter(name for names in alarms for name in set(names))
     return {name: counts[name] for name in ALARMS}
 
@@ -147,7 +147,7 @@ def _has_other_numbers(source: str, translation: str) -> bool:
 
 
 def find_lost_names(source: str, translation: str, profile: SourceProfile) -> list[str]:
-    """Return the names of a source of which nothing in the translation reminds; none where names cannot be told.
+    """Return the names of a source that nothing in the translation resembles; none where names cannot be recognised.
 
     A name has a capital inside a sentence, and the training text never had it, nor small words that begin like it, as
     "western" is like "Westerners". Where the last of a row of words with capitals is an ordinary word, as in "Supreme

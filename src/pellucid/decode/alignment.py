@@ -73,7 +73,7 @@ def link_words(
 def norms_by_word(
     values: Float[Tensor, "L T S"], source_words: Sequence[AlignedWord], target_words: Sequence[AlignedWord]
 ) -> Float[Tensor, "L N M"]:
-    """Sum the values of the source pieces of each of M words, and average those of the target pieces of each of N.
+    """Sum values over the pieces of each of M source words, and average over the pieces of each of N target words.
 
     Between punctuation and a word the value is 0.
     """

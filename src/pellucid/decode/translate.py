@@ -114,7 +114,7 @@ class Translator:
 
     @property
     def reader(self) -> SourceReader:
-        """Reader that turns texts of users into texts like those of the training."""
+        """Reader that turns texts of users into texts like the ones the model was trained on."""
         key = self.tokenizer, self.profile, self.target_language
         if self._reader is None or self._reader[0] != key:
             self._reader = key, SourceReader(*key)

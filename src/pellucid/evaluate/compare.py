@@ -66,7 +66,7 @@ class PairedScore:
 
 @dataclass(frozen=True)
 class ScoredBucket:
-    """A group of sentences and its scores, those of A and those of B."""
+    """A group of sentences and its scores, first the scores of A, then the scores of B."""
 
     name: str
     sentences: int

@@ -23,7 +23,7 @@ References = Sequence[Sequence[str | None]]
 
 @dataclass(frozen=True)
 class StressRow:
-    """Scores of the lines with one kind of noise, and how much higher or lower they are than those of clean lines."""
+    """Scores of the lines with one kind of noise, and their differences from the scores of clean lines."""
 
     kind: str
     changed: int  # number of lines that the noise changes

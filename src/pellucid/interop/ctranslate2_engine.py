@@ -72,7 +72,7 @@ class CTranslate2Engine:
         workers: int | None = None,
         threads: int = 1,
     ):
-        """Load the model that `convert` wrote to `directory`; `bounds` are those of the engine `fallback` returns.
+        """Load the model that `convert` wrote to `directory`; `fallback` returns an engine with the same `bounds`.
 
         `shortlist` uses the `vmap` that `convert` was given; the texts are then not those of `TorchEngine`. Without
         `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not load, and
@@ -104,7 +104,7 @@ class CTranslate2Engine:
         precision: str = "float32",
         **options: Any,
     ) -> "CTranslate2Engine":
-        """Make the engine for a model directory, converted now or before; `options` are those of the engine."""
+        """Make the engine for a model directory, converted now or before; `options` are passed on to the engine."""
         try:
             return cls(converted_directory(bundle, precision), bundle.tokenizer, bounds, fallback, **options)
         except ValueError:
@@ -206,7 +206,7 @@ class CTranslate2Engine:
         return self.offered is not None and config.n_best == 1
 
     def promises_same_text(self, config: SearchConfig) -> bool:
-        """Return whether the texts of a search are to be those of the torch engine."""
+        """Return whether the texts of a search must equal the texts of the torch engine."""
         return self.same_text and not self.uses_shortlist(config)
 
     def can_truncate(self, config: SearchConfig) -> bool:
@@ -266,7 +266,7 @@ class CTranslate2Engine:
     def decide(
         self, answer: Any, query: "CTranslate2Query", limit: int, config: SearchConfig
     ) -> list[Hypothesis] | None:
-        """Return the best `n_best` hypotheses if they are sure to be those of `beam_search`, otherwise None."""
+        """Return the best `n_best` hypotheses if they surely equal the result of `beam_search`, otherwise None."""
         texts = answer.hypotheses
         if not all(texts):
             return None
@@ -379,7 +379,7 @@ def is_greedy(config: SearchConfig) -> bool:
 
 
 def make_hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
-    """Return the hypothesis with these ids, of which the last is EOS if the text ended."""
+    """Return the hypothesis with these ids; the last id is EOS if the text ended."""
     ended = ids[-1] == EOS
     score = log_prob / length_divisor(len(ids), config.length_penalty)
     return Hypothesis(ids[:-1] if ended else ids, score, log_prob, "eos" if ended else "length", [])

@@ -28,7 +28,7 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Target tokens a translation may contain: those of `always`, and those that `by_source` has for its source."""
+    """Target tokens a translation may contain: all of `always`, and the ones `by_source` has for its source tokens."""
 
     always: frozenset[int]
     by_source: dict[int, frozenset[int]]

@@ -81,7 +81,7 @@ def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, tupl
 def _expected_shapes(
     config: ModelConfig, plan: ImportPlan, tensors: int
 ) -> tuple[list[tuple[str, ...]], dict[str, tuple[int, ...]]]:
-    """Return groups of names of which one must be in the file, and the shape of every tensor that may be in it."""
+    """Return groups of names, and the shapes of a file's tensors by name; the file must have one name of each group."""
     model = model_without_storage(config, tensors)
     needed, allowed = [], {}
     for row in _parameter_names(config):

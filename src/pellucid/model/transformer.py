@@ -74,7 +74,7 @@ class Transformer(nn.Module):
         return self.decode(target, self.encode(source, watch), watch=watch)
 
     def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
-        """Encode source sentences, each row of which ends with EOS and is filled up with padding."""
+        """Encode source sentences; each row ends with EOS and is filled up with padding."""
         position_ids = self.position_range(0, source.shape[1], source.device)
         mask = masks.token_mask(source)
         # Without padding attention needs no mask, which saves six operations in each. To ask is to wait for a GPU, and

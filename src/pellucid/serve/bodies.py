@@ -127,7 +127,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
 
 
 def media_type(request: Request) -> str:
-    """Return the type of a body without its parameters, in lower case; that of JSON for all kinds of JSON."""
+    """Return the type of a body without its parameters, in lower case; every kind of JSON gets the type of JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return JSON if kind.startswith("application/") and kind.endswith("+json") else kind
 

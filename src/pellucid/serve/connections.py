@@ -321,7 +321,7 @@ def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits)
 
 
 def _end_process() -> None:
-    """End the process at once, whatever its threads are doing."""
+    """End the process at once, even if its threads are still at work."""
     logging.getLogger("pellucid.serve").warning("stopped; some of the work did not end in time and was left")
     sys.stderr.flush()
     os._exit(0)

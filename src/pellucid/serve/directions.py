@@ -37,7 +37,7 @@ class Direction:
     manifest: Mapping[str, Any] | None = None
 
     def split(self, manifest: Mapping[str, Any]) -> "list[Direction]":
-        """Return the directions of a multilingual model, of which `languages` may choose one; otherwise this one.
+        """Return the directions of a multilingual model, or only the one that `languages` names; otherwise this one.
 
         Raises ValueError for languages that are none of its directions.
         """
@@ -91,7 +91,7 @@ def _standardise(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 class Directions:
-    """The models of one server, of which at most `most` are in memory (at least two): the first, and those used last.
+    """The models of one server; at most `most`, two or more, are in memory: the first, and the models used last.
 
     Every method may be called from any thread.
     """

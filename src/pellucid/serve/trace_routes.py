@@ -164,7 +164,7 @@ def page_routes(service: Service) -> APIRouter:
 
 
 def trace_routes(service: Service) -> APIRouter:
-    """Make the route POST /trace, and those of everything under /trace/{identity}."""
+    """Make the route POST /trace, and the routes of everything under /trace/{identity}."""
     router = APIRouter(prefix="/trace", tags=["glass box"])
     limits, worker = service.limits, service.trace_worker  # one thread: traces are made and asked one at a time
     schema = TraceRequest.model_json_schema()

@@ -435,7 +435,7 @@ def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None)
 
 
 def _explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
-    """Say what a directory holds whose manifest is not that of a model."""
+    """Say what a directory holds if its manifest does not describe a model."""
     exported, files = manifest.get("exported"), manifest["files"]
     original = exported.get("from") if isinstance(exported, dict) else None
     if "model.bin" in files:

@@ -23,7 +23,7 @@ _KINDS_BY_SUFFIX = {
 
 
 def explain_foreign_model(path: Path) -> str | None:
-    """Say in one sentence of which other program a model is, and how to convert it; None where that is not known.
+    """Say in one sentence which other program made a model, and how to convert it; None where that is not known.
 
     Nothing is unpacked or loaded: only names, and the first bytes of a file, are looked at.
     """

@@ -85,7 +85,7 @@ def _describe_sides(sides: Sides) -> str:
 
 
 def _describe_unnamed(corpora: Iterable[tuple[CorpusConfig, Sides]]) -> str:
-    """Describe what is learned from corpora of which nothing names a language, in one part of a sentence."""
+    """Describe, as a part of a sentence, what is learned from corpora if nothing names their languages."""
     parts = list[str]()
     files_of_pairs = list[str]()
     for corpus, sides in corpora:

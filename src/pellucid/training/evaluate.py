@@ -136,7 +136,7 @@ class Evaluation:
 
     @classmethod
     def mean_of(cls, directions: "dict[str, Evaluation]") -> "Evaluation":
-        """Return the mean of several directions, each of which counts the same."""
+        """Return the mean of several directions; each direction counts the same."""
         evaluations = list(directions.values())
         means = {name: fmean(getattr(one, name) for one in evaluations) for name in ("dev_loss", "bleu", "chrf")}
         translations = tuple(line for one in evaluations for line in one.translations)

@@ -38,7 +38,7 @@ POLYNOMIALS = (
 
 
 class Optimizer(Protocol):
-    """Optimizer as an update needs it; those of PyTorch are such, too."""
+    """The part of an optimizer that an update uses; PyTorch's optimizers have it."""
 
     param_groups: list[dict[str, Any]]  # each has a learning rate, "lr"
     state: Any  # mapping: of each weight, the tensors that its next step depends on
@@ -169,7 +169,7 @@ def join_blocks(blocks: Float[Tensor, "n r c"], rows: int, columns: int) -> Floa
 
 
 def orthogonalize_all(stacks: Sequence[Float[Tensor, "n r c"]], threads: int) -> list[Float[Tensor, "n r c"]]:
-    """Return `orthogonalize` of matrices of any shapes; those of one shape are made together.
+    """Return `orthogonalize` of matrices of any shapes; matrices of one shape are computed together.
 
     On a CPU, `threads` threads share the matrices: a single product is too small to be shared.
     """

@@ -135,7 +135,7 @@ def _learn_from_text(
 def count_rows(
     data: DataConfig, dev: SentencePairs | None, facts: list[CorpusFacts], overlap: DevOverlap | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of all corpora to train on, without their lines; `facts` gets those of each corpus."""
+    """Yield the pairs of all corpora to train on, without their lines, and count each corpus's pairs in `facts`."""
     for corpus, corpus_facts in zip(data.corpora, facts, strict=True):
         for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped, overlap):
             corpus_facts.pairs += 1

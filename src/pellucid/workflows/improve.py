@@ -136,7 +136,7 @@ def _says_languages(path: str, first: Sequence[str], sides: Sides) -> bool:
 
 
 def leave_out(corrections: Sequence[Correction], numbers: Collection[int], path: str) -> list[Correction]:
-    """Return the corrections without those of these numbers; ValueError for a number that no correction has."""
+    """Return the corrections except the ones with these numbers; ValueError for a number that no correction has."""
     if unknown := set(numbers) - {correction.number for correction in corrections}:
         raise ValueError(f"--without {min(unknown)}: {path} has no correction with that number; it is that of its line")
     return [correction for correction in corrections if correction.number not in numbers]

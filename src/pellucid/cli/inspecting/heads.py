@@ -138,7 +138,7 @@ def show_heads(
 def _measure_heads(
     bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str
 ) -> "HeadReport":
-    """Measure the patterns of all heads, their importance, and the curve over those of `among`, each with a bar."""
+    """Measure all heads' patterns and importance, and the curve over the heads of kind `among`, each with a bar."""
     from pellucid.interpret.studies import heads as study
     from pellucid.interpret.studies import importance
     from pellucid.interpret.studies.pattern_measures import count_batches

@@ -52,7 +52,7 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
 
 
 def read_json_array(path: str, sides: Sides) -> Iterator[Unit]:
-    """Yield the pairs of a file that is one array of objects, like those of a JSONL file, or such a file itself.
+    """Yield the pairs of a file with one array of objects, each like a line of a JSONL file, or of a JSONL file itself.
 
     The array is read piece by piece. Raises ValueError for what is no JSON, for nothing behind it can be read.
     """
@@ -149,7 +149,7 @@ class _ObjectReader:
         return self.keys if any(key in table for key in self.keys) else None
 
     def _accept_languages(self, languages: tuple[str, str], line: int) -> bool:
-        """Whether an object with these languages is read; `sides` gets those of the first where it names none.
+        """Whether an object with these languages is read; a side that names no language gets the first object's.
 
         Raises ValueError for another direction than before where nobody asked for one.
         """
@@ -209,7 +209,7 @@ def _is_private(code: str) -> bool:
 
 
 class _JsonText:
-    """The text of an array in JSON, of which a piece is in memory at a time."""
+    """The text of a JSON array, read so that only a piece of it is in memory at a time."""
 
     def __init__(self, path: str, stream: Any) -> None:
         self.path = path

@@ -23,7 +23,7 @@ ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def read_xlsx(path: str, sides: Sides) -> Iterator[Unit]:
-    """Yield the pairs of the first sheet of a workbook, from columns that are chosen as those of a CSV file are.
+    """Yield the pairs of the first sheet of a workbook; its columns are chosen as in a CSV file.
 
     Other sheets with rows have one unit each, with a problem. Raises ValueError for a workbook that is damaged,
     encrypted or expands too far.
@@ -139,7 +139,7 @@ def decode_escapes(text: str) -> str:
 
 
 def _parse_elements(path: str, archive: zipfile.ZipFile, member: str, name: str) -> Iterator[Any]:
-    """Yield the elements of a name in a file of a workbook, each of which is removed from memory after that."""
+    """Yield the elements of a name in a file of a workbook, and remove each from memory afterwards."""
     from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
     refuse_bomb(path, archive.getinfo(member))

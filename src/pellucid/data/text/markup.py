@@ -92,7 +92,7 @@ def extract_tags(text: str, matches: "Sequence[TagMatch] | None" = None) -> Tagg
 
 
 def find_tags(text: str) -> list[TagMatch]:
-    """Find the tags of a text, in order: those of XML and HTML, numbered ones, and pairs of marks of Markdown.
+    """Find the tags of a text, in order: tags of XML and HTML, numbered tags, and pairs of Markdown marks.
 
     >>> [text[tag.start : tag.end] for text in ["A <b>*big* cat</b>, 2*3, see [it](x.md)."] for tag in find_tags(text)]
     ['<b>', '*', '*', '</b>', '[', '](x.md)']
@@ -251,7 +251,7 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
 
 
 def _find_uncut(marked: TaggedText, translation: str, targets: Sequence[Span]) -> list[Span]:
-    """Return the pieces of a translation that no tag may separate: those of protected text that had no tag inside."""
+    """Return the pieces of a translation that no tag may separate: the protected texts that had no tag inside."""
     positions = [tag.position for tag in marked.tags]  # ascending, as the tags are
     with_tag: set[str] = set()
     for match in find_protected(marked.text):

@@ -89,7 +89,7 @@ class PluralRule:
 
     @property
     def singular_counts_more(self) -> bool:
-        """Whether the form for one thing is that of larger numbers too, as in Russian of 21."""
+        """Whether the form for one thing is also the form for larger numbers, as it is for 21 in Russian."""
         return any(form == self.singular for form in self._form_of_number[2:])
 
 

@@ -290,6 +290,6 @@ def _continues_after_stop(text: str, letter: int, begin: int, first: int, end: i
 
 
 def _is_listed(word: str, abbreviations: frozenset[str]) -> bool:
-    """Whether a word is among abbreviations, of which those with a capital are known with a capital only."""
+    """Whether a word is among abbreviations; one that is listed with a capital is known with a capital only."""
     lower = word.lower()
     return lower in abbreviations or (word != lower and word.capitalize() in abbreviations)

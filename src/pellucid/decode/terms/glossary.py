@@ -37,7 +37,7 @@ class TermSpan:
 
 @dataclass(frozen=True)
 class TermMatch:
-    """A term found in a source, its span, and its targets, one of which the translation must contain."""
+    """A term found in a source, its span, and its targets; the translation must contain one of the targets."""
 
     source: str
     targets: tuple[str, ...]
@@ -122,7 +122,7 @@ class Terms:
         return cls(exact, any_case)
 
     def with_others(self, others: "Terms") -> "Terms":
-        """Return these terms and others; where both have a source term, its targets are those of the others.
+        """Return the union of these terms and others; a source term in both gets the targets of `others`.
 
         It takes as long as the others are many, and nothing of these terms is made again.
         """
@@ -131,7 +131,7 @@ class Terms:
 
     @cached_property
     def trie(self) -> "_TermTrie":
-        """Source terms without those of `base`, as a trie that finds them in a text; made for the first text."""
+        """Source terms, without the terms of `base`, as a trie that finds them in a text; made for the first text."""
         return _TermTrie(_split_at_edges(source, edge_positions(source)) for source in self.exact)
 
     def prepare(self, tokenizer: Tokenizer) -> None:
@@ -166,7 +166,7 @@ class Terms:
         return self.exact.get(source) or (self.base.exact_targets(source) if self.base is not None else ())
 
     def terms_in_any_case(self, key: str) -> tuple[str, ...]:
-        """Return the source terms with this `casefold`, those of `base` first."""
+        """Return the source terms with this `casefold`; the terms of `base` come first."""
         own = self.any_case.get(key, ())
         return own if self.base is None else tuple(dict.fromkeys((*self.base.terms_in_any_case(key), *own)))
 

@@ -147,7 +147,7 @@ def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) 
 
 
 def weigh_pairs(bundle: Bundle, store: StateStore, choice: PieceChoice) -> _WeighedPairs:
-    """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
+    """Weigh the training pairs whose states are most like the state of a choice, by these states and by gradients."""
     run = bundle.directory.resolve().parent
     # For each pair the position of its nearest state in the store, and the cosine: below 0 for another token.
     nearest: dict[int, tuple[int, float]] = {}
@@ -239,7 +239,7 @@ def sum_influences(
 def pair_influences(
     model: Transformer, pairs: EncodedPairs, choice: PieceChoice, smoothing: float
 ) -> Float[Tensor, " N"]:
-    """Return the product of the gradient of each pair's loss with that of the choice, -log p(piece), by one model."""
+    """Return each pair's loss gradient times the gradient of the choice's loss, -log p(piece), by one model."""
     h = choice_state(model, choice)
     d = model.logits(h[None, None])[0, 0].softmax(dim=0)
     d[choice.token] -= 1

@@ -123,7 +123,7 @@ def estimate_size(manifest: Mapping[str, Any], keep: str) -> int:
 def _select_for_file(
     manifest: Mapping[str, Any], keep: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the manifest of the file, and those of its rows, of tensors and of parameters, whose numbers are kept."""
+    """Return the manifest of the file, and its rows, of tensors and of parameters, whose numbers are kept."""
     require_keep_choice(keep)
     rows = [_row_for_file(row, keep) for row in manifest["tensors"]]
     weights = [{**row, "captured": row["captured"] and keep == "weights"} for row in manifest["parameters"]]
@@ -208,7 +208,7 @@ does not run.</p></noscript>
 
 
 def require_keep_choice(keep: str | None) -> None:
-    """Raise ValueError for a choice that is none of `KEEP_CHOICES`; None leaves it to `choose_keep`."""
+    """Raise ValueError for a choice that `KEEP_CHOICES` does not have; None leaves it to `choose_keep`."""
     if keep is not None and keep not in KEEP_CHOICES:
         raise ValueError(f"a file keeps {', '.join(KEEP_CHOICES[:-1])} or {KEEP_CHOICES[-1]}, not {json.dumps(keep)}")
 
@@ -293,7 +293,7 @@ def _change_floats(value: Any, change: Callable[[float], float | None]) -> Any:
 
 
 def script_text(module: str) -> str:
-    r"""Return JavaScript that may stand inside a script element: whatever would end or hide it is spelled otherwise.
+    r"""Return JavaScript that may stand in a script element: text that would end or hide it is spelled otherwise.
 
     >>> print(script_text('"</script>" + "<!--"'))
     "\x3c/script>" + "\x3c!--"

@@ -63,7 +63,7 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
 
 
 def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
-    """Draw one number of the reports as a line, that of other models as open points; the legend has the last values."""
+    """Draw one number of the reports as a line, for other models as open points; the legend has the last values."""
     during, other = (
         [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == of_other_model]
         for of_other_model in (False, True)
@@ -77,7 +77,7 @@ def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: st
 
 
 def draw_stress(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw how far BLEU and chrF of lines with each kind of noise are below or above those of clean lines.
+    """Draw how far BLEU and chrF of lines with each kind of noise are below or above the scores of clean lines.
 
     `rows` are the objects of `evaluate --stress --json`; the first, of the clean lines, stands in the title.
     """

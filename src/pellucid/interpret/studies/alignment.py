@@ -54,7 +54,7 @@ DEFAULT_READING = Reading("output", "norms")  # by which translations are aligne
 
 @dataclass(frozen=True)
 class LinkCounts:
-    """Links drawn, those of them that gold calls sure and possible, and all links that gold calls sure."""
+    """Links drawn, the drawn links that gold calls sure and possible, and all links that gold calls sure."""
 
     drawn: int
     right_sure: int
@@ -224,7 +224,7 @@ def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Flo
 
 
 def reading_strengths(values: Float[Tensor, "R N M"], layers: int, heads: int) -> Float[Tensor, "R N M"]:
-    """Return the shares of each reading; those of all layers are the sum of the layers' shares, as in `link_words`."""
+    """Return the shares of each reading; a reading of all layers sums the layers' shares, as in `link_words`."""
     kinds = len(KINDS)
     strengths = []
     for side in values.chunk(len(SIDES)):

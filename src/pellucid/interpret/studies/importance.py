@@ -60,7 +60,7 @@ def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
 
 
 def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
-    """List every head in the order of the attentions, or those of one kind; ValueError for an unknown kind."""
+    """List every head in the order of the attentions, or the heads of one kind; ValueError for an unknown kind."""
     choices = {"all": attention_names(config), **attention_kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")

@@ -152,7 +152,7 @@ def _with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWo
 
 
 def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:
-    """Yield all pairs in batches, those of like length together."""
+    """Yield all pairs in batches; pairs of like length are together."""
     for numbers in batch_numbers(_pair_lengths(pairs), config):
         yield make_study_batch(pairs, numbers, device)
 

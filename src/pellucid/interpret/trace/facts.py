@@ -103,7 +103,7 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class SearchTree:
-    """All candidates of a search: `candidates` at each step, of which it kept `width`."""
+    """All candidates of a search: at each step there were `candidates`, and it kept `width` of them."""
 
     width: int
     length_penalty: float
@@ -206,7 +206,7 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
 
 
 def model_facts(bundle: Bundle) -> _ModelFacts:
-    """Return the facts of the model; its name is the end of its directory, its hashes are those of the files loaded."""
+    """Return the facts of the model; its name is the end of its directory, its hashes belong to the files loaded."""
     files = bundle.manifest.get("files", {})
     parameter_count = sum(parameter.numel() for parameter in bundle.model.parameters())
     tokenizer_hashes = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]

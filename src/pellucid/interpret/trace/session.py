@@ -69,7 +69,7 @@ class ModelQueries(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """A translation that is drawn by chance, piece by piece; the settings are those of `SearchConfig`."""
+    """A translation that is drawn by chance, piece by piece; the settings mean the same as in `SearchConfig`."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -179,7 +179,7 @@ class Trace(TraceData):
         return trace_sentence(origin, sentence, target, edits, segment)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
-        """Trace this sentence again with just these edits, in place of those of this trace.
+        """Trace this sentence again with just these edits, in place of the edits of this trace.
 
         An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
         `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is

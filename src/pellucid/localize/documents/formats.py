@@ -299,7 +299,7 @@ COMMENTED_FORMATS = tuple(ending for ending, its_format in DOCUMENT_FORMATS.item
 
 
 def document_suffix(name: str) -> str | None:
-    """Return the ending of a name, in small letters, if it is that of a document.
+    """Return the ending of a name, in small letters, if it is a document's ending.
 
     >>> document_suffix("Book.DOCX"), document_suffix("book.en")
     ('.docx', None)

@@ -141,7 +141,7 @@ class _PageSplitter:
         self.run += [Piece("text" if kind == "text" else "single", [piece], kept) for kind, piece in pieces]
 
     def _open(self, markup: Markup) -> int:
-        """Read an opening tag, and the content of an element that is a text whatever is in it; return its end."""
+        """Read an opening tag and, if its element's content is all text, the content, too; return the end."""
         tag, name = self.html[markup.start : markup.end], markup.name
         attributes: Mapping[str, Attribute] = {}
         if RELEVANT.search(tag):

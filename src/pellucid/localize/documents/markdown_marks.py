@@ -401,7 +401,7 @@ def _can_pair(opener: _Run, closer: _Run) -> bool:
 
 
 def _is_bracketed_formula(match: re.Match[str]) -> bool:
-    """Return whether brackets behind backslashes hold a formula; square ones are also those of a text."""
+    """Return whether brackets behind backslashes hold a formula; square brackets may hold text instead."""
     content = _ESCAPED_SIGN.sub("", match[3])
     if match[2] == "[" and len(match[1]) == 1:
         return _LATEX.search(content) is not None

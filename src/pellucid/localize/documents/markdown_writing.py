@@ -294,7 +294,7 @@ def _escape_line_start(piece: str, is_alone: bool) -> str:
 
 
 def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_Atom]:
-    """Return a translation in which some tags of emphasis are those of HTML; those with no text inside go.
+    """Return a translation with some tags of emphasis written as HTML; tags with no text inside are removed.
 
     CommonMark reads ** as emphasis only beside certain characters, as the sides of a word have them.
     """

@@ -227,7 +227,7 @@ class _OpenDocumentReader:
         return [LanguagePlace(opening, partial(_write_language, opening))]
 
     def describe_all(self, element: XmlElement) -> Parts:
-        """Return the parts of an element whose children are cut, whatever it is itself."""
+        """Return the parts of an element whose children are cut; the element itself may be of any kind."""
         out: list[Part] = []
         self.xml.cut_children(element, self.cut, out)
         return join_markup(out)

@@ -187,7 +187,7 @@ def _has_kept_attribute(xml: XmlText, element: XmlElement) -> bool:
 
 
 def _count_numbering(xml: XmlText, reading: DocumentReading) -> None:
-    """Count the words that stand before the numbers of paragraphs, such as those of chapters."""
+    """Count the words that stand before the numbers of paragraphs, such as "Chapter" before a number."""
     for level in xml.walk(xml.root):
         if level.name == "lvl" and _read_value(xml, xml.child(level, "numFmt")) != "bullet":
             text = _read_value(xml, xml.child(level, "lvlText")) or ""
@@ -280,7 +280,7 @@ class _DocxReader:
         return join_markup(out)
 
     def describe_all(self, element: XmlElement) -> Parts:
-        """Return the parts of an element whose children are cut, whatever it is itself."""
+        """Return the parts of an element whose children are cut; the element itself may be of any kind."""
         out: list[Part] = []
         self.xml.cut_children(element, self.cut, out)
         return join_markup(out)

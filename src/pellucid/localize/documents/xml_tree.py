@@ -92,9 +92,9 @@ class XmlText:
         out: "list[Part]",
         opening: "Sequence[Part] | None" = None,
     ) -> None:
-        """Append the parts of an element to `out`; `cut` appends those of each of its children.
+        """Append the parts of an element to `out`; `cut` appends the parts of each of its children.
 
-        `opening` are the parts of its opening tag, where those are not the tag as it stands in the text.
+        `opening` are the parts of its opening tag, if they differ from the tag as it stands in the text.
         """
         position = element.start
         if opening is not None:
@@ -107,7 +107,7 @@ class XmlText:
         out.append(self.text[position : element.end])
 
     def cut_root(self, cut: "Callable[[XmlElement, list[Part]], object]") -> "list[Part]":
-        """Return the parts of the whole text, those of the root appended by `cut`."""
+        """Return the parts of the whole text; `cut` appends the parts of the root."""
         parts: list[Part] = [self.text[: self.root.start]]
         cut(self.root, parts)
         return [*parts, self.text[self.root.end :]]
@@ -127,7 +127,7 @@ def with_attribute(opening: str, name: str, value: str) -> str:
 
 
 def find_attributes(opening: str, names: Collection[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the values of attributes with these names, whatever their prefix is, and where each begins and ends.
+    """Yield the values of attributes with these names and any prefix, and where each value begins and ends.
 
     >>> [*find_attributes('<a b="1 &lt; 2" w:c="3">', ("b", "c"))]
     [('1 < 2', 6, 14), ('3', 21, 22)]

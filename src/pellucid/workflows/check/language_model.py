@@ -136,7 +136,7 @@ def find_telling_words(source: str, target: str) -> tuple[str, str]:
 
 
 def _count_words(words: Sequence[str]) -> int:
-    """Return the number of words; in scripts without capitals, some of which have no spaces, two letters are one."""
+    """Return the number of words; in scripts without capitals, which may lack spaces, two letters are one word."""
     return sum(1 if word.lower() != word.upper() else (len(word) + 1) // 2 for word in words)
 
 

@@ -159,7 +159,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def _format_scaled(n: float, units: tuple[tuple[float, str], ...], small: str) -> str:
-    """Return `n` in the largest unit of which it has at least one; `small` if it has none."""
+    """Return `n` in the largest unit that is not larger than `n`; `small` if every unit is larger."""
     for size, unit in units:
         if n >= size:
             # One decimal below ten, none above: two digits at least, and no false precision.
