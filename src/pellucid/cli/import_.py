@@ -34,7 +34,7 @@ def run_import(
     Pegasus model with Marian's tokenizer, which is how `pellucid export` writes models with a norm before each
     sublayer.
 
-    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, is that of a model on the Hugging Face
+    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, names a model on the Hugging Face
     Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are fetched, once, into the Hub's cache.
     A branch, tag, commit or pull request stands behind it: NAME@v2, NAME@refs/pr/NUMBER.
 

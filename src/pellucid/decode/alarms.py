@@ -1,4 +1,4 @@
-"""Alarms: what went wrong in a translation, as far as its text and that of its source tell."""
+"""Alarms: what went wrong in a translation, as far as its text and its source tell."""
 
 import re
 import unicodedata
@@ -39,7 +39,7 @@ _END_MARKS = tuple(".!?…。！？।؟")
 _WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\uffdc\U00020000-\U0003ffff]")  # a letter that may be a syllable or a word
 _WORDS = re.compile(r"[^\W\d_]+")
-# A capital after a word or a comma is not that of a sentence's beginning.
+# A capital after a word or a comma does not begin a sentence.
 _CAPITALISED = re.compile(r"(?<=[^\W_] )[^\W\d_]+|(?<=[^\W_], )[^\W\d_]+")
 
 

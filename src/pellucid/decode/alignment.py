@@ -1,7 +1,7 @@
 """Word alignment: links source and target words by how far cross-attention moves the rows of the decoder.
 
-The norms are those of Kobayashi et al. 2020. What becomes of them, and the error rates of that and of its alternatives,
-stand in benchmarks/results/alignment.md.
+The norms are defined in Kobayashi et al. 2020. What is done with them here, and the error rates of this method and of
+its alternatives, stand in benchmarks/results/alignment.md.
 """
 
 from collections.abc import Callable, Sequence

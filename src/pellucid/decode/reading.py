@@ -1,4 +1,4 @@
-"""Gives a model each text in the spelling and the case that it has learned, and the translation those of the user."""
+"""Gives a model each text in a spelling and a case that it has learned, and its translation the user's own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

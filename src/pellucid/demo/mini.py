@@ -331,7 +331,7 @@ def learn_pieces(lines: list[str], size: int) -> list[str]:
 
 # --- Files ----------------------------------------------------------------------------------------------------------
 
-# The settings of a Pellucid model and its tokenizer of which this file does not know all values, with those it knows.
+# Settings of a Pellucid model and its tokenizer for which this file does not know all values, with the known ones.
 PLAIN = {"norm": ["pre", "post"], "positions": ["sinusoidal"], "activation": ["relu"], "output_bias": [False],
          "fewer_heads": [""], "kind": ["bpe"], "lowercase": [False], "source_end": [True]}  # fmt: skip
 

@@ -135,7 +135,7 @@ def compare_translations(
 ) -> Comparison:
     """Compare the translations `a` and `b` of the same sentences; `lowercase` ignores their case.
 
-    `references`, `tokenize` and `language` are those of `corpus_scores`; where there are several references, groups are
+    `references`, `tokenize` and `language` are as for `corpus_scores`; where there are several references, groups are
     made by the first. `training` is the target side of the training text, which shows what words are rare; without it,
     words are counted in the references. `samples` test sets are drawn, and at most `show` sentences kept in each
     direction. Raises ValueError for unequal numbers of lines, for references without a word, for numbers out of range,

@@ -1,7 +1,7 @@
 """A test set with noise planted into it: what a model makes of text as careless people write it.
 
-What is asked is whether the words are still right. So all scores are without case, without marks around a line and
-without its end marks, those of the clean lines, too.
+What is asked is whether the words are still right. So all scores, also the scores of clean lines, ignore case,
+marks around a line, and its end marks.
 """
 
 from collections.abc import Callable, Sequence

@@ -78,7 +78,7 @@ class Refusal(Exception):
 
 async def run_by_size(size: int, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
     """Run work on so many bytes or characters: in a thread where it would hold up the event loop, otherwise here."""
-    # The way to a thread and back costs two waits for Python's lock, of which a busy server has few to spare.
+    # The way to a thread and back costs two waits for Python's lock, which are long on a busy server.
     if size <= _MOST_AT_ONCE:
         return work(*arguments, **options)
     return await run_in_threadpool(work, *arguments, **options)
@@ -104,7 +104,7 @@ async def read_table(request: Request) -> dict[str, Any]:
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read the fields of a request as LibreTranslate does, from JSON or a form and from the address.
 
-    Where both have a field, that of a JSON body counts, and otherwise that of the address. Raises `Refusal` for an
+    Where both have a field, the one in a JSON body counts, and otherwise the one in the address. Raises `Refusal` for an
     unexpected type or content.
     """
     kind, kinds = media_type(request), (JSON, ENCODED, PARTS)

@@ -80,7 +80,7 @@ def file_routes(service: Service) -> APIRouter:
     async def translate_file(request: Request, response: Response) -> TranslatedFile:
         """Translate a document, and return the address where it can be fetched for some minutes.
 
-        Its format is that of the name's ending. Everything in it that is not translated stays as it is.
+        The ending of its name tells its format. Everything in it that is not translated stays as it is.
         """
         nonlocal under_way
 
@@ -223,7 +223,7 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     formats = ", ".join(DOCUMENT_FORMATS)
     fields["file"] = {"type": "string", "format": "binary", "description": f"a document of the formats {formats}"}
     schema["required"] = ["file", *schema["required"]]
-    # In a form every value is a text, this one that of a JSON object.
+    # In a form every value is a text; the text of this one is a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}
     describe_languages(fields, service.directions)

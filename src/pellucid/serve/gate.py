@@ -128,7 +128,7 @@ class CheckHostAndOrigin:
 
     Without it, any page in the user's browser could use a server on the user's machine: through a name that was made to
     point there (DNS rebinding), or blindly, by a form. `hosts` are names without a port, None for any; `origins` are
-    those of other sites' pages that may send requests, "*" for any.
+    the other sites whose pages may send requests, "*" for any.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str]):

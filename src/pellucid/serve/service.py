@@ -273,7 +273,7 @@ class Service:
             if not task.done():
                 stop.set()
                 if self._has_given_up:
-                    # Whatever the thread has come to is not looked at, a failure neither.
+                    # The thread's result is not looked at, nor is its failure.
                     task.add_done_callback(lambda done: done.cancelled() or done.exception())
                     raise Refusal(503, _STOPPING)
             # Only once the thread has ended: a client that leaves must not make room for more threads than there may

@@ -45,7 +45,7 @@ class Workers:
 
     rank: int = 0
     world_size: int = 1
-    local_rank: int = 0  # number of this worker on its machine, which is also that of its GPU
+    local_rank: int = 0  # number of this worker on its machine, and of its GPU
 
     @property
     def is_first(self) -> bool:

@@ -98,7 +98,7 @@ class DevSet:
     ) -> "DevSet":
         """Take all pairs for the loss, and for translation so many `sentences` of them, spread evenly over the file.
 
-        Pairs with more than `limit` pieces on a side are left out. `tokenize` and `language` are those of
+        Pairs with more than `limit` pieces on a side are left out. `tokenize` and `language` are as for
         `choose_score_words`; raises ValueError for a tokenizer that is unknown or not installed.
         """
         encoded, notes = encode_with_note(pairs, tokenizer, limit)

@@ -537,7 +537,7 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
     manifest |= {name: value for name, value in facts.items() if value}
     reference, limit = [], manifest["longest_source"]
     if setup.run.train.keep_reference:
-        # Whatever the language to write, a source has as many pieces.
+        # A source has the same number of pieces for every language to write.
         tokenizer = setup.dev_sets[0].tokenizer
         sources = encode_with_context(tokenizer, [line.source for line in evaluation.translations])
         # None that translation would split into sentences.

@@ -381,7 +381,7 @@ def _preferred_offset(offsets: "dict[int, QueryShare]") -> str:
     shares = [(share.value, -abs(d), d) for d, share in offsets.items() if share.value is not None]
     if not shares:
         return "-"
-    value, _, d = max(shares)  # of equal shares, that of the nearer word
+    value, _, d = max(shares)  # the nearer word goes first among equal shares
     return f"{d:+d} {value:4.0%}" if d else f"0 {value:4.0%}"
 
 

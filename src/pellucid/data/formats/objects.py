@@ -37,8 +37,8 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
 
     The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
     it; the first object with two texts decides. A line without a pair has a problem, and an empty line empty sides.
-    An object may name its own languages, as "source_language" and "target_language"; one with others than those of
-    `sides` has a problem. Raises ValueError for several directions in a file of which `sides` names none.
+    An object may name its own languages, as "source_language" and "target_language"; one with other languages than
+    `sides` has a problem. Raises ValueError for a file with several directions if `sides` names no language.
     """
     reader = _ObjectReader(path, sides)
     advice = "; a file that is one array is read if its name ends in .json"

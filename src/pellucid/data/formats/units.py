@@ -40,7 +40,7 @@ _ANY_CODE = re.compile(r"[a-z]{2,3}(?:[_-][a-z0-9]{2,8})*", re.IGNORECASE)
 class Unit(NamedTuple):
     """A pair at a place in a file, or the reason why there is none; a sentence may still contain line feeds."""
 
-    number: int  # number of the unit in its file, from 1; in a file of lines, that of its (first) line
+    number: int  # number of the unit in its file, from 1; in a file of lines, the number of its (first) line
     source: str = ""
     target: str = ""
     line: int | None = None  # line of the file where the unit stands, if its number is not that line
@@ -169,7 +169,7 @@ def choose_sides(
     """Choose the two of several languages or columns that make pairs, where `sides` does not name both.
 
     They are chosen if there are just two, regional forms of one language counting as one. Which of them is the source
-    is said by names of files (`order_by_name`), that of a file inside being `inner_name`, or by the file, which calls
+    is said by names of files (`order_by_name`; `inner_name` is the name of a file inside), or by the file, which calls
     one of them its `first`, in words that are the second of these. Otherwise the first of the names is the source;
     where `sides` is strict, that is refused. Raises ValueError, with all names, if the choice is not clear.
     """

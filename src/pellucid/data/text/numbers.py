@@ -1,4 +1,4 @@
-"""Compares the numbers of a text with those of its translation."""
+"""Compares the numbers of a text with the numbers of its translation."""
 
 import re
 import unicodedata

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-# The rules that GNU gettext's msginit writes, which follow those of the Unicode CLDR
+# The rules that GNU gettext's msginit writes, which follow the rules of the Unicode CLDR
 # (https://www.gnu.org/software/gettext/manual/html_node/Plural-forms.html,
 # https://www.unicode.org/cldr/charts/latest/supplemental/language_plural_rules.html).
 _EAST_SLAVIC = "n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"

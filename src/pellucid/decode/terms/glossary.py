@@ -223,7 +223,7 @@ def _is_acronym(text: str) -> bool:
 def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capital: bool = False) -> Term:
     """Return the token sequences that write a text: after a space or at the start of the line, and elsewhere.
 
-    Whatever stands around them, the target text contains `text`, character for character (in lower case with a
+    With any tokens around them, the target text contains `text`, character for character (in lower case with a
     tokenizer that has only that). Unless `touching`, they count only where no letter or digit stands right before or
     after. With `capital`, a text that begins with a word of small letters may also begin with a capital, as at the
     start of a sentence. Raises ValueError for a text that no tokens write: one with a line feed, with runs of spaces or

@@ -44,7 +44,7 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
     """Draw the reports of a run (the objects of `log.jsonl`) into a file: .png, .svg or .pdf.
 
     Above, the loss of training (label smoothing included) and of dev (without); below, BLEU and chrF of dev. A report
-    with "model", such as that of the averaged model, is a point of its own.
+    with "model", such as the report on the averaged model, is a point of its own.
     """
     figure = empty_figure(7.0, 6.0)
     losses, scores = figure.subplots(2, 1, sharex=True)

@@ -1,6 +1,6 @@
 """Studies each head of a model on sentence pairs: its function and its importance.
 
-Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `importance.py`
+Roles follow Voita et al. 2019, importance follows Michel et al. 2019; `pattern_measures.py`, `importance.py`
 and `roles.py` define the measures.
 """
 

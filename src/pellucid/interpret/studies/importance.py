@@ -1,7 +1,7 @@
 """Importance of heads: what silencing a head costs, how steep the loss is in it, and the loss with few heads left.
 
 xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and the expected
-gradient are those of Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
+gradient follow Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -103,7 +103,7 @@ def pair_losses(
 def batch_losses(model: Transformer, memory: Memory, batch: StudyBatch, watch: Edit) -> Float[Tensor, " B"]:
     """Return the summed loss of each sentence of a batch, given what the encoder made of it."""
     logits = model.logits(model.decode(batch.target_in.ids, memory, watch=watch))
-    # padding costs 0 here, so the sum over positions is that of the pieces
+    # Padding costs 0 here, so the sum over positions is the sum over pieces.
     piece_losses = F.cross_entropy(
         logits.flatten(0, 1), batch.target_out.ids.flatten(), ignore_index=PAD, reduction="none"
     )

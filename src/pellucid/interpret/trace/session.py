@@ -102,7 +102,7 @@ class TraceOrigin:
 class Trace(TraceData):
     """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
 
-    The names are those of the glossary. The arrays cannot be written to.
+    The names are listed in the glossary. The arrays cannot be written to.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class DocumentFormat:
     """What stays and is not counted, since no reader of the document takes it for its text."""
     is_text: bool = True
     is_xml: bool = False
-    """Whether it is XML, of which characters that XML cannot hold are left out and counted."""
+    """Whether it is XML; characters that XML cannot hold are then left out and counted."""
     can_be_marked: bool = False
     """Whether a translation can be marked for a person in it."""
     has_comments: bool = False

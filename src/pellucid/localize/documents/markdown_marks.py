@@ -33,7 +33,7 @@ class MarkdownMark:
     # em, strong, del, link, image, code, html, address, break, math, footnote, note, template, attributes, expression,
     # wiki
     name: str
-    key: int = 0  # that of the opening mark that a closing one belongs to
+    key: int = 0  # the key of the opening mark that a closing one belongs to
     character: str = ""
     label: tuple[int, int] | None = None  # where the text of an image stands
     title: tuple[int, int] | None = None  # where the title of a link or an image stands

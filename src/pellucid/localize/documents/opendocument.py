@@ -38,7 +38,7 @@ from pellucid.localize.documents.xml_tree import (
 )
 
 _PARAGRAPHS = ("p", "h")
-# Elements that surround text; those of references hold the words that they refer to.
+# Elements that surround text; elements for references hold the words that they refer to.
 _AROUND_TEXT = ("span", "a", "meta", "meta-field", "ruby-base", "placeholder", "bookmark-ref", "reference-ref")
 # What is computed when the document is opened.
 _FIELDS = """

@@ -84,7 +84,7 @@ _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
 _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
 _KEPT = {"del": "deleted", "moveFrom": "deleted", "oMath": "code", "oMathPara": "code", "rt": "other"}
-# The two ways of which a reader sees one: what not every program can show, and what the others show.
+# Two branches, and a reader sees one of them: content that not every program can show, and what the others show.
 _BRANCHES = ("Choice", "Fallback")
 _UNTOUCHED = (*_KEPT, "sectPr", "rPr")
 # What has no other text in it than its own.
@@ -113,7 +113,7 @@ _KEPT_ATTRIBUTES = {"alias": "val", "listEntry": "val", "default": "val", "listI
 def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dict[str, int]:
     """Return the level of each style of headings, 1 for the largest, by the name that paragraphs use.
 
-    A style tells its level itself, or has that of the style that it is based on.
+    A style tells its level itself, or has the level of the style that it is based on.
     """
     xml = parse_xml(name, styles, reading)
     levels: dict[str, int] = {}
@@ -124,7 +124,7 @@ def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dic
             continue
         if parent := _read_value(xml, xml.child(style, "basedOn")):
             based_on[key] = parent
-        # Word writes the names of its own styles in English, whatever its language is.
+        # Word writes the names of its own styles in English, in all languages of its menus.
         named = _HEADING_STYLE.fullmatch(_read_value(xml, xml.child(style, "name")) or "")
         level = _read_outline_level(xml, xml.child(style, "pPr"))
         if level is not None:
@@ -161,10 +161,9 @@ def split_docx(
 ) -> Parts:
     """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
 
-    Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures, whose
+    Formatting that most of its text does not have is an inline tag; so are links, bookmarks, fields and pictures, whose
     descriptions are slots of their own. Texts that were deleted with their change recorded, and formulas, stay as they
-    are. `heading_styles` are those of
-    `list_heading_styles`.
+    are. `heading_styles` come from `list_heading_styles`.
     """
     xml = parse_xml(name, text, reading)
     count_kept(xml, _KEPT, reading)

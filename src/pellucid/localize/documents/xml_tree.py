@@ -216,7 +216,7 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
             number = 0
         if len(open_elements) >= _DEEPEST:
             raise ValueError(f"{name} has more than {_DEEPEST} elements in one another")
-        end = match.end()  # one number for three places, of which there are many
+        end = match.end()  # one number for three places: a document has many elements
         local_name = local_names.get(match[2])
         if local_name is None:
             local_name = local_names.setdefault(match[2], match[2].rpartition(":")[2])

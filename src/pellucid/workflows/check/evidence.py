@@ -215,7 +215,7 @@ def _best_path(evidence: Floats, offsets: list[int]) -> Ints:
 
     Lines keep their order: to a smaller offset the path skips as many source lines, whose targets are missing. Skipped
     lines belong to a shifted block: the new one, or the old one where the new offset is 0. The last row of `evidence`
-    is that of `_NONE`.
+    belongs to `_NONE`.
     """
     states, lines = evidence.shape
     best = np.full((lines + 1, states), -np.inf)

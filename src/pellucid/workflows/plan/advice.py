@@ -110,7 +110,7 @@ def _advise_length(plan: RunPlan) -> Iterator[str]:
 def _advise_batches(plan: RunPlan) -> Iterator[str]:
     """Advise on batches that are smaller or larger than the settings say, and on too few checkpoints to average."""
     budget, average = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
-    # A corpus of one batch cannot fill it, whatever the budget.
+    # A corpus of one batch cannot fill it, with any budget.
     if len(plan.epoch.order) > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
         yield (
             f"batches average {average:,.0f} of {budget:,} positions: pairs of like length run out before a batch is "

@@ -41,7 +41,7 @@ class _ParameterCounts:
     embeddings: int
     encoder: int
     decoder: int
-    matrices: int  # those of the two stacks that are in matrices, which Muon changes
+    matrices: int  # parameters of the two stacks that are in matrices, which Muon changes
 
     @property
     def total(self) -> int:
@@ -274,7 +274,7 @@ def count_parameters(c: ModelConfig) -> _ParameterCounts:
     with torch.device("meta"):
         model = Transformer(c)
     for name, parameter in model.named_parameters():
-        # Whatever belongs to neither stack are embeddings, the output bias among them.
+        # Parameters outside both stacks count as embeddings, the output bias among them.
         group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
         counts[group] += parameter.numel()
     return _ParameterCounts(**counts, matrices=sum(matrix.numel() for matrix in matrix_blocks(model)))
