@@ -159,8 +159,8 @@ class SearchRequest:
     """One sentence to translate, as token ids.
 
     `source` ends with EOS. `number` is the number of its line, counted from 1, and `segment` the number of
-    the sentence in a line that was split, counted from 0: the draws of sampling depend on them. The translation begins with `prefix`, and has
-    no `no_repeat` tokens in a row twice.
+    the sentence in a line that was split, counted from 0: the draws of sampling depend on them. The translation begins
+    with `prefix`, and has no `no_repeat` tokens in a row twice.
     """
 
     source: list[int]

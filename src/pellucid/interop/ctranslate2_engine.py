@@ -47,8 +47,8 @@ class CTranslate2Engine:
     a prefix, or if a text does not end within its limit.
 
     Two kinds of request can be cut here instead: requests for a greedy search, and for the best of a beam where the
-    same text is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token that may
-    not follow changes no other choice. Their log-probability comes from one more pass over the text.
+    same text is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token
+    that may not follow changes no other choice. Their log-probability comes from one more pass over the text.
 
     One difference is left: forbidden tokens take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
@@ -74,9 +74,9 @@ class CTranslate2Engine:
     ):
         """Load the model that `convert` wrote to `directory`; `fallback` returns an engine with the same `bounds`.
 
-        `shortlist` uses the `vmap` that `convert` was given; the texts then differ from the texts of `TorchEngine`. Without
-        `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not load, and
-        where CTranslate2 is not installed.
+        `shortlist` uses the `vmap` that `convert` was given; the texts then differ from the texts of `TorchEngine`.
+        Without `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not
+        load, and where CTranslate2 is not installed.
         """
         self.source_names = tokenizer.source_names
         self.target_names = pieces = tokenizer.target_names

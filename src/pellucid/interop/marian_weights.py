@@ -175,8 +175,8 @@ def marian_weights(model: Transformer, plan: ImportPlan) -> dict[str, Tensor]:
 def start_with_padding(model: Transformer) -> Transformer:
     """Return a model with the same translations that starts from padding, which is never written."""
     # A Marian model (post-norm) starts from a vector of zeros wherever it is read. Every embedding is therefore moved
-    # by the embedding of BOS, and the first attention moves it back: in what it reads, and in what is added to it. Where the
-    # output shares the matrix, all logits of a position move by one number.
+    # by the embedding of BOS, and the first attention moves it back: in what it reads, and in what is added to it.
+    # Where the output shares the matrix, all logits of a position move by one number.
     model = copy.deepcopy(model)
     c = model.config
     with torch.no_grad():

@@ -104,8 +104,8 @@ async def read_table(request: Request) -> dict[str, Any]:
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read the fields of a request as LibreTranslate does, from JSON or a form and from the address.
 
-    Where both have a field, the one in a JSON body counts, and otherwise the one in the address. Raises `Refusal` for an
-    unexpected type or content.
+    Where both have a field, the one in a JSON body counts, and otherwise the one in the address. Raises `Refusal` for
+    an unexpected type or content.
     """
     kind, kinds = media_type(request), (JSON, ENCODED, PARTS)
     query = request.url.query.encode()

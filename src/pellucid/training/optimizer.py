@@ -137,7 +137,8 @@ def matrix_blocks(model: Transformer) -> dict[nn.Parameter, tuple[int, int]]:
     """Return the matrices of the model's layers, each with the rows and columns of blocks that it consists of.
 
     Each head has projections of its own to queries, keys and values, and from its output (paper, 3.2.2); the model
-    keeps the projections of all heads in one matrix. Embeddings, norms and biases are not among them: Muon does not suit them.
+    keeps the projections of all heads in one matrix. Embeddings, norms and biases are not among them: Muon does not
+    suit them.
     """
     heads, grids = model.config.heads, {}
     for name, parameter in model.named_parameters():

@@ -23,8 +23,8 @@ def link_pieces(
     """Return the pieces of both texts, and links between their indices, following `alignment`, which links words.
 
     The source is cut at `cuts` too; a word that is the same in the target is cut in the same way. Punctuation is linked
-    to the aligned word's punctuation; otherwise to the same punctuation left over elsewhere; otherwise it goes with its word.
-    Without any alignment, words are linked to those that are as far along.
+    to the aligned word's punctuation; otherwise to the same punctuation left over elsewhere; otherwise it goes with its
+    word. Without any alignment, words are linked to those that are as far along.
 
     >>> link_pieces("the white house.", [], "la casa blanca.", [(0, 0), (1, 2), (2, 1)])[2]
     [(0, 0), (2, 1), (1, 2), (3, 3)]

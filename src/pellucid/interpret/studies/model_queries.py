@@ -152,8 +152,8 @@ def distinct_table(bundle: Bundle, side: str) -> Embeddings:
 def word_map(bundle: Bundle, side: str, most: int | None = None, with_ids: Iterable[int] = ()) -> dict[str, Any]:
     """Return the coordinates of the pieces along the two directions in which the table varies most.
 
-    All pieces are taken into account for these directions. With `most`, only the first so many are listed, and the pieces
-    `with_ids`. Raises ValueError for a table of fewer than three rows or two columns.
+    All pieces are taken into account for these directions. With `most`, only the first so many are listed, and the
+    pieces `with_ids`. Raises ValueError for a table of fewer than three rows or two columns.
     """
     table = distinct_table(bundle, side)
     count, width = table.vectors.shape

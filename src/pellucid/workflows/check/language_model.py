@@ -92,7 +92,8 @@ def _trigrams(texts: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the hashed trigrams of letters of all texts, and the text that each is in."""
     codes = np.frombuffer("\n".join(texts).lower().encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
     line = np.cumsum(codes == 10) if len(codes) else codes
-    # Every character that is not a letter ends a word; beyond the first plane there are hardly any letters but rare Chinese ones.
+    # Every character that is not a letter ends a word; beyond the first plane there are hardly any letters but rare
+    # Chinese ones.
     codes = np.where(_LETTER[np.minimum(codes, 0xFFFF)] | (codes > 0x1FFFF), codes, 32)
     if len(codes) < 3:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
