@@ -307,7 +307,7 @@ class Model:
         `segment`, 1 first and the default; `trace.facts.part` lists all of them. With a `target` there is no search:
         the model reads that translation, a text or token ids with or without EOS, of the whole line, or of its part
         `segment`. `context` is the sentence before, for a model that was trained with it: the source begins with its
-        pieces, as a later segment begins with the segment before it. With `sentences` = "keep" all sentences of it are
+        pieces, as a later segment begins with the segment before it. With `sentences` = "keep" all its sentences are
         read together. `prefix_ids` are the tokens that the translation must begin with, `edits` are changes made during
         the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance instead of searched for.
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all

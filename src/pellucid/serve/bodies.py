@@ -78,7 +78,8 @@ class Refusal(Exception):
 
 async def run_by_size(size: int, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
     """Run work on so many bytes or characters: in a thread where it would hold up the event loop, otherwise here."""
-    # The way to a thread and back costs two waits for Python's lock, which are long on a busy server.
+    # The way to a thread and back costs two waits for Python's lock, which are long while the server
+    # is busy.
     if size <= _MOST_AT_ONCE:
         return work(*arguments, **options)
     return await run_in_threadpool(work, *arguments, **options)

@@ -36,9 +36,7 @@ _SWITCH_SECONDS = 0.0005  # seconds for which a thread keeps Python's lock while
 _ACCEPTED_AT_ONCE = 64  # most connections that the event loop accepts in one turn, before it serves the first of them
 
 
-SMALL_CHUNKS = (
-    1000  # first chunks of a body, which may have any size; beyond these, all must have `CHUNK_BYTES` on average
-)
+SMALL_CHUNKS = 1000  # chunks of a body that may have any size; beyond these, all must have `CHUNK_BYTES` on average
 
 CHUNK_BYTES = 64
 

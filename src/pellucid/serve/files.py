@@ -35,7 +35,7 @@ _SAMPLE = 64  # texts by which the language of a document is recognised
 
 
 class TranslateFileRequest(BaseModel):
-    """The fields beside the file. Those of other names are ignored, and named in the header Pellucid-Ignored."""
+    """The fields beside the file. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
     source: Annotated[str, Field(description='the language of the document, or "auto"')]
     target: Annotated[str, Field(description="the language to translate into")]

@@ -40,7 +40,7 @@ def describe_direction(
     """Return the sentence that says which direction a run learns, and what says so.
 
     `languages` are the ones that shards recorded, as their text may be gone; `initial` has what is known of the model
-    that the run starts from, whose direction a text has that names no language.
+    that the run starts from: a text that names no language has the direction of that model.
 
     Raises ValueError where nothing says it, and where one corpus has the direction that is the opposite of another's.
     """

@@ -15,15 +15,15 @@ from pellucid.training.config import OptimConfig
 from pellucid.training.distributed import gather_tensor, shard_like
 
 MOMENTUM = 0.95  # share of the running mean of the gradients that an update keeps (Jordan et al. 2024)
-# Root mean square of the numbers of a step at a learning rate of 1, which is about as in Adam's steps. One learning
-# rate then suits both optimizers (Liu et al. 2025, section 2.2).
+# Root mean square of the numbers of a step at a learning rate of 1, which is about as large as in Adam's steps. One
+# learning rate then suits both optimizers (Liu et al. 2025, section 2.2).
 STEP_SIZE = 0.2
 # Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller.
 SMALLEST_SINGULAR_VALUE = 0.02
 
 # Divisor of a matrix before each polynomial in bfloat16 (Amsel et al. 2025, section 4.4). Roundings bring singular
-# values above the interval of a polynomial, where it grows fast: without the margin some end at 1.2, and the value
-# of a matrix of one row ends at 16.
+# values above the interval of a polynomial, where it grows fast: without the margin some end at 1.2, and the single
+# value of a matrix with one row at 16.
 ROUNDING_MARGIN = 1.01
 
 # Polynomials a x + b x^3 + c x^5 applied to each matrix, one after the other; each takes three products of matrices.

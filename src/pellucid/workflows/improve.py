@@ -32,7 +32,7 @@ from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
 # File of a model directory that says what it learned from which correction, a line of JSON each.
 CORRECTIONS = "corrections.jsonl"
-_FEWEST_CORRECTIONS = 10  # fewest corrections for which some are held out; a fifth of fewer would be a single one
+_FEWEST_CORRECTIONS = 10  # of so many corrections or more, some are held out; a fifth of fewer would be a single one
 _OLD_PAIRS = 20_000  # most pairs of the old text that are mixed in
 _NEAR_PAIRS = 8  # most training pairs that are looked up for each correction
 # Parts of the old and of the trained weights in the models that are tried; the first of them forgets least.

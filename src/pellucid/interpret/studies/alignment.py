@@ -67,10 +67,10 @@ class ReadingResult:
     """Disagreement, mean norm and links of one reading.
 
     `disagreement` is between two directions: the best source word of each target word, and the best target word of each
-    source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm` is the mean of a layer, equal for its sides
-    and kinds. `best_source_word` links each target word with its best source word, as the papers do; `mutually_best`
-    links what is the best there is for either by shares of both (`link_words`). Their counts are right only where there
-    is gold.
+    source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm` belongs to the reading's layer; side and
+    kind do not change it. `best_source_word` links each target word with its best source word, as the papers do;
+    `mutually_best` links what is the best there is for either by shares of both (`link_words`). Their counts are right
+    only where there is gold.
     """
 
     reading: Reading

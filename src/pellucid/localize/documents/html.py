@@ -70,7 +70,7 @@ def _decode_page(name: str, content: bytes) -> tuple[str, str]:
     codec = find_codec(label)
     if codec is None:
         raise ValueError(f"{name} is in the encoding {label:.40}, which is not known; convert it to UTF-8")
-    if codec.startswith("utf"):  # if this name can be read byte by byte, the file is not in UTF-16
+    if codec.startswith("utf"):  # its name was read byte by byte, so it cannot be UTF-16
         return decode_text(name, content)
     try:
         return decode_bytes(content, codec), codec
