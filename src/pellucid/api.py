@@ -494,7 +494,7 @@ def load(
         # CTranslate2 translates: the weights stay bytes, and torch is not imported, until something asks for the model.
         first, *_ = bundles = [load_bundle(directory, lazy=True)]
         translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
-    if not others:  # the probabilities of several are others than those it was calibrated on
+    if not others:  # an ensemble's probabilities are not the ones that were calibrated
         translator.calibration = read_calibration(first.directory, first.manifest)
     translator.profile = load_source_profile(first.directory, first.manifest)
     languages = read_languages(first.manifest)

@@ -62,7 +62,7 @@ def run_import(
 
 
 def _import_model(directory: str, out: Path) -> "Bundle":
-    """Import a model of whichever program it is, from this machine or from the Hub."""
+    """Import a model of any known program, from this machine or from the Hub."""
     from pellucid.interop.argos import import_argos_package, is_argos_package
     from pellucid.interop.ctranslate2_import import import_ctranslate2_model, is_ctranslate2_directory
     from pellucid.interop.hub import fetch_marian_model, is_hub_name

@@ -92,7 +92,7 @@ def norms_by_word(
 
 
 def link_strengths(norms: Float[Tensor, "L N M"]) -> Float[Tensor, "L N M"]:
-    """Return the share of what the target word took, times the share of what the source word gave."""
+    """Return norms as shares of each target word's sum, times norms as shares of each source word's sum."""
     # 0 / 0 where a word took or gave nothing.
     return (norms / norms.sum(dim=2, keepdim=True) * (norms / norms.sum(dim=1, keepdim=True))).nan_to_num()
 

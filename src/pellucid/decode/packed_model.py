@@ -120,7 +120,7 @@ class ModelPacker:
     def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
         if module is None:
             return None
-        # Not a subclass, nor one with a hook: what those do in evaluation is theirs.
+        # Subclasses and modules with hooks are kept: they may do something in evaluation.
         if type(module) is Dropout and can_call_directly(module):
             module = NO_DROPOUT
         if module in copies:  # one module under two names, such as tied embeddings

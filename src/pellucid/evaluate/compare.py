@@ -246,7 +246,7 @@ def _score_groups(
 
     def score_pair(metric: str, members: list[int]) -> tuple[float, float]:
         a, b = (
-            # Counts are summed before they are scored: BLEU of a group is no mean of its sentences.
+            # Counts are summed before they are scored: a group's BLEU is not the mean of its sentences' BLEU.
             float(score_sums(metric, rows[members].sum(axis=0, keepdims=True))[0])
             for rows in counts[metric]
         )

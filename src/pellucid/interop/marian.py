@@ -134,7 +134,7 @@ def read_json_files(directory: Path) -> dict[str, Any]:
 
 
 def _explain_missing_weights(directory: Path) -> str:
-    """Return what is missing where there is no model.safetensors, and what to do."""
+    """Explain why a directory has no model.safetensors, and what to do about it."""
     if (directory / "model.safetensors.index.json").exists():
         return f"its weights are in several files; load it with transformers and save it as one {WEIGHTS}"
     if (directory / "pytorch_model.bin").exists():

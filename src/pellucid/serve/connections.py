@@ -106,7 +106,7 @@ class _ChunkCounter(h11.Connection):
 
 
 class _ClosingTransport:
-    """A transport whose `close` is the function given, and which is otherwise the one it is made of."""
+    """Wraps a transport and replaces its `close`."""
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]):
         self.transport = transport

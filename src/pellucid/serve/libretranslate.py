@@ -324,7 +324,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
 
 
 def _join_answers(form: TranslateRequest, answers: list[Translated]) -> Translated:
-    """Return the answer for a text, or those for a list as one whose fields are lists."""
+    """Return the answer for a text, or, for a list, one answer whose fields are lists."""
     if isinstance(form.q, str):
         return answers[0]
     columns = {name: [getattr(answer, name) for answer in answers] for name in Translated.model_fields}

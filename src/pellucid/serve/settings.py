@@ -108,7 +108,7 @@ class Languages:
 
 
 def describe_missing_direction(offered: Iterable[Languages], source: str, target: str, who: str = "this model") -> str:
-    """Return the sentence that refuses a direction, with those that are there."""
+    """Return the sentence that refuses a direction, with the directions that are there."""
     return f"{who} translates {', '.join(map(str, offered))}, not {source!r:.40} to {target!r:.40}"
 
 

@@ -103,7 +103,7 @@ class StateStore:
 
 
 def _largest(positions: NDArray[np.int64], cosines: NDArray[np.float32], count: int) -> _NearStates:
-    """Return the states with the largest cosines; of equal ones, those that stand first."""
+    """Return the states with the largest cosines; among equal cosines, the earlier state goes first."""
     order = np.argsort(-cosines, kind="stable")[:count]
     return _NearStates(positions[order], cosines[order])
 

@@ -53,7 +53,7 @@ class ScoreCurve:
 
 
 def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
-    """Group the attentions by what reads what: the source itself, the target itself, the target the source."""
+    """Group the attentions into encoder and decoder self-attention, and cross-attention from target to source."""
     names = attention_names(config)
     patterns = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
     return {kind: [name for name in names if fnmatchcase(name, pattern)] for kind, pattern in patterns.items()}
@@ -101,7 +101,7 @@ def pair_losses(
 
 
 def batch_losses(model: Transformer, memory: Memory, batch: StudyBatch, watch: Edit) -> Float[Tensor, " B"]:
-    """Return the summed loss of each sentence of a batch, given what the encoder made of it."""
+    """Return the summed loss of each sentence of a batch, from the encoder's output `memory`."""
     logits = model.logits(model.decode(batch.target_in.ids, memory, watch=watch))
     # Padding costs 0 here, so the sum over positions is the sum over pieces.
     piece_losses = F.cross_entropy(

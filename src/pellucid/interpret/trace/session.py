@@ -300,7 +300,7 @@ def trace_sentence(
         )
     ids = read.request.source
     texts = read.read.text, tokenizer.decode_source(ids[read.context :])
-    # Of a multilingual model that is the piece of the language to write.
+    # A multilingual model without context has one piece here: the language to write.
     if before := read.context_text or " ".join(tokenizer.source_pieces(ids[: read.context][:-1])):
         texts = (f"{before} {tokenizer.source_names[BOS]} {text}" for text in texts)
     source = make_side(tokenizer.source_pieces(ids), ids, *texts)

@@ -324,7 +324,7 @@ def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_At
 
 
 def _put_tags_last(atoms: Sequence[_Atom]) -> list[_Atom]:
-    """Return a translation with its words first and its tags behind them: links that stand in links are none."""
+    """Return a translation with its words first and its tags behind them, since links inside links do not work."""
     out = [atom for atom in atoms if not atom.name]
     waiting: list[_Atom] = []
     for atom in atoms:

@@ -58,7 +58,7 @@ class TextSlot:
 
     text: str
     tags: Mapping[str, Parts] = field(default_factory=dict)  # what each numbered tag stands for
-    original: Parts | None = None  # what stood here; it is written again where the translation is the text itself
+    original: Parts | None = None  # the original markup, written back where the translation equals the text
     escape: Callable[[str], str] = _keep
     finish: Callable[[str], str] = _keep
     wraps: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -90,7 +90,7 @@ _UNTOUCHED = (*_KEPT, "sectPr", "rPr")
 # What has no other text in it than its own.
 _PLAIN = ("t", "rPr", "pPr", "tab", "br", *_FORGOTTEN)
 _HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_BODY_TEXT = 9  # value of an outline level that is none
+_BODY_TEXT = 9  # value of an outline level that stands for body text
 _NO_FORMATTING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*?/>")
 _LANGUAGE = re.compile(r"<(\w+:)lang\b[^>]*>")
 _RAISED = re.compile(r"""<\w+:vertAlign\b[^>]*=["'](?:superscript|subscript)["']""")

@@ -22,7 +22,7 @@ _MARKUP = re.compile(
 )
 _PREFIX = re.compile(r"<((?:[^\s/>:]*:)*)")
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
-# A document type whose own declarations are none, from the beginning of the text to its end: no comment can imitate it.
+# A document type without declarations of its own, matched from the beginning of the text: no comment can imitate it.
 _NO_DECLARATIONS = re.compile(r"\ufeff?(?:\s++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE[^<>\[\]]*+\[\s*+\]\s*+>", re.DOTALL)
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
