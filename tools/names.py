@@ -1,8 +1,10 @@
-"""Refuses names and docstrings that say nothing: one name in two modules, a bare participle, "The same ..."."""
+"""Refuses names and sentences that say nothing: a name in two modules, a bare participle, "The same ...", "that of"."""
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +38,9 @@ GOOD_NAMES = """
 RIDDLE = re.compile(r"(The same|As|What|Those|That)\b")
 """A docstring that begins so refers to something that a reader of the hover does not see."""
 
+IDIOM = re.compile(r"\b(that of|those of|of which|of whom|whatever|(?:is|are) none of|such, too)\b", re.IGNORECASE)
+"""Words in a docstring or a comment of the package that leave out a noun, so that a reader has to look for it."""
+
 
 def main() -> int:
     """Print every fault of a name or a docstring; exit status 1 where there is one."""
@@ -45,7 +50,7 @@ def main() -> int:
 
 
 def find_problems() -> list[str]:
-    """Return one sentence for each name and each docstring of the project that is at fault."""
+    """Return one sentence for each name, docstring and comment of the project that is at fault."""
     return [*repeated_names(), *(problem for path in python_files() for problem in file_problems(path))]
 
 
@@ -82,10 +87,13 @@ def top_level_names(tree: ast.Module) -> list[str]:
 
 
 def file_problems(path: Path) -> list[str]:
-    """Return one sentence for each function or class of a file that is named or described badly."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """Return one sentence for each part of a file that is named or described badly."""
+    text = path.read_text(encoding="utf-8")
+    problems = list(tree_problems(ast.parse(text)))
+    if path.is_relative_to(PACKAGE):
+        problems += idiom_problems(text)
     where = path.relative_to(ROOT).as_posix()
-    return [f"{where}:{line} {problem}" for line, problem in tree_problems(tree)]
+    return [f"{where}:{line} {problem}" for line, problem in problems]
 
 
 def tree_problems(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -102,6 +110,46 @@ def tree_problems(tree: ast.Module) -> Iterator[tuple[int, str]]:
             if riddle:
                 name = getattr(node, "name", "the module")
                 yield getattr(node, "lineno", 1), f"the docstring of '{name}' begins with '{riddle[0]}'"
+
+
+def idiom_problems(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the fault of each docstring and each comment that leaves out a noun.
+
+    >>> list(idiom_problems("x = 1  # that of the model"))
+    [(1, "the comment says 'that of'; name the thing again, in a plain sentence")]
+    """
+    for kind, lines in (("docstring", docstrings(text)), ("comment", comment_blocks(text))):
+        for line, words in lines:
+            if idiom := IDIOM.search(" ".join(words.split())):
+                yield line, f"the {kind} says '{idiom[0]}'; name the thing again, in a plain sentence"
+
+
+def docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each string that stands as a statement: of modules, functions and attributes."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def comment_blocks(text: str) -> list[tuple[int, str]]:
+    """Return the first line and the text of each comment; comments on lines below each other are one.
+
+    >>> comment_blocks("# one\\n# block\\nx = 1  # another")
+    [(1, 'one block'), (3, 'another')]
+    """
+    blocks: list[tuple[int, str]] = []
+    last_line = -1  # of a comment that has its line to itself
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, words = token.start[0], token.string.lstrip("# ")
+        is_alone = token.line.lstrip().startswith("#")
+        if is_alone and line == last_line + 1:
+            blocks[-1] = blocks[-1][0], f"{blocks[-1][1]} {words}"
+        else:
+            blocks.append((line, words))
+        last_line = line if is_alone else -1
+    return blocks
 
 
 def names_nothing(name: str, adjective: bool = False) -> bool:

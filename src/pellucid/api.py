@@ -189,7 +189,7 @@ class Model:
         with stop = "failed" and the reason in its notes; a warning names it. Raises ValueError for invalid search
         settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room. A line
         that is in `translation_memory` gets the translation there, with stop = "memory"; `remembered` shows the entry,
-        or that of a similar line, which is not used.
+        or the entry of a similar line, which is not used.
         """
         config = SearchConfig.from_options(search)
         texts, beginnings = lines, prefixes
@@ -302,12 +302,12 @@ class Model:
     ) -> "Trace":
         """Translate one sentence and record everything that led there: pieces, tensors, steps, and the beam's tree.
 
-        The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. A line that is
-        translated in several segments, as one of several sentences is, is traced in one of them: that of the number
+        The text, the score and the reason for stopping are the same as with `translate([sentence], beam=beam)`. A line
+        that is translated in several segments, as one of several sentences is, is traced in the segment with the number
         `segment`, 1 first and the default; `trace.facts.part` lists all of them. With a `target` there is no search:
         the model reads that translation, a text or token ids with or without EOS, of the whole line, or of its part
-        `segment`. `context` is the sentence before, for a model that was trained with it: the source has its pieces,
-        too, as a later segment has those of the one before it. With `sentences` = "keep" all sentences of the line are
+        `segment`. `context` is the sentence before, for a model that was trained with it: the source begins with its
+        pieces, as a later segment begins with the segment before it. With `sentences` = "keep" all its sentences are
         read together. `prefix_ids` are the tokens that the translation must begin with, `edits` are changes made during
         the run (see `Trace.edited`), and with a `drawing` the translation is drawn by chance instead of searched for.
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
@@ -494,7 +494,7 @@ def load(
         # CTranslate2 translates: the weights stay bytes, and torch is not imported, until something asks for the model.
         first, *_ = bundles = [load_bundle(directory, lazy=True)]
         translator = Translator(first, first.tokenizer, trained=_longest_trained_source(first.manifest))
-    if not others:  # the probabilities of several are others than those it was calibrated on
+    if not others:  # an ensemble's probabilities are not the ones that were calibrated
         translator.calibration = read_calibration(first.directory, first.manifest)
     translator.profile = load_source_profile(first.directory, first.manifest)
     languages = read_languages(first.manifest)

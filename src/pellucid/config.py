@@ -44,7 +44,7 @@ def apply_overrides(
 ) -> dict[str, Any]:
     """Return a copy of the tables changed by `section.key=value`; a value is read as TOML, or else as text.
 
-    The message about an override that is none shows the `example`.
+    The message about a text that is no override shows the `example`.
 
     >>> apply_overrides({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
     {'train': {'steps': 500}, 'model': {'size': 'tiny'}}

@@ -210,7 +210,7 @@ def return_free_memory() -> None:
     """
     import ctypes
 
-    # Other C libraries, such as musl and those of macOS and Windows, have no malloc_trim.
+    # Other C libraries, such as musl and the ones on macOS and Windows, have no malloc_trim.
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

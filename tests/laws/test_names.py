@@ -40,6 +40,37 @@ def test_a_verb_and_a_sentence_pass(text: str):
     assert list(names.tree_problems(ast.parse(text))) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("'''Links words with those of the source.'''", (1, "docstring", "those of")),
+        ("def read():\n    '''Read it.\n\n    The codes are that\n    of the model.'''", (2, "docstring", "that of")),
+        ("LIMIT = 7\n'''Pieces of which one is read.'''", (2, "docstring", "of which")),
+        ("x = 1\n# Whatever stands here.", (2, "comment", "Whatever")),
+        ("# A sign that is none\n# of these, and more.\nx = 1", (1, "comment", "is none of")),
+        ("x = 1  # PyTorch's are such, too", (1, "comment", "such, too")),
+        ("x = 1  # the sum is that\n# of Adam; and words of whom", (2, "comment", "of whom")),
+    ],
+)
+def test_a_docstring_or_comment_that_leaves_out_its_noun_is_refused(text: str, problem: tuple[int, str, str]):
+    line, kind, words = problem
+    assert list(names.idiom_problems(text)) == [
+        (line, f"the {kind} says '{words}'; name the thing again, in a plain sentence")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def read():\n    '''Return what each of the readers finds; there is none in an empty file.'''",
+        "message = 'whatever the file says'  # a message may say it",
+        "# the names that offices use, and which a reader sees",
+    ],
+)
+def test_plain_sentences_and_messages_pass(text: str):
+    assert list(names.idiom_problems(text)) == []
+
+
 def test_one_name_in_two_modules_is_refused(tmp_path, monkeypatch):
     package = tmp_path / "src" / "pellucid"
     for path, name in {"model/a.py": "attend", "decode/b.py": "attend", "cli/c.py": "run"}.items():

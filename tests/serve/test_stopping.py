@@ -19,7 +19,7 @@ from pellucid.serve.connections import bind_socket, make_server
 from pellucid.serve.service import Service
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import TrainingText
-from pellucid.serve.workers import NobodyWaits, Worker
+from pellucid.serve.workers import JobsCancelled, Worker
 from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 MULTIPART = "multipart/form-data; boundary=x"
@@ -267,7 +267,7 @@ def test_a_trace_is_stopped_between_two_steps_when_its_client_is_no_longer_there
 
     monkeypatch.setattr(Record, "_keep", keep_and_leave)
     trace = worker.submit(lambda: small_model().trace("The ball is blue."))
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(JobsCancelled):
         trace.result(60)
     assert len(steps) == 3
     worker.close(60)

@@ -16,7 +16,7 @@ from pellucid.serve.bodies import Refusal
 from pellucid.serve.gate import ApiKeys
 from pellucid.serve.service import BoundedStore
 from pellucid.serve.settings import Limits
-from pellucid.serve.workers import NobodyWaits
+from pellucid.serve.workers import JobsCancelled
 from tests.documents.samples import DOCX, HTML, SAMPLES, make_zip
 from tests.serve.servers import HeldTranslator, client, request_body, running, small_model
 
@@ -112,9 +112,9 @@ def test_what_is_done_in_time_is_returned():
 @pytest.mark.parametrize("name", [name for name in SAMPLES if document_suffix(name) != ".txt"])
 def test_every_reader_asks_whether_anybody_still_waits(name):
     def leave() -> None:
-        raise NobodyWaits
+        raise JobsCancelled
 
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(JobsCancelled):
         read_document(name, SAMPLES[name][0], ("en", "es"), go_on=leave)
 
 

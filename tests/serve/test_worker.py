@@ -9,7 +9,7 @@ from pellucid.decode.request import SearchConfig
 from pellucid.serve import workers
 from pellucid.serve.directions import Direction
 from pellucid.serve.service import TranslationJob, fit_together
-from pellucid.serve.workers import NobodyWaits, QueueFull, Worker
+from pellucid.serve.workers import JobsCancelled, QueueFull, Worker
 from tests.decode.models import small_tokenizer
 from tests.serve.servers import EN_ES, small_model
 
@@ -72,7 +72,7 @@ def test_a_job_that_has_begun_is_stopped_when_nobody_waits_for_it_or_any_other_o
         assert not future.cancel() or future is futures[1]
     doubling.go.set()
     assert futures[2].result(10) == 4
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(JobsCancelled):
         futures[0].result(10)
     assert doubling.batches == [[7], [2]]
 
@@ -93,7 +93,7 @@ def test_a_job_goes_on_while_somebody_waits_for_another_of_its_batch():
 
     doubling.worker._answer = answer
     doubling.go.set()
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(JobsCancelled):
         futures[2].result(10)
     assert steps == ["one goes on"]
 
@@ -176,7 +176,7 @@ def test_a_job_that_is_too_late_when_its_turn_comes_is_not_begun():
     )
     go.set()
     assert [future.result(10) for future in (first, in_time, without_limit)] == [1, 3, 4]
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(JobsCancelled):
         late.result(10)
     assert answered == [1, 3, 4]
     assert [future.came_behind for future in (first, late, in_time)] == [False, True, True]
@@ -200,7 +200,7 @@ def test_jobs_under_way_are_stopped_between_two_steps_when_they_are_all_too_late
     others = [worker.submit(2, limit=10), worker.submit(3, limit=20)]
     go.set()
     for future in (first, *others):
-        with pytest.raises(NobodyWaits):
+        with pytest.raises(JobsCancelled):
             future.result(10)
     # The batch went on as long as one of its jobs could be in time.
     assert (batches, now) == ([[1], [2, 3]], [21.0])

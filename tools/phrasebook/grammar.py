@@ -199,7 +199,7 @@ def _adjective_kind(adjective: Adjective) -> str:
 
 
 class Grammar:
-    """A grammar that draws from a random generator: a method draws whatever its arguments leave open."""
+    """A grammar that draws from a random generator: a method draws everything that its arguments leave open."""
 
     def __init__(self, generator: random.Random):
         self.random = generator.random
@@ -299,7 +299,7 @@ class Grammar:
         return self.noun_phrase(noun)
 
     def place(self, *groups: str, adjective: float = 0.12) -> Subject:
-        """Draw a place to be at or to go to, or whatever these groups have."""
+        """Draw a place to be at or to go to, or a noun of the given groups."""
         groups = groups or ("places", "places", "sites", "outdoors", "rooms")
         return self.noun_phrase(self.noun(*groups), WHERE, adjective, plural=0.0)
 

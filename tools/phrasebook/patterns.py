@@ -1,4 +1,4 @@
-"""The sentence patterns of the phrasebook, each of which draws one whole line."""
+"""The sentence patterns of the phrasebook; each pattern draws one whole line."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Patterns(Grammar):
 
     def __init__(self, generator: random.Random):
         super().__init__(generator)
-        # A list with repetitions: one draw, whatever the weights.
+        # A list with repetitions: one draw is enough for any weights.
         self.patterns = [getattr(self, name) for name, weight in PATTERNS.items() for _ in range(weight)]
 
     def sentence(self) -> Chunk:

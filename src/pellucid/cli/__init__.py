@@ -42,7 +42,7 @@ def main() -> None:
     replace_closed_streams()
     try:
         app(prog_name="pellucid")
-    except OSError as error:  # of writing a help or a version; `report_errors` reports those of commands
+    except OSError as error:  # raised while a help or a version is written; `report_errors` reports errors of commands
         sys.exit(report_error(error))
 
 

@@ -101,7 +101,7 @@ def run_check(
 
 
 def make_pair_scores(directory: str, language: str | None, device: str) -> "ScorePairs":
-    """Return the function that scores pairs by a model, which is loaded now; `language` is that of the targets."""
+    """Load a model, and return the function that scores pairs with it; the targets are in `language`."""
     import numpy as np
 
     from pellucid.api import load

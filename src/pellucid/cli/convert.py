@@ -160,7 +160,7 @@ def _choose_input_sides(inputs: list[str], outputs: list[str], source: str | Non
 def _must_exchange_files(inputs: list[str], outputs: list[str], sides: "Sides") -> bool:
     """Whether the targets go into the first of two files, whose names bear languages, and the sources into the second.
 
-    Raises ValueError for a file whose name bears a language that is none of the two.
+    Raises ValueError for a file whose name bears another language than these two.
     """
     from pellucid.data.formats.units import is_code, language_of_file, may_match
     from pellucid.data.languages import describe_language

@@ -85,7 +85,7 @@ def write_data(folder: Path) -> None:
 
 
 def _score_test_set(model: "Model", folder: Path) -> list[str]:
-    """Return the line with BLEU on the test sentences, none of which the model was trained on."""
+    """Return the line with the BLEU score on the test sentences, which the model was not trained on."""
     from pellucid.data.lines import read_lines
     from pellucid.evaluate.scores import corpus_scores
 

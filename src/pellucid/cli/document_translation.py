@@ -48,7 +48,7 @@ def translate_document(
     if not json:  # there each text has its notes, and each chapter its grades
         shown = sum_up_grades(sum_up_notes(shown, file, document.texts), file, document.chapters)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotTranslated)  # its number would be that of a line
+        warnings.simplefilter("ignore", NotTranslated)  # it would give the number of a line
         # A list, as what is said at the end of the translations is only said where they are read to their end.
         translations = list(shown)
 

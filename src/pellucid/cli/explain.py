@@ -61,8 +61,8 @@ def run_explain(
 ) -> None:
     """Show every step of one translation, with its numbers.
 
-    A text of several sentences is translated one sentence at a time, and one of them is shown: the first, or that of
-    --segment.
+    A text of several sentences is translated one sentence at a time, and one of them is shown: the first, or the one
+    that --segment names.
 
     Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely, which one was chosen
     and why it stopped; what each written word attends to; the beam and what it dropped; what adds to each logit; and
@@ -119,7 +119,7 @@ def _align_trace(trace: "Trace") -> "Links":
     from pellucid.data.tokenizer import strip_eos
     from pellucid.decode.alignment import link_words, piece_alignments
 
-    # A second pass over the sentence, so that the links are those of `translate --alignments`.
+    # A second pass over the sentence, so that the links are the same as with `translate --alignments`.
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])
     sides = trace.source, trace.target
     return link_words(

@@ -25,7 +25,7 @@ EXPORT_EXAMPLES = """\
 
 # Export formats, each with a file that only this format has.
 _FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
-_PRECISIONS = {  # precisions of each format, the default first; Marian's is that of the model
+_PRECISIONS = {  # precisions of each format, the default first; Marian's format keeps the model's precision
     "ctranslate2": ("float32", "bfloat16", "int8"),
     "argos": ("float32", "bfloat16", "int8"),
     "page": ("float16", "float32", "int8"),
@@ -134,8 +134,8 @@ def export_page(
 ) -> list[str]:
     """Write the page with the model inside, measured on `dev` if that is given; return the report.
 
-    Without `sentences`, those to try are chosen from the dev text of the model's run. Raises ValueError where there is
-    none, for a file that cannot be written, for a model that the page cannot compute, and if the gate refuses.
+    Without `sentences`, sentences to try are chosen from the dev text of the model's run. Raises ValueError where there
+    is none, for a file that cannot be written, for a model that the page cannot compute, and if the gate refuses.
     """
     from pellucid.api import load
     from pellucid.interpret.trace.model_page import save_model_page
@@ -246,8 +246,8 @@ def export_argos(
 ) -> list[str]:
     """Convert, measure, and only then write a package for Argos Translate; return the report.
 
-    `languages` is SOURCE:TARGET, by default those of the model's manifest. Raises ValueError for a model that Argos
-    Translate cannot use, for languages that are not known, and if the gate refuses.
+    `languages` is SOURCE:TARGET, by default the languages in the model's manifest. Raises ValueError for a model that
+    Argos Translate cannot use, for languages that are not known, and if the gate refuses.
     """
     from pellucid.interop.argos import install_command, refuse_unfit_for_argos, write_argos_package
     from pellucid.serve.settings import Languages, language_name

@@ -105,7 +105,10 @@ def read_parallel_lines(path: str, other: str) -> list[str]:
 
 
 def set_language(model: "Model", language: str | None, is_of_file: bool) -> "Model":
-    """Return a model told which language to write; of any but a multilingual one it may only be that of a file."""
+    """Return the model set to write `language`.
+
+    With `is_of_file`, `language` only describes a file: a model of one language then ignores it.
+    """
     return model if language is None or (is_of_file and not model.is_multilingual) else model.into(language)
 
 
@@ -156,7 +159,7 @@ def name_file_in_errors(path: str) -> Iterator[None]:
 
 
 def write_lines(lines: Iterable[str], write: Callable[[str], Any] | None = None) -> None:
-    """Write lines by a function, or to standard output in UTF-8, whatever the machine's default encoding is."""
+    """Write lines by a function, or to standard output, in UTF-8 even if the machine's default is another."""
     for line in lines:
         if write is not None:
             write(line.translate(LINE_BREAKERS) + "\n")

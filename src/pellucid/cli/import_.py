@@ -34,7 +34,7 @@ def run_import(
     Pegasus model with Marian's tokenizer, which is how `pellucid export` writes models with a norm before each
     sublayer.
 
-    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, is that of a model on the Hugging Face
+    A name such as Helsinki-NLP/opus-mt-en-es, where there is no such directory, names a model on the Hugging Face
     Hub: with the extra `hub` (pip install 'pellucid[hub]') the files above are fetched, once, into the Hub's cache.
     A branch, tag, commit or pull request stands behind it: NAME@v2, NAME@refs/pr/NUMBER.
 
@@ -62,7 +62,7 @@ def run_import(
 
 
 def _import_model(directory: str, out: Path) -> "Bundle":
-    """Import a model of whichever program it is, from this machine or from the Hub."""
+    """Import a model of any known program, from this machine or from the Hub."""
     from pellucid.interop.argos import import_argos_package, is_argos_package
     from pellucid.interop.ctranslate2_import import import_ctranslate2_model, is_ctranslate2_directory
     from pellucid.interop.hub import fetch_marian_model, is_hub_name

@@ -200,7 +200,7 @@ class Command(TyperCommand):
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FAILED, _USERS_MISTAKE, INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141  # the last two, and those of signals, as shells do
+FAILED, _USERS_MISTAKE, INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141  # the last two, and signals' codes, as in shells
 # Exit codes of a run that saved everything at a signal.
 SIGNAL_CODES = {"SIGHUP": 129, "SIGINT": INTERRUPTED, "SIGTERM": 143}
 

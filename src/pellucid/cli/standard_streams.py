@@ -11,7 +11,7 @@ _CLOSED_OUTPUT = "standard output is closed, so nothing can be written to it; gi
 
 
 class ClosedStream:
-    """Stands for a standard stream that was closed before the program began; whoever uses it is told so."""
+    """Stands for a standard stream that was closed before the program began, and says so when it is used."""
 
     encoding, errors, closed = "utf-8", "strict", False
 

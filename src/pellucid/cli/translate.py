@@ -125,7 +125,7 @@ def run_translate(
     inside a translation is written as a space.
 
     A document is recognised by its ending: .docx, .pptx, .xlsx, .odt, .odp, .ods, .epub, .html, .md, .srt, .vtt (and
-    other subtitles), .po, .xliff, .tmx (and those of Trados, memoQ and Phrase: .sdlxliff, .mqxliff, .mxliff), or
+    other subtitles), .po, .xliff, .tmx (and Trados', memoQ's and Phrase's own: .sdlxliff, .mqxliff, .mxliff), or
     messages of a program in .json, .arb, .yml, .ts (Qt) or .xml (Android). Its paragraphs are translated, bold words
     and links stay around their words, and all else is kept. Segments of .po, .ts, .xliff and .tmx that have a
     translation keep it; new ones are marked for review. A .txt is a file of lines. At the end standard error says how
@@ -145,8 +145,8 @@ def run_translate(
     and "word_confidences" with --engine torch.
 
     "grade" says what a translation is good for: "redo" where an alarm says that the text is spoiled ("empty", "copy",
-    "repeats", "sentences"), where the line could not be translated, or where its expected quality is that of the worst
-    fifth of the dev set; "look" where another alarm fires, or the expected quality is in the middle; "usable"
+    "repeats", "sentences"), where the line could not be translated, or where its expected quality is as low as in the
+    worst fifth of the dev set; "look" where another alarm fires, or the expected quality is in the middle; "usable"
     otherwise, and for a line of the memory. A model that was not calibrated only has grades for what has an alarm.
     Without --json, standard error counts the grades at the end, and names the chapters of a document that need a person
     first. Chapters begin at its headings; without headings, each ten texts are counted together.
@@ -226,7 +226,7 @@ def run_translate(
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a name ends as that of a document does; a .txt file is translated line by line."""
+    """Return whether a name has the ending of a document; a .txt file is translated line by line."""
     from pellucid.localize.documents.formats import document_suffix
 
     return document_suffix(file) not in (None, ".txt")

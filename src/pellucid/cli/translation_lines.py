@@ -42,8 +42,8 @@ def describe_translation(translation: "Translation") -> dict[str, Any]:
 def leave_to_people(translations: "Iterable[Translation]", least: float) -> "Iterator[Translation]":
     """Yield the translations, with an empty text for those left to people, and say at the end which lines these are.
 
-    They are those below a confidence, and those with an alarm, whatever their confidence. A line that needed no search,
-    such as one that a memory has, stays.
+    Left to people are translations below a confidence, and all translations with an alarm. A line that needed no
+    search, such as one that a memory has, stays.
     """
     left, with_alarm, count = list[int](), 0, 0
     for count, translation in enumerate(translations, start=1):

@@ -40,7 +40,7 @@ def split_context(source: str) -> tuple[str, str]:
 
 
 def encode_with_context(tokenizer: Tokenizer, sources: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of each source: those of its context, if it has one, BOS, and those of its sentence, EOS.
+    """Return the token ids of each source: its context and BOS, if it has a context, then its sentence and EOS.
 
     BOS stands in no source otherwise, so it marks the sentence to translate without a piece of its own.
     """

@@ -32,7 +32,7 @@ _EXPORT_ADVICE = (  # the advice for files in other formats
 
 _DIGIT = re.compile(r"\d")
 
-# The marks that end a sentence or a line, those of equal meaning together.
+# The marks that end a sentence or a line; marks of equal meaning are together.
 _END_MARKS = (".。।", "?？؟", "!！", ":：", "…")
 # Characters that Python's `splitlines` and some editors take for line ends; here they are text like any other.
 _FALSE_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -54,7 +54,7 @@ _FOREIGN_TABLES = {
     "numbers": "a table of Numbers",
 }
 
-# The beginning of the first line of a file in such a format, whatever its name.
+# The beginning of the first line of a file in such a format; the file's name may say otherwise.
 _MARKUP = re.compile(r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE)
 
 
@@ -146,7 +146,7 @@ def read_pairs(
 
     "-", standard input, is TSV. `sides` names the languages or columns of a file that has several. A pair is skipped
     when its unit holds no translation, when a side is empty (white space only) or has more than `max_characters`.
-    Raises ValueError for unequal line counts, for whatever `read_lines` refuses, for a file that is not of its format,
+    Raises ValueError for unequal line counts, for all that `read_lines` refuses, for a file that is not of its format,
     and when no pair is left. With `context`, each source has so many sentences before its own (`join_context`).
     """
     skipped = SkippedPairs()

@@ -1,4 +1,4 @@
-"""Encodings that a file may name for its text: those of the web, each with all its names."""
+"""Encodings that a file may name for its text: the encodings of the web, each with all its names."""
 
 import codecs
 import re
@@ -57,7 +57,7 @@ for _line in _ENCODINGS.replace("\n    ", " ").strip().splitlines():
     _codec, _labels = _line.split(": ", 1)
     CODECS |= dict.fromkeys(_labels.split(), _codec)
 
-# Browsers read these names as those of the larger encodings of Windows. In files of translators they are meant.
+# Browsers read these names as larger encodings of Windows. Files of translators mean exactly the encoding they name.
 _EXACT_CODECS = {"cp1252": "iso8859-1", "cp1254": "iso8859-9", "cp874": "iso8859-11"}
 _ASCII_LABELS = ("ascii", "us-ascii", "ansi_x3.4-1968")
 _WINDOWS_LABELS = ("cp", "x-cp", "windows-", "dos-")

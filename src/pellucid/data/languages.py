@@ -2,7 +2,7 @@
 
 import re
 
-# Of each language: its code of two letters (ISO 639-1), those of three (ISO 639-2), and its name in English.
+# Each language: its code of two letters (ISO 639-1), its codes of three (ISO 639-2), and its name in English.
 _LANGUAGES = """
 aa aar Afar; ab abk Abkhazian; af afr Afrikaans; ak aka Akan; am amh Amharic; an arg Aragonese; ar ara Arabic;
 as asm Assamese; av ava Avaric; ay aym Aymara; az aze Azerbaijani; ba bak Bashkir; be bel Belarusian; bg bul Bulgarian;
@@ -37,7 +37,7 @@ for _entry in _LANGUAGES.replace("\n", " ").split(";"):
     _SHORT_CODES |= dict.fromkeys(_long, _short)
 
 _CODE = re.compile(r"(?:[A-Za-z]{2,3}|[xX](?=[-_]))(?:[-_][A-Za-z0-9]{1,8}){0,5}")
-# Codes of one language, or of two that are translated as one: old codes, those of groups, and Norwegian's two forms.
+# Codes of one language, or of two that are translated as one: old codes, codes of groups, and Norwegian's two forms.
 _SAME_LANGUAGE = {
     "nb": "no", "nn": "no", "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "fil": "tl", "cmn": "zh",
     "arb": "ar", "pes": "fa", "zsm": "ms", "ekk": "et", "lvs": "lv", "khk": "mn", "swh": "sw", "npi": "ne", "ory": "or",
@@ -116,7 +116,7 @@ def is_language_code(text: str) -> bool:
 
 
 def get_language(code: str) -> str:
-    """Return the language of a code, one name for all of its codes, in whatever region and script.
+    """Return the language of a code, one name for all of its codes; region and script do not matter.
 
     >>> get_language("he-IL"), get_language("iw"), get_language("heb"), get_language("nn-NO")
     ('he', 'he', 'he', 'no')
@@ -126,7 +126,7 @@ def get_language(code: str) -> str:
 
 
 def is_same_language(code: str, other: str) -> bool:
-    """Whether two codes name one language, in whatever region and script.
+    """Whether two codes name one language; region and script do not matter.
 
     >>> is_same_language("en-US", "eng"), is_same_language("nb", "no"), is_same_language("es", "est")
     (True, True, False)

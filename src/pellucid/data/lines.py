@@ -21,7 +21,7 @@ LONGEST_LINE = 64 * 2**20  # the most bytes of a line, so that a file without li
 _BLOCK = 2**16
 
 
-COMPRESSED = (".gz", ".xz", ".bz2")  # endings of names of compressed files, behind that of their format
+COMPRESSED = (".gz", ".xz", ".bz2")  # endings of names of compressed files, behind the ending of the format
 # Bytes that unpacking xz may take; its strongest setting takes 65 MB, and a file may ask for 4 GB.
 _MOST_DICTIONARY = 256 * 2**20
 
@@ -96,7 +96,7 @@ class _Unpacked(RawIOBase):
                 raise EOFError("it ends too early")
             try:
                 content = self.unpacker.decompress(rest, len(buffer))
-            except OSError as error:  # that of bzip2, which is no error of the disk
+            except OSError as error:  # raised by bzip2 for damaged data, and no error of the disk
                 raise lzma.LZMAError(str(error)) from None
         buffer[: len(content)] = content
         return len(content)
@@ -158,7 +158,7 @@ def _decode_line(raw: bytes, file: str, line: int) -> str:
         raise ValueError(f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?")
     # UTF-16 and archives have NUL bytes, too, but there is better advice for them.
     if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        # The mark of UTF-32 begins with that of UTF-16.
+        # The mark of UTF-32 begins with the mark of UTF-16.
         kind = "UTF-32" if raw.startswith(codecs.BOM_UTF32_LE) else "UTF-16"
         raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
     if line == 1 and raw.startswith(b"PK\x03\x04"):

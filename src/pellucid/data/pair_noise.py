@@ -123,7 +123,7 @@ class PairNoise:
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return about how many tokens `plant` gives the sides of each pair, so that batches can be made of them.
 
-        `ratios` are those of `measure_ratios`.
+        `ratios` come from `measure_ratios`.
         """
         expected = np.stack([encoded.sources.lengths, encoded.targets.lengths])
         names = [*self.config.shares]

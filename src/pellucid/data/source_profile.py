@@ -32,7 +32,7 @@ SOURCE_WORDS = "source_words.txt"  # file of a model directory: the words of the
 PROFILED_SOURCES = 100_000
 """Largest number of sources that are looked at; they are drawn evenly."""
 
-BEGINNING = 5  # letters that a word shares with those of its family: western, Westerners
+BEGINNING = 5  # letters that a word shares with words of its family: western, Westerners
 
 _WORD = re.compile(r"\w[\w'’]*")
 
@@ -42,9 +42,9 @@ class SourceProfile:
     """Numbers about the sources that a model was trained on, by which a text is made like them before it is read.
 
     `sentences` has the number of sources of one sentence, of two, and so on. `continuations` has the words that begin
-    sentences after the first, and how often: those that are common there, and less common in first sentences.
+    sentences after the first, and how often: words that are common there, and less common in first sentences.
     `spellings` has for each character with a plain counterpart (a no-break space, a curly quote) the number of sources
-    that hold it. `shared` counts the sources of which half of the words or more, but not all, stand in the target, too.
+    that hold it. `shared` counts the sources with half of their words or more, but not all, in the target, too.
     `words` are the words of the sources as they are spelled inside a sentence, the commonest first.
     """
 

@@ -135,7 +135,8 @@ class Tokenizer:
     Decoding an encoded text gives back every character, except that spaces (U+0020) at the ends are dropped, several
     spaces in a row become one, and a line feed, which no line has, becomes a space. With `lowercase` it gives back
     `text.lower()`. An imported tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and
-    may not know a character. That of a multilingual model encodes sources for one `language` to write (`into`).
+    may not know a character. The tokenizer of a multilingual model encodes sources for one `language` to write
+    (`into`).
     """
 
     source: PieceModel

@@ -1,4 +1,4 @@
-"""Alarms: what went wrong in a translation, as far as its text and that of its source tell."""
+"""Alarms: what went wrong in a translation, as far as its text and its source tell."""
 
 import re
 import unicodedata
@@ -39,7 +39,7 @@ _END_MARKS = tuple(".!?…。！？।؟")
 _WITHOUT_ENDS = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff]")  # a letter of Thai, Lao or Khmer
 _WIDE = re.compile("[\u1100-\u11ff\u2e80-\uffdc\U00020000-\U0003ffff]")  # a letter that may be a syllable or a word
 _WORDS = re.compile(r"[^\W\d_]+")
-# A capital after a word or a comma is not that of a sentence's beginning.
+# A capital after a word or a comma does not begin a sentence.
 _CAPITALISED = re.compile(r"(?<=[^\W_] )[^\W\d_]+|(?<=[^\W_], )[^\W\d_]+")
 
 
@@ -99,7 +99,7 @@ def sort_alarms(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def count_alarms(alarms: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Count in how many translations each alarm was found, given those of each; all of `ALARMS` are there."""
+    """Count in how many translations each of `ALARMS` was found; `alarms` has the names found in each translation."""
     counts = Counter(name for names in alarms for name in set(names))
     return {name: counts[name] for name in ALARMS}
 
@@ -147,7 +147,7 @@ def _has_other_numbers(source: str, translation: str) -> bool:
 
 
 def find_lost_names(source: str, translation: str, profile: SourceProfile) -> list[str]:
-    """Return the names of a source of which nothing in the translation reminds; none where names cannot be told.
+    """Return the names of a source that nothing in the translation resembles; none where names cannot be recognised.
 
     A name has a capital inside a sentence, and the training text never had it, nor small words that begin like it, as
     "western" is like "Westerners". Where the last of a row of words with capitals is an ordinary word, as in "Supreme

@@ -1,7 +1,7 @@
 """Word alignment: links source and target words by how far cross-attention moves the rows of the decoder.
 
-The norms are those of Kobayashi et al. 2020. What becomes of them, and the error rates of that and of its alternatives,
-stand in benchmarks/results/alignment.md.
+The norms are defined in Kobayashi et al. 2020. What is done with them here, and the error rates of this method and of
+its alternatives, stand in benchmarks/results/alignment.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ def link_words(
 def norms_by_word(
     values: Float[Tensor, "L T S"], source_words: Sequence[AlignedWord], target_words: Sequence[AlignedWord]
 ) -> Float[Tensor, "L N M"]:
-    """Sum the values of the source pieces of each of M words, and average those of the target pieces of each of N.
+    """Sum values over the pieces of each of M source words, and average over the pieces of each of N target words.
 
     Between punctuation and a word the value is 0.
     """
@@ -92,7 +92,7 @@ def norms_by_word(
 
 
 def link_strengths(norms: Float[Tensor, "L N M"]) -> Float[Tensor, "L N M"]:
-    """Return the share of what the target word took, times the share of what the source word gave."""
+    """Return norms as shares of each target word's sum, times norms as shares of each source word's sum."""
     # 0 / 0 where a word took or gave nothing.
     return (norms / norms.sum(dim=2, keepdim=True) * (norms / norms.sum(dim=1, keepdim=True))).nan_to_num()
 

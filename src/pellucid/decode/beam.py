@@ -134,6 +134,6 @@ def _smallest_margin(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
 
 
 def _gather_along(x: Tensor, indices: Int[Tensor, "B N"]) -> Tensor:
-    """Return x[b, indices[b, n]] for every b and n, whatever dimensions follow."""
+    """Return x[b, indices[b, n]] for every b and n; x may have any further dimensions."""
     index = indices.view(*indices.shape, *[1] * (x.dim() - 2)).expand(*indices.shape, *x.shape[2:])
     return x.gather(1, index)

@@ -18,7 +18,7 @@ CALIBRATION = "calibration.json"  # file of a model directory that holds its cal
 def confidence_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[float, ...]:
     """Return what a translation is judged by, without scale.
 
-    They are 1; the log-probability, in nats: that of exactly this text; the same for each piece; the logarithm of the
+    They are 1; the log-probability of exactly this text, in nats; the same for each piece; the logarithm of the
     number of pieces; and how far the ratio of both lengths is from 1.
     """
     return 1.0, log_prob, log_prob / pieces, log(pieces), abs(log(pieces / source_pieces))

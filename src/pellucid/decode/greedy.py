@@ -116,7 +116,7 @@ def sample_search(
     """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS; some may be equal.
 
     `draws` are numbers from [0, 1), one for each token that may be written, and all the randomness there is: a
-    hypothesis depends on its own row of them and on no other. Log-probabilities and scores are those of the model
+    hypothesis depends on its own row of them and on no other. Log-probabilities and scores come from the model
     itself, before temperature and cuts.
     """
     sentences, copies, _ = draws.shape
@@ -130,7 +130,7 @@ def sample_search(
         return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
     def rule_for_draws(log_probs, tokens, numbers):
-        for rule in rules:  # which know sentences, of which each has `copies` draws in a row
+        for rule in rules:  # which know sentences; each sentence has `copies` draws in a row
             rule(log_probs, tokens, numbers // copies)
 
     options = {"length_penalty": length_penalty, "rules": [rule_for_draws], "choose": choose}

@@ -57,7 +57,7 @@ class PackedWeight(Tensor):
         return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "").view(*x.shape[:-1], -1)
 
     def pack(self) -> Tensor:
-        """Make the packed copy, at the first product: a matrix of which only parts are used needs none."""
+        """Make the packed copy, at the first product: a matrix that is only used in parts needs no copy."""
         with _packing:  # batches on several threads would each make one
             packed = self.packed
             if packed is None:
@@ -84,7 +84,7 @@ def _pack_weight(weight: Tensor) -> Tensor:
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether packing this matrix is possible on this machine, and pays; the operators are those of torch.compile."""
+    """Whether packing this matrix is possible here, and pays; the packing operators are the ones torch.compile uses."""
     if weight.dim() != 2 or weight.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
@@ -120,7 +120,7 @@ class ModelPacker:
     def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
         if module is None:
             return None
-        # Not a subclass, nor one with a hook: what those do in evaluation is theirs.
+        # Subclasses and modules with hooks are kept: they may do something in evaluation.
         if type(module) is Dropout and can_call_directly(module):
             module = NO_DROPOUT
         if module in copies:  # one module under two names, such as tied embeddings

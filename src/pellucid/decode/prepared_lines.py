@@ -147,7 +147,7 @@ def prepare_lines(
                 lost = context and n == 0
                 notes += ["translated without the sentence before it: both together are too long"] if lost else []
                 context, context_text = [], ""
-            # The prefix is that of the line, so only its first segment begins with it.
+            # The prefix belongs to the line, so only its first segment begins with it.
             request = SearchRequest(
                 [*context, *part.ids],
                 numbers[i],
@@ -564,7 +564,7 @@ def word_indices_in_line(
         start = line.find(tagged_text, end + len(gap))
         end = start + len(tagged_text)
         # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
-        # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
+        # not the letters of the plain text, as where the model itself wrote a tag, every word is given index 0.
         all_tags = find_tags(tagged_text)
         if tags:
             all_tags += [tag for tag in find_pictures(tagged_text, lambda character: False) if tag.name in tags[n]]

@@ -158,9 +158,9 @@ def continue_always() -> None:
 class SearchRequest:
     """One sentence to translate, as token ids.
 
-    `source` ends with EOS. `number` is that of its line, counted from 1, and `segment` that of the sentence in a line
-    that was split, counted from 0: the draws of sampling depend on them. The translation begins with `prefix`, and has
-    no `no_repeat` tokens in a row twice.
+    `source` ends with EOS. `number` is the number of its line, counted from 1, and `segment` the number of
+    the sentence in a line that was split, counted from 0: the draws of sampling depend on them. The translation begins
+    with `prefix`, and has no `no_repeat` tokens in a row twice.
     """
 
     source: list[int]

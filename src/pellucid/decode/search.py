@@ -171,7 +171,7 @@ class FinishedHypotheses:
 def _best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
     """Return the first `n_best` hypotheses of one sentence, with a margin that covers their order too."""
     order = rank_hypotheses(hypotheses)
-    # One that ended goes before one that was cut off, whatever their scores: nothing there is close.
+    # One that ended goes before one that was cut off; scores do not decide it, so it is never a close call.
     neighbours = [(a, b) for a, b in pairwise(order[: n_best + 1]) if a.stop == b.stop]
     margin = min([margin, *(a.score - b.score for a, b in neighbours)])
     return [replace(hypothesis, margin=margin) for hypothesis in order[:n_best]]
@@ -181,8 +181,8 @@ def _best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) 
 class SearchStep:
     """The N candidates of one step for each of the B sentences still being searched, best first, and their fate.
 
-    A parent is an index, from 0, among the hypotheses that the step before kept, best first. `log_probs` are those of
-    `tokens`, `totals` those of the whole hypotheses. Impossible candidates, whose total is minus infinity, may fill the
+    A parent is an index, from 0, among the hypotheses that the step before kept, best first. `log_probs` belong to
+    `tokens`, `totals` to the whole hypotheses. Impossible candidates, whose total is minus infinity, may fill the
     end. A candidate that is neither kept nor finished was dropped.
     """
 

@@ -1,4 +1,4 @@
-"""Gives a model each text in the spelling and the case that it has learned, and the translation those of the user."""
+"""Gives a model each text in a spelling and a case that it has learned, and its translation the user's own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -130,7 +130,7 @@ class SourceReader:
         return character in self._characters
 
     def describe_unknown(self, texts: Iterable[str]) -> str:
-        """Return a note on texts of which the vocabulary has no piece for a part: the characters without one."""
+        """Return a note on texts with a part for which the vocabulary has no piece: the characters without one."""
         characters = self.unknown_characters(texts)
         if not characters:
             return "the vocabulary has no piece for a part of it, which the model reads as unknown"

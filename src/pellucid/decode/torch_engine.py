@@ -241,7 +241,7 @@ def ensemble_step(steps: Sequence[Step]) -> Step:
 
 
 def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
-    """Return the ensemble's log-probabilities of given tokens, from those of each model, as in `ensemble_step`.
+    """Combine each model's log-probabilities of given tokens into the ensemble's, as `ensemble_step` does.
 
     >>> from math import exp
     >>> [[first, second]] = mean_log_probs([[[log(0.5), -1.0]], [[log(0.3), -1.0]]])
@@ -253,7 +253,7 @@ def mean_log_probs(scored: Sequence[list[list[float]]]) -> list[list[float]]:
 
 
 def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
-    """Raise ValueError, naming every directory whose tokenizer differs from that of the first: token ids must agree."""
+    """Raise ValueError, naming every directory whose tokenizer differs from the first one's: token ids must agree."""
     first, *others = bundles
     problems, expected = [], first.tokenizer.contents
     for other in others:

@@ -55,7 +55,7 @@ class TranslationMemory:
     ) -> "TranslationMemory":
         """Read a memory from a file of pairs, such as TMX; the languages choose two of several.
 
-        Raises ValueError for a file that is not of its format, has several languages of which none is chosen, or no
+        Raises ValueError for a file that is not of its format, has several languages and none is chosen, or has no
         pair.
         """
         skipped = SkippedPairs()

@@ -81,7 +81,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.calibration: Calibration | None = None
         self.base: Translator | None = None
-        """The translator of a multilingual model of which this is one for one language to write."""
+        """The translator of the whole multilingual model, if this translator writes one of its languages."""
         self.context = 0
         """Sentences before a line that the model was trained to read with it."""
         self.profile = profile
@@ -114,7 +114,7 @@ class Translator:
 
     @property
     def reader(self) -> SourceReader:
-        """Reader that turns texts of users into texts like those of the training."""
+        """Reader that turns texts of users into texts like the ones the model was trained on."""
         key = self.tokenizer, self.profile, self.target_language
         if self._reader is None or self._reader[0] != key:
             self._reader = key, SourceReader(*key)
@@ -286,8 +286,8 @@ class Translator:
         requests = [replace(segments[i].request, no_repeat=NO_REPEAT_NGRAM) for i in repeating]
         retried = [replace(segments[i], request=request) for i, request in zip(repeating, requests, strict=True)]
         for i, hypotheses in zip(repeating, self.search_once(retried, config), strict=True):
-            # Terms and prefixes may repeat themselves whatever the rule says, so the second search can fail too; an
-            # alarm tells of that.
+            # Terms and prefixes may repeat themselves although the rule forbids it, so the second search can fail
+            # too; an alarm tells of that.
             if hypotheses and not has_repetition(hypotheses[0].tokens):
                 note = f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice"
                 results[i] = SearchResult(hypotheses, notes=(note,))
@@ -520,7 +520,7 @@ def inference_only(*models: "Transformer") -> Iterator[None]:
 
 
 SENTENCE_BY_SENTENCE = "translated sentence by sentence: together a sentence was left out"
-NO_REPEAT_NGRAM = 4  # tokens in a row of which no sequence may stand twice in the second search
+NO_REPEAT_NGRAM = 4  # no sequence of so many tokens may stand twice in the second search
 
 
 def _needs_retry(segment: Segment, hypotheses: Sequence[Hypothesis], config: SearchConfig) -> bool:

@@ -19,7 +19,7 @@ SPOILING_ALARMS = frozenset({"empty", "copy", "repeats", "sentences"})
 
 
 def quality_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[float, ...]:
-    """Return the features that the quality of a translation is expected by, the first of which is always 1.
+    """Return the features from which the quality of a translation is estimated; the first feature is always 1.
 
     They are 1; the log-probability of each piece, in nats; the logarithm of the number of pieces; and how far the
     logarithm of the ratio of both lengths is above 0, and how far below.

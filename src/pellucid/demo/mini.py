@@ -159,7 +159,7 @@ class Transformer(nn.Module):
         return self.encoder_norm(x), allowed
 
     def decode(self, target: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:  # (B T), (B S D), (B 1 1 S) -> (B T V)
-        """Return the logits at every target position, none of which sees a later one (3.2.3)."""
+        """Return the logits at every target position; no position sees a later one (3.2.3)."""
         length = target.shape[1]
         past = torch.ones(length, length, dtype=torch.bool).tril()[None, None]  # (1 1 T T), True on and below diagonal
         x = self.embed(target, self.target_embedding)
@@ -265,7 +265,7 @@ def next_log_probs(model: Transformer, rows: list[list[int]], encoded: tuple[Ten
 
 
 class Tokenizer:
-    """A list of pieces, of which a piece's place is its id; after the reserved ones they stand in order of merging."""
+    """A list of pieces: a piece's index is its id; reserved pieces come first, then the others in order of merging."""
 
     def __init__(self, pieces: list[str]):
         self.pieces, self.words = pieces, {}  # the pieces of each word that was met before
@@ -331,7 +331,7 @@ def learn_pieces(lines: list[str], size: int) -> list[str]:
 
 # --- Files ----------------------------------------------------------------------------------------------------------
 
-# The settings of a Pellucid model and its tokenizer of which this file does not know all values, with those it knows.
+# Settings of a Pellucid model and its tokenizer for which this file does not know all values, with the known ones.
 PLAIN = {"norm": ["pre", "post"], "positions": ["sinusoidal"], "activation": ["relu"], "output_bias": [False],
          "fewer_heads": [""], "kind": ["bpe"], "lowercase": [False], "source_end": [True]}  # fmt: skip
 

@@ -66,7 +66,7 @@ class PairedScore:
 
 @dataclass(frozen=True)
 class ScoredBucket:
-    """A group of sentences and its scores, those of A and those of B."""
+    """A group of sentences and its scores, first the scores of A, then the scores of B."""
 
     name: str
     sentences: int
@@ -135,7 +135,7 @@ def compare_translations(
 ) -> Comparison:
     """Compare the translations `a` and `b` of the same sentences; `lowercase` ignores their case.
 
-    `references`, `tokenize` and `language` are those of `corpus_scores`; where there are several references, groups are
+    `references`, `tokenize` and `language` are as for `corpus_scores`; where there are several references, groups are
     made by the first. `training` is the target side of the training text, which shows what words are rare; without it,
     words are counted in the references. `samples` test sets are drawn, and at most `show` sentences kept in each
     direction. Raises ValueError for unequal numbers of lines, for references without a word, for numbers out of range,
@@ -246,7 +246,7 @@ def _score_groups(
 
     def score_pair(metric: str, members: list[int]) -> tuple[float, float]:
         a, b = (
-            # Counts are summed before they are scored: BLEU of a group is no mean of its sentences.
+            # Counts are summed before they are scored: a group's BLEU is not the mean of its sentences' BLEU.
             float(score_sums(metric, rows[members].sum(axis=0, keepdims=True))[0])
             for rows in counts[metric]
         )

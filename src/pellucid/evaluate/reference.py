@@ -73,7 +73,7 @@ def encode_reference(lines: Iterable[ReferenceLine]) -> str:
 
 
 def read_reference(path: Path) -> list[ReferenceLine]:
-    """Read a reference; ValueError, naming the line, for anything that is none."""
+    """Read a reference; ValueError, naming the line, for a file that is not a reference."""
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(f"{path} has {path.stat().st_size:,} bytes; a reference has at most {_LARGEST_FILE:,}")
     lines = []

@@ -17,7 +17,7 @@ from pellucid.evaluate.score_words import (
 
 # Titles of the metrics by name; a new metric is a line here and one in `make_metric`.
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
-ERROR_RATES = ("ter", "wer")  # metrics of which a lower score is better
+ERROR_RATES = ("ter", "wer")  # metrics whose lower scores are better
 LARGEST_DROP = 0.3  # largest drop of chrF with which a smaller model passes the quality gate, in points of 0 to 100
 LONGEST_NGRAM = 4  # words of the longest n-grams that BLEU counts
 NO_NGRAM = "no reference has four words, so BLEU has nothing to count"

@@ -1,7 +1,7 @@
 """A test set with noise planted into it: what a model makes of text as careless people write it.
 
-What is asked is whether the words are still right. So all scores are without case, without marks around a line and
-without its end marks, those of the clean lines, too.
+What is asked is whether the words are still right. So all scores, also the scores of clean lines, ignore case,
+marks around a line, and its end marks.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ References = Sequence[Sequence[str | None]]
 
 @dataclass(frozen=True)
 class StressRow:
-    """Scores of the lines with one kind of noise, and how much higher or lower they are than those of clean lines."""
+    """Scores of the lines with one kind of noise, and their differences from the scores of clean lines."""
 
     kind: str
     changed: int  # number of lines that the noise changes

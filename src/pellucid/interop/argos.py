@@ -97,7 +97,7 @@ def _find_root(package: Path) -> PurePosixPath | None:
 
 
 def _unpack(package: Path, folder: Path) -> None:
-    """Write the files of a package that are needed under names of our own, whatever the archive calls them."""
+    """Write the files of a package that are needed under names of our own, not under the archive's names."""
     root = _find_root(package)
     if root is None:
         raise ValueError(
@@ -134,12 +134,12 @@ _ARGOS_VERSION = "1.10"
 
 
 def install_command(file: str) -> str:
-    """Return the command that installs a package; argospm only knows those of its index."""
+    """Return the command that installs the package in a file; argospm only knows the packages of its index."""
     return f'python -c "from argostranslate import package; package.install_from_path({file!r})"'
 
 
 def refuse_unfit_for_argos(tokenizer: Tokenizer, out: Path) -> None:
-    """Raise ValueError, naming every reason, for a model or a path of which no package for Argos can be made."""
+    """Raise ValueError with every reason why no Argos package can be made of a model, or written to a path."""
     require_writable(out)
     problems = []
     if out.suffix != ".argosmodel":

@@ -248,7 +248,7 @@ def write_usage(
 ) -> None:
     """Write what somebody who has only this folder needs: the SentencePiece models, and a README with a program.
 
-    `longest` is the number of pieces of the longest text the model writes, and `name` that of the model.
+    `longest` is the number of pieces of the longest text the model writes, and `name` the model's name.
     """
     tokenizer.save(folder)
     models = [file for file in tokenizer.files(tokenizer.config) if file.endswith(".model")]

@@ -46,15 +46,15 @@ class CTranslate2Engine:
     scores that decide it are a close call in float32 (in other precisions the same text is not promised), if it has
     a prefix, or if a text does not end within its limit.
 
-    Two kinds of request can be cut here instead: those of a greedy search, and the best of a beam where the same text
-    is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token that may
-    not follow changes no other choice. Their log-probability comes from one more pass over the text.
+    Two kinds of request can be cut here instead: requests for a greedy search, and for the best of a beam where the
+    same text is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token
+    that may not follow changes no other choice. Their log-probability comes from one more pass over the text.
 
     One difference is left: forbidden tokens take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
     hypothesis out of the beam and then falls out itself, nothing shows.
 
-    With a shortlist the text is that of a search among the pieces that it offers to the sentence itself. CTranslate2
+    With a shortlist the text is found by a search among the pieces that it offers to the sentence itself. CTranslate2
     offers each sentence what the shortlist has for any sentence of its batch. So a beam search gets a batch of its own
     for each sentence; a greedy search only where its text has a piece that was offered to a neighbour, for without one
     every piece was the likeliest of its own too. CTranslate2's probabilities of a shortlist's pieces add up to 1, so
@@ -72,11 +72,11 @@ class CTranslate2Engine:
         workers: int | None = None,
         threads: int = 1,
     ):
-        """Load the model that `convert` wrote to `directory`; `bounds` are those of the engine `fallback` returns.
+        """Load the model that `convert` wrote to `directory`; `fallback` returns an engine with the same `bounds`.
 
-        `shortlist` uses the `vmap` that `convert` was given; the texts are then not those of `TorchEngine`. Without
-        `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not load, and
-        where CTranslate2 is not installed.
+        `shortlist` uses the `vmap` that `convert` was given; the texts then differ from the texts of `TorchEngine`.
+        Without `workers` there is one for each processor. Raises ValueError for a directory that CTranslate2 does not
+        load, and where CTranslate2 is not installed.
         """
         self.source_names = tokenizer.source_names
         self.target_names = pieces = tokenizer.target_names
@@ -104,7 +104,7 @@ class CTranslate2Engine:
         precision: str = "float32",
         **options: Any,
     ) -> "CTranslate2Engine":
-        """Make the engine for a model directory, converted now or before; `options` are those of the engine."""
+        """Make the engine for a model directory, converted now or before; `options` are passed on to the engine."""
         try:
             return cls(converted_directory(bundle, precision), bundle.tokenizer, bounds, fallback, **options)
         except ValueError:
@@ -206,7 +206,7 @@ class CTranslate2Engine:
         return self.offered is not None and config.n_best == 1
 
     def promises_same_text(self, config: SearchConfig) -> bool:
-        """Return whether the texts of a search are to be those of the torch engine."""
+        """Return whether the texts of a search must equal the texts of the torch engine."""
         return self.same_text and not self.uses_shortlist(config)
 
     def can_truncate(self, config: SearchConfig) -> bool:
@@ -266,7 +266,7 @@ class CTranslate2Engine:
     def decide(
         self, answer: Any, query: "CTranslate2Query", limit: int, config: SearchConfig
     ) -> list[Hypothesis] | None:
-        """Return the best `n_best` hypotheses if they are sure to be those of `beam_search`, otherwise None."""
+        """Return the best `n_best` hypotheses if they surely equal the result of `beam_search`, otherwise None."""
         texts = answer.hypotheses
         if not all(texts):
             return None
@@ -379,7 +379,7 @@ def is_greedy(config: SearchConfig) -> bool:
 
 
 def make_hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
-    """Return the hypothesis with these ids, of which the last is EOS if the text ended."""
+    """Return the hypothesis with these ids; the last id is EOS if the text ended."""
     ended = ids[-1] == EOS
     score = log_prob / length_divisor(len(ids), config.length_penalty)
     return Hypothesis(ids[:-1] if ended else ids, score, log_prob, "eos" if ended else "length", [])
@@ -401,7 +401,8 @@ def load_translator(directory: Path, workers: int, threads: int) -> Any:
         raise ValueError(f"CTranslate2 cannot load {directory}: {error}") from None
 
 
-# Bound of a log-probability: CTranslate2 gives a hypothesis that is none about the least number there is.
+# Bound of a log-probability: CTranslate2 marks an empty slot with about the smallest number there is; real
+# log-probabilities lie above this bound.
 _NO_SCORE = -1e9
 
 
@@ -430,7 +431,7 @@ class CTranslate2Query:
             scores = width > 1 or (config.scores and not shortlist)  # a shortlist's are not the model's
             return cls(width, limit, ended=width, exponent=1e-30, scores=scores, shortlist=shortlist)
         # For more, search on until 2 beam - 1 have ended, as many as can have when `beam_search` stops. The exponent
-        # drops the longest, which are those of later steps; it is as large as float32 allows, and whole, to be exact.
+        # drops the longest, which come from later steps; it is as large as float32 allows, and whole, to be exact.
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
 
 

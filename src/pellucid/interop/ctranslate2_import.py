@@ -26,12 +26,13 @@ def import_ctranslate2_model(
 ) -> Bundle:
     """Read a translation model of CTranslate2, write it as a model directory, and load that.
 
-    Its logits are those of CTranslate2 in float32; where weights were rounded when it was made, they are those of the
+    Its logits equal CTranslate2's in float32; where weights were rounded when it was made, they are computed with the
     rounded weights, and a table of sines and cosines is computed anew. `piece_model` is its SentencePiece model, if
     that does not lie in the directory. CTranslate2 does not say whether the model was trained on sources that end with
-    an end piece, if programs are to hand that over: with `caller_ends_sources` those do that programs call so for
-    models of Hugging Face and fairseq. `imported` tells the manifest more of where the model came from. Raises
-    ValueError, naming every problem, for a model that cannot be represented, before anything is written.
+    an end piece, if the calling program has to hand that piece over. With `caller_ends_sources`, a model whose start
+    is its end or padding was, as programs do it for models of Hugging Face and fairseq. `imported` tells the manifest
+    more of where the model came from. Raises ValueError, naming every problem, for a model that cannot be represented,
+    before anything is written.
     """
     directory, out = Path(directory), Path(out)
     refuse_non_model_directory(out)

@@ -19,7 +19,7 @@ _PIECE_MODEL_ENDINGS = (".model", ".spm")
 class SpecialPieces:
     """The pieces that are no text: unknown, the start of a translation, and the end of a sentence.
 
-    With `starts_from_zero` the decoder reads zeros at the start, whatever the start is.
+    With `starts_from_zero` the decoder reads zeros at the start, and not the embedding of `start`.
     """
 
     unknown: str

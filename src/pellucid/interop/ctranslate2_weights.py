@@ -174,7 +174,7 @@ def _read_model_config(stored: CTranslate2File, source: PieceOrder, target: Piec
 
 
 def _list_odd_numbers(stored: CTranslate2File, d_model: int) -> list[str]:
-    """Return a sentence for each number that asks for a computation that is none of ours."""
+    """Return a sentence for each number that asks for a computation our model does not have."""
     problems = []
     for name, variable in stored.variables.items():
         last = name.rpartition("/")[2]
@@ -216,7 +216,7 @@ def _tied_matrices(variables: Mapping[str, StoredTensor], same_pieces: bool) -> 
 
 
 def _variable_names(config: ModelConfig) -> Iterator[tuple[str, list[str]]]:
-    """Yield each of our parameters with the variables of which it is made, one below the other."""
+    """Yield each of our parameters with the variables that make it up, one below the other."""
     yield "source_embedding.weight", [_SOURCE]
     if config.tie != "all":
         yield "target_embedding.weight", [_TARGET]

@@ -80,7 +80,7 @@ def _explain_refusals(name: str, undone: str) -> Iterator[None]:
     """Turn the errors of the Hub and of the network into a ValueError of one sentence."""
     from huggingface_hub import errors
 
-    # That of the library it speaks through, which differs between its versions.
+    # The error of the library that it speaks through, which differs between its versions.
     network_error: type[Exception] = errors.HTTPError  # pyright: ignore[reportPrivateImportUsage]
     try:
         yield

@@ -55,9 +55,9 @@ _OPUS_LANGUAGES = re.compile(r"opus-mt-(?:[\w-]+-)?([a-z]{2})-([a-z]{2})")
 def import_marian(directory: str | Path, out: str | Path, name: str | None = None) -> Bundle:
     """Read a Marian or Pegasus model with its MarianTokenizer, write it as a model directory, and load that.
 
-    `name` is the model's name, if it is not that of the directory; one like opus-mt-en-es tells the languages.
+    `name` is the model's name, by default the name of the directory; one like opus-mt-en-es tells the languages.
 
-    Logits and pieces are those of transformers. No pickle is opened, and no file outside `directory`. Raises
+    Logits and pieces equal those in transformers. No pickle is opened, and no file outside `directory`. Raises
     ValueError, naming every problem, for a model that cannot be represented, before anything is written.
     """
     directory, out = Path(directory), Path(out)
@@ -134,7 +134,7 @@ def read_json_files(directory: Path) -> dict[str, Any]:
 
 
 def _explain_missing_weights(directory: Path) -> str:
-    """Return what is missing where there is no model.safetensors, and what to do."""
+    """Explain why a directory has no model.safetensors, and what to do about it."""
     if (directory / "model.safetensors.index.json").exists():
         return f"its weights are in several files; load it with transformers and save it as one {WEIGHTS}"
     if (directory / "pytorch_model.bin").exists():

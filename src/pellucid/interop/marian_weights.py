@@ -81,7 +81,7 @@ def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, tupl
 def _expected_shapes(
     config: ModelConfig, plan: ImportPlan, tensors: int
 ) -> tuple[list[tuple[str, ...]], dict[str, tuple[int, ...]]]:
-    """Return groups of names of which one must be in the file, and the shape of every tensor that may be in it."""
+    """Return groups of names, and the shapes of a file's tensors by name; the file must have one name of each group."""
     model = model_without_storage(config, tensors)
     needed, allowed = [], {}
     for row in _parameter_names(config):
@@ -175,8 +175,8 @@ def marian_weights(model: Transformer, plan: ImportPlan) -> dict[str, Tensor]:
 def start_with_padding(model: Transformer) -> Transformer:
     """Return a model with the same translations that starts from padding, which is never written."""
     # A Marian model (post-norm) starts from a vector of zeros wherever it is read. Every embedding is therefore moved
-    # by that of BOS, and the first attention moves it back: in what it reads, and in what is added to it. Where the
-    # output shares the matrix, all logits of a position move by one number.
+    # by the embedding of BOS, and the first attention moves it back: in what it reads, and in what is added to it.
+    # Where the output shares the matrix, all logits of a position move by one number.
     model = copy.deepcopy(model)
     c = model.config
     with torch.no_grad():

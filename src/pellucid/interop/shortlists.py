@@ -28,7 +28,7 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Target tokens a translation may contain: those of `always`, and those that `by_source` has for its source."""
+    """Target tokens a translation may contain: all of `always`, and the ones `by_source` has for its source tokens."""
 
     always: frozenset[int]
     by_source: dict[int, frozenset[int]]
@@ -168,8 +168,8 @@ def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -
 def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list[str]:
     """Write the shortlist as a vmap.txt of CTranslate2, and return the target pieces that its text form cannot hold.
 
-    A line is a source piece, a tab, and target pieces with spaces between; those of the line without a source piece are
-    always offered.
+    A line is a source piece, a tab, and target pieces with spaces between; the target pieces of the line without a
+    source piece are always offered.
     """
     source_names = tokenizer.source_names
     target_names = tokenizer.target_names

@@ -53,7 +53,7 @@ def masked_softmax(scores: Float[Tensor, "B H Q K"], allowed: Bool[Tensor, "#B 1
 
     A query with no allowed key gets zeros everywhere.
     """
-    # Sums of exponentials want float32 at least, whatever the products were computed in.
+    # Sums of exponentials want float32 at least, even if the products were computed in less.
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     forbidden = ~allowed
     # The lowest finite number instead of -inf: a row without any allowed key would be 0 / 0, and its gradient NaN.

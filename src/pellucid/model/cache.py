@@ -27,7 +27,7 @@ class LayerCache:
     def append(
         self, k: Float[Tensor, "B H Q E"], v: Float[Tensor, "B H Q E"]
     ) -> tuple[Float[Tensor, "B H K E"], Float[Tensor, "B H K E"]]:
-        """Write the keys and values of new tokens behind the others, in place; return those of all tokens.
+        """Write the keys and values of new tokens behind the others, in place; return all keys and values.
 
         Raises ValueError for keys that require a gradient: a backward pass would find them overwritten.
         """
@@ -95,7 +95,9 @@ class Cache:
     def grow(
         self, sentences: int, rows: int, position_ids: Int[Tensor, " T"]
     ) -> tuple[Int[Tensor, " Q"], Bool[Tensor, "#B 1 Q N"] | None]:
-        """Make T more tokens part of each hypothesis; those of one sentence stand side by side, Q = W * T of them.
+        """Append T tokens to each hypothesis.
+
+        The W hypotheses of a sentence share one row, so a row gets Q = W * T new tokens.
 
         Returns the positions of the new tokens, and which of all N tokens of its tree each of them may attend to
         (None: all).

@@ -53,7 +53,7 @@ def draw_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
     # Four 16-bit integers are cut from each random 64-bit word: a quarter of the draws. (None: up to 2^63.)
     words = torch.empty((shape.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator)
     numbers = words.view(torch.int16)[: shape.numel()].view(shape)
-    # They are signed: -32768 to 32767, of which the lowest `dropped` values mean zero.
+    # They are signed: -32768 to 32767; the lowest `dropped` values mean zero.
     return (numbers >= dropped - 32768).to(dtype).mul_(65536 / (65536 - dropped))
 
 

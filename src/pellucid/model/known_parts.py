@@ -32,8 +32,8 @@ KNOWN_CLASSES = {  # the class of each module by the last word of its name
     "dropout": Dropout,
 }
 
-# These three repeat the tables that the model is built from, and must not be imported from there: an encoding or
-# activation that somebody adds to those is unknown to the code that asks here.
+# These three tables repeat on purpose the tables that the model is built from: a row that somebody adds to the model's
+# tables must stay unknown here, until a converter knows it.
 NORMS = {"pre": nn.LayerNorm, "post": nn.LayerNorm, "rms": nn.RMSNorm}
 POSITIONS = {"sinusoidal": Sinusoidal, "learned": Learned, "rotary": Rotary, "none": Unordered}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": swiglu}

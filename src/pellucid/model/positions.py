@@ -8,7 +8,7 @@ from pellucid.model.watch import Watch
 
 
 class Positions(nn.Module):
-    """The base of all position encodings: three methods that do nothing, of which a subclass overrides some.
+    """The base of all position encodings: three methods that do nothing; a subclass overrides some of them.
 
     By itself it is no encoding: the model sees a bag of tokens.
     """

@@ -74,11 +74,11 @@ class Transformer(nn.Module):
         return self.decode(target, self.encode(source, watch), watch=watch)
 
     def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
-        """Encode source sentences, each row of which ends with EOS and is filled up with padding."""
+        """Encode source sentences; each row ends with EOS and is filled up with padding."""
         position_ids = self.position_range(0, source.shape[1], source.device)
         mask = masks.token_mask(source)
-        # Without padding attention needs no mask, which saves six operations in each. To ask is to wait for a GPU, and
-        # to break a compiled graph.
+        # Without padding attention needs no mask, which saves six operations in each. Asking would wait for
+        # a GPU, and break a compiled graph.
         padded = mask.is_cuda or torch.compiler.is_compiling() or not mask.all()
         allowed = masks.key_mask(mask) if padded or watch.seeing else None
         x = self.embed(source, position_ids, self.source_embedding, self.source_positions, watch.within("encoder"))

@@ -55,5 +55,5 @@ class Watcher:
         return self._see(self._prefix + name, value)
 
     def within(self, part: str) -> "Watcher":
-        # It shares `see`: whatever a module deep inside shows arrives at one function, under its full name.
+        # It shares `see`: every value that a module deep inside shows arrives at one function, under its full name.
         return Watcher(self._see, f"{self._prefix}{part}.")

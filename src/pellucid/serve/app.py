@@ -59,9 +59,9 @@ def create_app(
     replaced.
 
     `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
-    all. `terms` apply to every translation, beside those of a request; ValueError, naming them, for those that the
-    model cannot write. With `keys`, every request must carry one, except those for the server's health, its languages,
-    its settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
+    all. `terms` apply to every translation, beside a request's own; ValueError, naming them, for terms that the
+    model cannot write. With `keys`, every request must carry one, except requests for the server's health, languages,
+    settings, and documents that it translated, whose names are secret. The page offers sentences of `training_text`
     and marks words that are rare in it, and shows the training pairs behind a word; anyone who reaches the server can
     then read this text. Without it no training text is shown.
     A text that is in `translation_memory` gets the translation there. Suggestions are appended to `corrections`.

@@ -78,7 +78,8 @@ class Refusal(Exception):
 
 async def run_by_size(size: int, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
     """Run work on so many bytes or characters: in a thread where it would hold up the event loop, otherwise here."""
-    # The way to a thread and back costs two waits for Python's lock, of which a busy server has few to spare.
+    # The way to a thread and back costs two waits for Python's lock, which are long while the server
+    # is busy.
     if size <= _MOST_AT_ONCE:
         return work(*arguments, **options)
     return await run_in_threadpool(work, *arguments, **options)
@@ -104,8 +105,8 @@ async def read_table(request: Request) -> dict[str, Any]:
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read the fields of a request as LibreTranslate does, from JSON or a form and from the address.
 
-    Where both have a field, that of a JSON body counts, and otherwise that of the address. Raises `Refusal` for an
-    unexpected type or content.
+    Where both have a field, the one in a JSON body counts, and otherwise the one in the address. Raises `Refusal` for
+    an unexpected type or content.
     """
     kind, kinds = media_type(request), (JSON, ENCODED, PARTS)
     query = request.url.query.encode()
@@ -127,7 +128,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
 
 
 def media_type(request: Request) -> str:
-    """Return the type of a body without its parameters, in lower case; that of JSON for all kinds of JSON."""
+    """Return the type of a body without its parameters, in lower case; every kind of JSON gets the type of JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return JSON if kind.startswith("application/") and kind.endswith("+json") else kind
 

@@ -36,7 +36,7 @@ _SWITCH_SECONDS = 0.0005  # seconds for which a thread keeps Python's lock while
 _ACCEPTED_AT_ONCE = 64  # most connections that the event loop accepts in one turn, before it serves the first of them
 
 
-SMALL_CHUNKS = 1000  # chunks of a body of which no size is asked; beyond these, all must have `CHUNK_BYTES` on average
+SMALL_CHUNKS = 1000  # chunks of a body that may have any size; beyond these, all must have `CHUNK_BYTES` on average
 
 CHUNK_BYTES = 64
 
@@ -106,7 +106,7 @@ class _ChunkCounter(h11.Connection):
 
 
 class _ClosingTransport:
-    """A transport whose `close` is the function given, and which is otherwise the one it is made of."""
+    """Wraps a transport and replaces its `close`."""
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]):
         self.transport = transport
@@ -321,7 +321,7 @@ def serve_until_stopped(app: "FastAPI", listener: socket.socket, limits: Limits)
 
 
 def _end_process() -> None:
-    """End the process at once, whatever its threads are doing."""
+    """End the process at once, even if its threads are still at work."""
     logging.getLogger("pellucid.serve").warning("stopped; some of the work did not end in time and was left")
     sys.stderr.flush()
     os._exit(0)

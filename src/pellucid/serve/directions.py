@@ -37,9 +37,9 @@ class Direction:
     manifest: Mapping[str, Any] | None = None
 
     def split(self, manifest: Mapping[str, Any]) -> "list[Direction]":
-        """Return the directions of a multilingual model, of which `languages` may choose one; otherwise this one.
+        """Return the directions of a multilingual model, or only the one that `languages` names; otherwise this one.
 
-        Raises ValueError for languages that are none of its directions.
+        Raises ValueError for languages that it does not translate between.
         """
         codes = [Languages(*pair) for pair in read_directions(manifest)]
         if not codes:
@@ -91,7 +91,7 @@ def _standardise(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 class Directions:
-    """The models of one server, of which at most `most` are in memory (at least two): the first, and those used last.
+    """The models of one server; at most `most`, two or more, are in memory: the first, and the models used last.
 
     Every method may be called from any thread.
     """
@@ -106,7 +106,7 @@ class Directions:
         self.failed_reloads = 0
         # The state of its directory in which a model was last refused, so that each is told once.
         self._refused: dict[Direction, tuple[int, ...] | None] = {}
-        # Of several models each must say its languages, and none those of another.
+        # Each of several models must say its languages, and no two models may have the same ones.
         for number, direction in enumerate(self.all if len(self.all) > 1 else ()):
             if not direction.languages.are_named:
                 raise ValueError(

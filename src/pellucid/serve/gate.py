@@ -128,7 +128,7 @@ class CheckHostAndOrigin:
 
     Without it, any page in the user's browser could use a server on the user's machine: through a name that was made to
     point there (DNS rebinding), or blindly, by a form. `hosts` are names without a port, None for any; `origins` are
-    those of other sites' pages that may send requests, "*" for any.
+    the other sites whose pages may send requests, "*" for any.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str]):
@@ -213,7 +213,7 @@ class LimitRequests:
             )  # adding drops counts of 0, so the table does not grow with every address
 
     def read_body_when_asked(self, headers: Headers, receive: Receive, largest: int) -> Receive:
-        """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
+        """Make the `receive` of a route: it returns the body in one message, then the connection's next ones."""
         # A request without a body may already be answered when the first message, of its client's leaving, arrives.
         was_read = not _has_body(headers)
 
@@ -320,7 +320,7 @@ class CountRequests:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: time, level, message, and whatever `fields` it was given."""
+    """Formats a record as one line of JSON: time, level, message, and all `fields` that it was given."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback stands in it as one text."""

@@ -306,7 +306,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
     segments = tuple(slot.text for page in pages for slot in list_slots(page))
     # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
     search = SearchConfig(beam=max(_BEAM, ranks), n_best=ranks)
-    # In a thread: the terms of a request are added to those of the server, which may be many.
+    # In a thread: the terms of a request are added to the terms of the server, which may be many.
     terms = await run_in_threadpool(service.terms_with, form.terms) if form.terms else service.terms
     job = TranslationJob(segments, direction, search, terms)
     translations = iter(await service.answer(request, service.translation_worker, job))
@@ -324,7 +324,7 @@ async def translate_form(request: Request, form: TranslateRequest, service: Serv
 
 
 def _join_answers(form: TranslateRequest, answers: list[Translated]) -> Translated:
-    """Return the answer for a text, or those for a list as one whose fields are lists."""
+    """Return the answer for a text, or, for a list, one answer whose fields are lists."""
     if isinstance(form.q, str):
         return answers[0]
     columns = {name: [getattr(answer, name) for answer in answers] for name in Translated.model_fields}

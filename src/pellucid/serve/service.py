@@ -25,7 +25,7 @@ from pellucid.serve.gate import ApiKeys, Metrics
 from pellucid.serve.settings import Limits
 from pellucid.serve.training_text import Mistake, TrainingText, find_mistake
 from pellucid.serve.turns import LoopTurns
-from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, NobodyWaits, QueueFull, Worker
+from pellucid.serve.workers import PAIRS_STUDIED, BackgroundStudy, JobsCancelled, QueueFull, Worker
 
 # Share of `Limits.seconds` that a request may be expected to wait when it comes: speeds are measured on what was done
 # lately, and other programs may take a part of the processor before its turn comes.
@@ -78,7 +78,7 @@ class Service:
             wait_for_turn=self.turns.wait,
         )
         self.mistake: Mistake | None = None
-        self.is_mistake_sought = False
+        self.is_searching_mistake = False
         # Threads outside the workers that take documents apart; one that takes too long is left behind in the end.
         self._document_threads: set[Event] = set()
         self.stops_at: float | None = None  # time at which a server that is stopping must have ended
@@ -116,10 +116,10 @@ class Service:
             try:
                 self.mistake = find_mistake(lambda source: self.model.translate(source).text, pairs, on_progress)
             finally:
-                self.is_mistake_sought = False
+                self.is_searching_mistake = False
             return {} if self._has_badges() else study_heads(self.model, sources, targets, on_progress)
 
-        self.is_mistake_sought = True
+        self.is_searching_mistake = True
         return BackgroundStudy(study, lambda: self.translation_worker.is_busy or self.trace_worker.is_busy, len(pairs))
 
     def _has_badges(self) -> bool:
@@ -177,7 +177,7 @@ class Service:
             if self._has_given_up or answer.cancelled():
                 raise Refusal(503, _STOPPING)
             raise _make_late_refusal(self.limits.seconds, future.came_behind, client_left=gone.done())
-        except NobodyWaits:  # the worker saw that it is too late before the event loop did
+        except JobsCancelled:  # the worker saw that it is too late before the event loop did
             raise _make_late_refusal(self.limits.seconds, future.came_behind, client_left=gone.done()) from None
         except ValueError as error:
             raise Refusal(422, str(error)) from None
@@ -248,8 +248,8 @@ class Service:
     async def run_while_wanted(self, request: Request, work: Callable[[Callable[[], None]], Finished]) -> Finished:
         """Run work in a thread as long as its client waits, and within the limit of time.
 
-        `work` is given a function to call now and then, which raises `NobodyWaits`. Raises `Refusal` where it did, and
-        when the server stops before.
+        `work` is given a function to call now and then, which raises `JobsCancelled`. Raises `Refusal` where it did,
+        and when the server stops before.
         """
         stop = Event()
         deadline = time.monotonic() + _GIVING_UP_SHARE * self.limits.seconds
@@ -257,7 +257,7 @@ class Service:
         def check_wanted() -> None:
             self.turns.wait()
             if stop.is_set() or time.monotonic() > deadline:
-                raise NobodyWaits
+                raise JobsCancelled
 
         def run_counted() -> Finished:
             try:
@@ -273,13 +273,13 @@ class Service:
             if not task.done():
                 stop.set()
                 if self._has_given_up:
-                    # Whatever the thread has come to is not looked at, a failure neither.
+                    # The thread's result is not looked at, nor is its failure.
                     task.add_done_callback(lambda done: done.cancelled() or done.exception())
                     raise Refusal(503, _STOPPING)
             # Only once the thread has ended: a client that leaves must not make room for more threads than there may
             # be.
             return await task
-        except NobodyWaits:
+        except JobsCancelled:
             raise _make_late_refusal(self.limits.seconds, came_behind=False, client_left=stop.is_set()) from None
         finally:
             stop.set()

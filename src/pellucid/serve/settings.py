@@ -77,7 +77,7 @@ class Languages:
     def from_manifest(
         cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
     ) -> "Languages":
-        """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
+        """Take the given codes, or else the codes in the model's manifest; raise ValueError for an invalid code."""
         # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
         if source is None:
             source, target = read_languages(manifest) or (None, None)
@@ -108,7 +108,7 @@ class Languages:
 
 
 def describe_missing_direction(offered: Iterable[Languages], source: str, target: str, who: str = "this model") -> str:
-    """Return the sentence that refuses a direction, with those that are there."""
+    """Return the sentence that refuses a direction, with the directions that are there."""
     return f"{who} translates {', '.join(map(str, offered))}, not {source!r:.40} to {target!r:.40}"
 
 

@@ -145,7 +145,7 @@ def page_routes(service: Service) -> APIRouter:
         `pending` is true while a sentence that the model gets wrong is still sought.
         """
         # Read before the mistake: if the search ends between the two, an answer without it must not say that it ended.
-        pending = service.is_mistake_sought
+        pending = service.is_searching_mistake
         text = service.training_text
         codes = service.directions.first.languages.codes or text.languages
         chosen = text.choose_examples(codes[0] if codes else None, service.mistake)
@@ -164,7 +164,7 @@ def page_routes(service: Service) -> APIRouter:
 
 
 def trace_routes(service: Service) -> APIRouter:
-    """Make the route POST /trace, and those of everything under /trace/{identity}."""
+    """Make the route POST /trace, and the routes of everything under /trace/{identity}."""
     router = APIRouter(prefix="/trace", tags=["glass box"])
     limits, worker = service.limits, service.trace_worker  # one thread: traces are made and asked one at a time
     schema = TraceRequest.model_json_schema()

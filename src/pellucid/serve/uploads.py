@@ -35,7 +35,7 @@ _SAMPLE = 64  # texts by which the language of a document is recognised
 
 
 class TranslateFileRequest(BaseModel):
-    """The fields beside the file. Those of other names are ignored, and named in the header Pellucid-Ignored."""
+    """The fields beside the file. Fields of other names are ignored, and named in the header Pellucid-Ignored."""
 
     source: Annotated[str, Field(description='the language of the document, or "auto"')]
     target: Annotated[str, Field(description="the language to translate into")]
@@ -80,7 +80,7 @@ def file_routes(service: Service) -> APIRouter:
     async def translate_file(request: Request, response: Response) -> TranslatedFile:
         """Translate a document, and return the address where it can be fetched for some minutes.
 
-        Its format is that of the name's ending. Everything in it that is not translated stays as it is.
+        The ending of its name tells its format. Everything in it that is not translated stays as it is.
         """
         nonlocal under_way
 
@@ -223,7 +223,7 @@ def _describe_upload(service: Service) -> dict[str, Any]:
     formats = ", ".join(DOCUMENT_FORMATS)
     fields["file"] = {"type": "string", "format": "binary", "description": f"a document of the formats {formats}"}
     schema["required"] = ["file", *schema["required"]]
-    # In a form every value is a text, this one that of a JSON object.
+    # In a form every value is a text; the text of this one is a JSON object.
     fields["terms"] = {"type": "string", "contentMediaType": "application/json"}
     fields["api_key"] = {"type": "string"}
     describe_languages(fields, service.directions)

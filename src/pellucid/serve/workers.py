@@ -25,7 +25,7 @@ class QueueFull(Exception):
     """Raised when the queue holds as many jobs as it may, or as can be answered in time; says so in one sentence."""
 
 
-class NobodyWaits(Exception):
+class JobsCancelled(Exception):
     """Raised in the midst of jobs whose answers nobody waits for any more, or for which it is too late."""
 
 
@@ -55,7 +55,7 @@ class Worker(Generic[Question, Answer]):
 
     `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
     alone, so that an error reaches only the job that caused it. It is also given a function to call between its steps,
-    which raises `NobodyWaits` once all jobs of its list are cancelled or too late, and calls `wait_for_turn` before
+    which raises `JobsCancelled` once all jobs of its list are cancelled or too late, and calls `wait_for_turn` before
     that. A job whose deadline has passed when its turn comes is not begun.
     """
 
@@ -113,7 +113,7 @@ class Worker(Generic[Question, Answer]):
         return self._closed and self.alive
 
     def submit(self, question: Question, seconds: float = inf, limit: float = inf) -> JobAnswer[Answer]:
-        """Return the future of the answer, which fails with `NobodyWaits` where there is none after `limit` seconds.
+        """Return the future of the answer, which fails with `JobsCancelled` where there is none after `limit` seconds.
 
         Raises `QueueFull` where too many wait, where the worker is closed, and where so many wait that this one would
         hardly be answered in `seconds`: it would keep others waiting, and be given up in the end.
@@ -182,7 +182,7 @@ class Worker(Generic[Question, Answer]):
                         continue
                     # Looked at here too, and not left to the event loop, which cancels what is late when it gets to it.
                     if self._clock() > job.deadline:
-                        job.answer.set_exception(NobodyWaits())
+                        job.answer.set_exception(JobsCancelled())
                         continue
                     batch.append(job)
                 if batch or self._closed:
@@ -196,16 +196,16 @@ class Worker(Generic[Question, Answer]):
             self._wait_for_turn()
             now = self._clock()
             if not any(job.answer.is_wanted and now <= job.deadline for job in jobs):
-                raise NobodyWaits
+                raise JobsCancelled
 
         self._wait_for_turn()
         try:
             # Work to which the function cannot be given, such as a trace, calls it too.
             with let_interrupt(check_wanted):
                 answers = self._answer([job.question for job in jobs], check_wanted)
-        except NobodyWaits:
+        except JobsCancelled:
             for job in jobs:
-                job.answer.set_exception(NobodyWaits())
+                job.answer.set_exception(JobsCancelled())
             return
         except Exception as error:
             # One unusable text fails the whole call, so find its job by asking one at a time.

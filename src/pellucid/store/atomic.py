@@ -64,8 +64,8 @@ def _replace_file(path: Path) -> Iterator[Callable[[bytes], None]]:
         try:
             file = new.open("xb")
         except FileExistsError:
-            # What a crash left goes. Another output to this place, by whatever name, loses its own file here and says
-            # so at its end: two that wrote into one file would mix.
+            # A file that a crash left is removed. Another output to this place, under any name for it, loses its own
+            # file here and says so at its end: two that wrote into one file would mix.
             new.unlink()
             file = new.open("xb")
     own = os.fstat(file.fileno())
@@ -205,7 +205,7 @@ def atomic_directory(directory: str | Path, **manifest: Any) -> Iterator[Path]:
     After a crash `directory` is as it was before, or as it was to be. Raises WriteFailed if the disk refuses a write:
     `directory` is then as it was.
     """
-    from safetensors import SafetensorError  # neither a ValueError nor an OSError, whatever the disk said
+    from safetensors import SafetensorError  # neither a ValueError nor an OSError, even for an error of the disk
 
     # Messages name the directory as the user wrote it.
     display_path, directory = directory, Path(directory).resolve()
@@ -373,7 +373,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} nests too deeply, which no manifest does") from None
     if manifest.get("sha256") != digest:
         raise ValueError(f"{path} was changed after it was written; {_RECOVERY_ADVICE}")
-    # Every name must be that of a file in this directory: no path that leads out of it, on Windows neither.
+    # Every name must name a file in this directory: no path that leads out of it, on Windows neither.
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(
         name == Path(name).name
@@ -435,7 +435,7 @@ def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None)
 
 
 def _explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
-    """Say what a directory holds whose manifest is not that of a model."""
+    """Say what a directory holds if its manifest does not describe a model."""
     exported, files = manifest.get("exported"), manifest["files"]
     original = exported.get("from") if isinstance(exported, dict) else None
     if "model.bin" in files:

@@ -45,7 +45,7 @@ _Result = TypeVar("_Result")
 
 
 class _UnreadModel(NamedTuple):
-    """The sizes of a model and the content of its weights file, of which no model has been made yet."""
+    """The sizes of a model and the content of its weights file, before a model is made of them."""
 
     config: ModelConfig
     content: bytes

@@ -23,7 +23,7 @@ _KINDS_BY_SUFFIX = {
 
 
 def explain_foreign_model(path: Path) -> str | None:
-    """Say in one sentence of which other program a model is, and how to convert it; None where that is not known.
+    """Say in one sentence which other program made a model, and how to convert it; None where that is not known.
 
     Nothing is unpacked or loaded: only names, and the first bytes of a file, are looked at.
     """
@@ -40,7 +40,7 @@ def _explain_directory(directory: Path) -> str | None:
         of_others = "" if "manifest.json" in names else " that pellucid did not export"
         return f"{directory} is a model of CTranslate2{of_others}; {_advise_on_import(directory)}"
     if "config.json" in names and any(name.endswith(".spm") for name in names):
-        return None  # as Hugging Face transformers saves it, whatever else lies there
+        return None  # as Hugging Face transformers saves it; other files may lie beside
     if any(_is_intgemm(name) for name in names):
         return _explain_intgemm(directory)
     archives = (directory / name for name in sorted(names) if name.endswith(".npz"))

@@ -200,7 +200,7 @@ def _object(required: Mapping[str, _Check], optional: Mapping[str, _Check] | Non
 
 
 def _check_scores(field: str, value: Any) -> Iterator[_Fault]:
-    """Check the scores on the dev set, and those of each direction of a multilingual model."""
+    """Check the scores on the dev set, and the scores of each direction of a multilingual model."""
     if not isinstance(value, dict):
         yield field, value, "an object of scores"
         return

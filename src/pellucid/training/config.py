@@ -87,7 +87,7 @@ class CorpusConfig:
 
     @property
     def files(self) -> tuple[str, str | None]:
-        """Arguments for `read_pairs`: the file of the sources and that of the targets, or one of pairs and None."""
+        """Arguments for `read_pairs`: the files of the sources and of the targets, or a file of pairs and None."""
         first = self.source or self.pairs
         assert first is not None
         return first, self.target

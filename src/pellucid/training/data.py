@@ -100,7 +100,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None, glance: Corpus
     """Return the encoded pairs, the dev pairs and the tokenizer of a run.
 
     They come from its shards if it names some, otherwise from its text, with the same result. A run that is resumed
-    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. With a `glance` the notes have
+    passes its `tokenizer`; otherwise it is the initial model's, or a new one. With a `glance` the notes have
     what it says of the text of each corpus. Raises ValueError for data that cannot be trained on, and for shards that
     are not of this run.
     """
@@ -479,7 +479,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     # Shards of version 0.2 do not have this setting, and need none.
     languages = [[corpus.source_language, corpus.target_language] for corpus in run.data.corpora]
     noise = run.data.noise
-    # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
+    # A tokenizer that comes from the initial model, and is not learned from the text, is such a setting itself.
     initial_tokenizer = {}
     if tokenizer and run.model.start:
         digest = hashlib.sha256(repr(tokenizer.contents).encode()).hexdigest()

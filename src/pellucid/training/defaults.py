@@ -77,7 +77,7 @@ SCALES = (
 # Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down.
 _DROPOUT_RISE_EPOCHS = 20.0
 # Peak learning rate of each optimizer for each size: the wider the model, the smaller the steps it bears
-# (benchmarks/results/trials.md; that of Muon at the size big was not measured).
+# (benchmarks/results/trials.md; Muon's rate at the size big was not measured).
 PEAKS = {
     "muon": {"tiny": 5e-3, "small": 4e-3, "base": 3e-3, "big": 5e-4},
     "adam": {"tiny": 5e-3, "small": 2e-3, "base": 1e-3, "big": 5e-4},

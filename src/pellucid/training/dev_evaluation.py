@@ -98,7 +98,7 @@ class DevSet:
     ) -> "DevSet":
         """Take all pairs for the loss, and for translation so many `sentences` of them, spread evenly over the file.
 
-        Pairs with more than `limit` pieces on a side are left out. `tokenize` and `language` are those of
+        Pairs with more than `limit` pieces on a side are left out. `tokenize` and `language` are as for
         `choose_score_words`; raises ValueError for a tokenizer that is unknown or not installed.
         """
         encoded, notes = encode_with_note(pairs, tokenizer, limit)
@@ -136,7 +136,7 @@ class Evaluation:
 
     @classmethod
     def mean_of(cls, directions: "dict[str, Evaluation]") -> "Evaluation":
-        """Return the mean of several directions, each of which counts the same."""
+        """Return the mean of several directions; each direction counts the same."""
         evaluations = list(directions.values())
         means = {name: fmean(getattr(one, name) for one in evaluations) for name in ("dev_loss", "bleu", "chrf")}
         translations = tuple(line for one in evaluations for line in one.translations)

@@ -39,8 +39,8 @@ def describe_direction(
 ) -> str:
     """Return the sentence that says which direction a run learns, and what says so.
 
-    `languages` are those that shards recorded, of which the text may be gone; `initial` has what is known of the model
-    that the run starts from, whose direction is that of a text that names no language.
+    `languages` are the ones that shards recorded, as their text may be gone; `initial` has what is known of the model
+    that the run starts from: a text that names no language has the direction of that model.
 
     Raises ValueError where nothing says it, and where one corpus has the direction that is the opposite of another's.
     """
@@ -85,7 +85,7 @@ def _describe_sides(sides: Sides) -> str:
 
 
 def _describe_unnamed(corpora: Iterable[tuple[CorpusConfig, Sides]]) -> str:
-    """Describe what is learned from corpora of which nothing names a language, in one part of a sentence."""
+    """Describe, as a part of a sentence, what is learned from corpora if nothing names their languages."""
     parts = list[str]()
     files_of_pairs = list[str]()
     for corpus, sides in corpora:
@@ -115,8 +115,8 @@ def _join(parts: Iterable[str]) -> str:
 def read_dev_sides(data: DataConfig, languages: tuple[str, str] | None) -> Sides:
     """Return the sides of the dev set of a run in one direction, `languages`, by which a file of pairs is read.
 
-    The dev set has the direction of the training text, whatever order its own columns have and whatever it says
-    itself. Raises ValueError where nothing says it, and for two files whose names say the opposite.
+    The dev set has the direction of the training text, even if the order of its own columns is another, or it says
+    otherwise. Raises ValueError where nothing says it, and for two files whose names say the opposite.
     """
     first = data.dev_source or data.dev
     assert first is not None
@@ -126,7 +126,7 @@ def read_dev_sides(data: DataConfig, languages: tuple[str, str] | None) -> Sides
         return asked
     if languages is None or (asked.source and asked.target):
         return asked
-    # Its codes may have other regions than those of the training text, or none.
+    # Its codes may have other regions than the codes of the training text, or none.
     wishes = languages, tuple(split_code(code)[0] for code in languages)
     for wish in wishes:
         sides = Sides(*wish, strict=True)

@@ -45,7 +45,7 @@ class Workers:
 
     rank: int = 0
     world_size: int = 1
-    local_rank: int = 0  # number of this worker on its machine, which is also that of its GPU
+    local_rank: int = 0  # number of this worker on its machine, and of its GPU
 
     @property
     def is_first(self) -> bool:
@@ -244,7 +244,7 @@ def empty_batch(seed: int) -> Batch:
 
 
 class Prefetcher:
-    """Makes this worker's batches of an update and, on a thread, starts on those of the next."""
+    """Makes this worker's batches of an update and, on a thread, starts on the batches of the next update."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
@@ -252,7 +252,7 @@ class Prefetcher:
         self._prefetched: Future[list[Batch]] | None = None
 
     def batches(self, specs: Sequence[BatchSpec], following: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
-        """Return the batches of `specs`, and start making those of `following`."""
+        """Return the batches of `specs`, and start making the batches of `following`."""
         # A stream that was set back, or is in another stage, asks for other batches than were prefetched.
         prefetched = self._prefetched if self._specs == [spec.key for spec in specs] else None
         batches = prefetched.result() if prefetched else worker_batches(specs, workers)

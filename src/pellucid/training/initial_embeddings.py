@@ -18,8 +18,8 @@ from pellucid.training.distributed import Workers
 # Largest number of tokens, of both sides, that is looked at; of a larger corpus an evenly spaced sample of pairs.
 SAMPLE_TOKENS = 8_000_000
 _CHUNK_PAIRS = 8192  # pairs in one sparse matrix: a product with it needs a dense row for each of them
-# Lengths of the two parts of a vector: that of the text, and a random one, by which pieces used alike still differ. The
-# squares add up to 1, as random vectors are nearly at right angles to all others.
+# Lengths of the two parts of a vector: one from the text, and a random one, by which pieces used alike still differ.
+# The squares add up to 1, as random vectors are nearly at right angles to all others.
 _TEXT_SHARE, _RANDOM_SHARE = 0.8, 0.6
 # Directions computed beyond those that are kept, which makes these more exact (Halko et al. 2011, section 4.2).
 _EXTRA_DIRECTIONS = 16

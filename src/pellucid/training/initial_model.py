@@ -55,7 +55,7 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
 def ancestry_notes(initial: Mapping[str, Any] | None, longest: int) -> dict[str, Any]:
     """Return the manifest entries on the initial model and on the longest source sentence seen in training.
 
-    `longest` is that of this run, in tokens.
+    `longest` is the longest source sentence of this run, in tokens.
     """
     if initial is None:
         return {"longest_source": longest}

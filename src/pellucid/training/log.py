@@ -165,7 +165,7 @@ class RunLog:
     def report_evaluation(self, counts: RunCounts, evaluation: Evaluation) -> None:
         """Report dev scores, in the file and to the user."""
         self.write(counts, **evaluation.row())
-        # Only the newest: the end of a run looks for that of its last step.
+        # Only the newest: the end of a run looks for the evaluation at its last step.
         self.evaluations = {counts.step: evaluation}
         self.score = f"BLEU {evaluation.bleu:.1f}"
         self.output.say(f"step {counts.step:,} after {counts.seconds / 60:.1f} min: {evaluation}")

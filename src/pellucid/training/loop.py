@@ -293,7 +293,7 @@ def _evaluate_and_keep_best(setup: _RunSetup, state: TrainState, log: RunLog) ->
 
 
 def _evaluate(setup: _RunSetup, state: TrainState) -> Evaluation:
-    """Measure the model of a state on the dev set, or on that of each direction."""
+    """Measure the model of a state on the dev set, or on the dev set of each direction."""
     c, names = setup.run.train, map("-".join, setup.run.data.directions)
     evaluations = [evaluate_model(state.model, dev, c.dev_beam, c.precision) for dev in setup.dev_sets]
     return evaluations[0] if len(evaluations) == 1 else Evaluation.mean_of(dict(zip(names, evaluations, strict=True)))
@@ -405,7 +405,7 @@ def _set_up(
 def _initialise_weights(
     model: Transformer, run: RunConfig, data: TrainingData, initial: InitialModel | None, workers: Workers
 ) -> list[str]:
-    """Change the weights of a new model to those of the initial model, or its embeddings; return notes about them."""
+    """Give a new model the initial model's weights, or embeddings made from the text; return notes about them."""
     from_text = run.train.initial_embeddings == "text"
     if initial:
         model.load_state_dict(initial.model.state_dict())  # the same parameters, perhaps with another dropout
@@ -438,7 +438,7 @@ def resume_run(
     reasons: Sequence[str] = (),
     glance: CorpusGlance | None = None,
 ) -> tuple[_RunSetup, TrainState]:
-    """Return the setup and state of a run as they were when its newest checkpoint was saved, or those of a new run."""
+    """Return the setup and state that a run had at its newest checkpoint, or the setup and state of a new run."""
     beginning = _agree_on_beginning(run, out, workers)
     if beginning == "anew":
         output.say(f"Nothing to resume in {out}: a new run begins.")
@@ -537,7 +537,7 @@ def save_model(setup: _RunSetup, state: TrainState, name: str, evaluation: Evalu
     manifest |= {name: value for name, value in facts.items() if value}
     reference, limit = [], manifest["longest_source"]
     if setup.run.train.keep_reference:
-        # Whatever the language to write, a source has as many pieces.
+        # A source has the same number of pieces for every language to write.
         tokenizer = setup.dev_sets[0].tokenizer
         sources = encode_with_context(tokenizer, [line.source for line in evaluation.translations])
         # None that translation would split into sentences.

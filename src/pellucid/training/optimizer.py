@@ -15,15 +15,15 @@ from pellucid.training.config import OptimConfig
 from pellucid.training.distributed import gather_tensor, shard_like
 
 MOMENTUM = 0.95  # share of the running mean of the gradients that an update keeps (Jordan et al. 2024)
-# Root mean square of the numbers of a step at a learning rate of 1, which is about that of Adam's steps. One learning
-# rate then suits both optimizers (Liu et al. 2025, section 2.2).
+# Root mean square of the numbers of a step at a learning rate of 1, which is about as large as in Adam's steps. One
+# learning rate then suits both optimizers (Liu et al. 2025, section 2.2).
 STEP_SIZE = 0.2
 # Smallest singular value, as a share of the largest, that a step brings near to 1; smaller ones stay smaller.
 SMALLEST_SINGULAR_VALUE = 0.02
 
 # Divisor of a matrix before each polynomial in bfloat16 (Amsel et al. 2025, section 4.4). Roundings bring singular
-# values above the interval of a polynomial, where it grows fast: without the margin some end at 1.2, and that of a
-# matrix of one row at 16.
+# values above the interval of a polynomial, where it grows fast: without the margin some end at 1.2, and the single
+# value of a matrix with one row at 16.
 ROUNDING_MARGIN = 1.01
 
 # Polynomials a x + b x^3 + c x^5 applied to each matrix, one after the other; each takes three products of matrices.
@@ -38,7 +38,7 @@ POLYNOMIALS = (
 
 
 class Optimizer(Protocol):
-    """Optimizer as an update needs it; those of PyTorch are such, too."""
+    """The part of an optimizer that an update uses; PyTorch's optimizers have it."""
 
     param_groups: list[dict[str, Any]]  # each has a learning rate, "lr"
     state: Any  # mapping: of each weight, the tensors that its next step depends on
@@ -106,7 +106,7 @@ class Muon:
         """Change all weights once, by their gradients."""
         self._adam.step()
         rate = self.param_groups[0]["lr"]
-        # A sharded matrix is gathered first: its singular values are those of the whole.
+        # A sharded matrix is gathered first: singular values belong to the whole matrix.
         blocks = [cut_blocks(gather_tensor(self._add_gradient(m)), *grid) for m, grid in self._grids.items()]
         directions = orthogonalize_all(blocks, self._threads)
         for (matrix, grid), direction in zip(self._grids.items(), directions, strict=True):
@@ -137,7 +137,8 @@ def matrix_blocks(model: Transformer) -> dict[nn.Parameter, tuple[int, int]]:
     """Return the matrices of the model's layers, each with the rows and columns of blocks that it consists of.
 
     Each head has projections of its own to queries, keys and values, and from its output (paper, 3.2.2); the model
-    keeps those of all heads in one matrix. Embeddings, norms and biases are not among them: Muon does not suit them.
+    keeps the projections of all heads in one matrix. Embeddings, norms and biases are not among them: Muon does not
+    suit them.
     """
     heads, grids = model.config.heads, {}
     for name, parameter in model.named_parameters():
@@ -169,7 +170,7 @@ def join_blocks(blocks: Float[Tensor, "n r c"], rows: int, columns: int) -> Floa
 
 
 def orthogonalize_all(stacks: Sequence[Float[Tensor, "n r c"]], threads: int) -> list[Float[Tensor, "n r c"]]:
-    """Return `orthogonalize` of matrices of any shapes; those of one shape are made together.
+    """Return `orthogonalize` of matrices of any shapes; matrices of one shape are computed together.
 
     On a CPU, `threads` threads share the matrices: a single product is too small to be shared.
     """
@@ -195,7 +196,7 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     """Return, for each matrix, about the nearest one whose singular values are all 1; r is at most c.
 
     If M = U S V^T, that is U V^T. An odd polynomial p applied to M gives U p(S) V^T, and needs no U and no V:
-    p(M) = a M + b (M M^T) M + c (M M^T)^2 M. The polynomials are those of Polar Express (Amsel et al. 2025). Directions
+    p(M) = a M + b (M M^T) M + c (M M^T)^2 M. The polynomials come from Polar Express (Amsel et al. 2025). Directions
     that are much weaker than the others (SMALLEST_SINGULAR_VALUE) and a matrix of zeros stay below 1.
     """
     dtype = matrices.dtype

@@ -135,7 +135,7 @@ def _learn_from_text(
 def count_rows(
     data: DataConfig, dev: SentencePairs | None, facts: list[CorpusFacts], overlap: DevOverlap | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of all corpora to train on, without their lines; `facts` gets those of each corpus."""
+    """Yield the pairs of all corpora to train on, without their lines, and count each corpus's pairs in `facts`."""
     for corpus, corpus_facts in zip(data.corpora, facts, strict=True):
         for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped, overlap):
             corpus_facts.pairs += 1
@@ -314,7 +314,7 @@ def join_shards(
         left_out = expected["left_out"] | skipped.counts  # reasons of reading and of encoding never coincide
         corpora.append({"pairs": trained_on, "fingerprint": expected["fingerprint"], "left_out": left_out})
     kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
-    # Little-endian in the file, whatever the machine.
+    # Little-endian in the file, on every machine.
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
     manifest = {"kind": KIND, "types": types, **{name: facts[name] for name in _FACTS_KEPT}}
     # A reading that an older version finished has no profile.

@@ -23,7 +23,7 @@ def make_noise(run: RunConfig, data: TrainingData) -> PairNoise | None:
 
 
 def stage_at(progress: float, run: RunConfig, reversible: bool) -> Stage:
-    """Return the stage of a run of which the share `progress` is over; `reversible` is the answer of `can_reverse`."""
+    """Return a run's stage when the share `progress` of it is over; `reversible` is the answer of `can_reverse`."""
     noise = run.data.noise
     return Stage(
         corpora=tuple(corpus.from_ <= progress < corpus.until for corpus in run.data.corpora),
@@ -33,7 +33,7 @@ def stage_at(progress: float, run: RunConfig, reversible: bool) -> Stage:
 
 
 def describe_change(before: Stage, after: Stage, names: list[str]) -> str:
-    """Return what changes from one stage to the next, as the end of a sentence; `names` are those of the corpora.
+    """Return what changes from one stage to the next, as the end of a sentence; `names` are the corpora's names.
 
     >>> describe_change(Stage((True, False)), Stage((False, True), both_directions=True), ["web", "news"])
     'without web, with news, in both directions'

@@ -103,7 +103,7 @@ class StateStore:
 
 
 def _largest(positions: NDArray[np.int64], cosines: NDArray[np.float32], count: int) -> _NearStates:
-    """Return the states with the largest cosines; of equal ones, those that stand first."""
+    """Return the states with the largest cosines; among equal cosines, the earlier state goes first."""
     order = np.argsort(-cosines, kind="stable")[:count]
     return _NearStates(positions[order], cosines[order])
 
@@ -287,7 +287,7 @@ def _id_bytes(tokenizer: Tokenizer, side: str) -> int:
 
 
 def _encode_block(block: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, list[int]]:
-    """Encode the pairs that training took, those of at most `limit` pieces, and return their lines, too."""
+    """Encode the pairs that training took, at most `limit` pieces long, and return their lines, too."""
     sides = encode_with_context(tokenizer, block.sources), tokenizer.encode_target(block.targets)
     kept = [i for i, pair in enumerate(zip(*sides, strict=True)) if max(map(len, pair)) <= limit]
     types = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)

@@ -30,8 +30,8 @@ class BlockStrengths:
 def measure_step_strengths(run: str | Path, tensor: str) -> tuple[Path, str, list[BlockStrengths]]:
     """Return the checkpoint that was read, "muon" or "adam", and the strengths of each block of a matrix.
 
-    `run` is the directory of a run, of which the newest checkpoint is read, or a checkpoint. The step is that of the
-    running mean of the gradients alone; in a training, the newest gradient counts once more (Nesterov's momentum).
+    `run` is a checkpoint, or the directory of a run, whose newest checkpoint is read. The step is made from the running
+    mean of the gradients alone; in a training, the newest gradient counts once more (Nesterov's momentum).
 
     Raises ValueError where there is no checkpoint, and for a tensor that is not a matrix of a layer.
     """

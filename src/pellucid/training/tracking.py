@@ -80,7 +80,7 @@ class Tracker:
                 for name, value in name_scalars(row).items():
                     self._send(name, value, row["step"])
             self._finish()
-        # Whatever a library of others raises, it must not end a training that may have run for days.
+        # No error of another library may end a training that may have run for days.
         except Exception as error:
             self._error = f"{type(error).__name__}: {error}"
 

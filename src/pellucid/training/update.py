@@ -77,7 +77,7 @@ def update_weights(
     was done to make this worker's batches fit (`recovery.update_within_memory`); they are added up over the workers.
     Raises BatchTooLarge where they do not fit, and MemoryError where no worker has a pair that does.
     """
-    # Forward and backward: the sum of the losses; that of the gradients is in each weight's `.grad`.
+    # Forward and backward: the sum of the losses; the sum of the gradients is in each weight's `.grad`.
     device = model.output_embedding.weight.device
     threads = count_threads(model, batches, precision)
     if threads > 1:
@@ -169,8 +169,9 @@ def count_threads(model: Transformer, batches: Sequence[Batch], precision: str) 
 
     The matrices of a small model are too small for many threads to share one product, and the operations between the
     products are shared even less; rows are shared completely (benchmarks/results/train-threads.md). Without dropout the
-    result is that of one thread, apart from rounding. With dropout each thread has a seed of its own (`thread_rows`),
-    so another number of threads draws other masks: the update is an equally good one, but not the same.
+    result is the same as on one thread, apart from rounding. With dropout each thread has a seed of its own
+    (`thread_rows`), so another number of threads draws other masks: the update is an equally good one, but not the
+    same.
     """
     weight = model.output_embedding.weight
     # A GPU is busy as it is, and a sharded model does not run on several threads.

@@ -22,7 +22,7 @@ _REDO_SHARE, _LOOK_SHARE = 0.2, 0.4  # shares of dev whose chrF bounds the grade
 # Bounds of these bounds: the best lines of a poor model are not usable, and the worst of a perfect one are.
 _REDO_CHRF, _LOOK_CHRF = (30.0, 50.0), (50.0, GOOD_CHRF)
 _QUALITY_SIGNS = np.array([0, 1, 0, -1, -1])  # how expected chrF may go with each of `quality_features`; 0: both ways
-# What chrF falls by at least with each nat of a piece: it was 37 on the dev set of Tatoeba, and 55 on that of Multi30k.
+# What chrF falls by at least with each nat of a piece: it was 37 on the dev set of Tatoeba, and 55 on Multi30k's.
 # A dev set that a model translates without a fault cannot tell.
 _LEAST_CHRF_OF_A_NAT = 35.0
 
@@ -48,7 +48,7 @@ def find_kept_words(text: str, reference: str, lowercase: bool = False) -> list[
     words, expected = (
         [strip_word(word) for word in (line.lower() if lowercase else line).split()] for line in (text, reference)
     )
-    # lengths[i][j]: that of the longest common subsequence of words[i:] and expected[j:].
+    # lengths[i][j]: the length of the longest common subsequence of words[i:] and expected[j:].
     lengths = [[0] * (len(expected) + 1) for _ in range(len(words) + 1)]
     for i in reversed(range(len(words))):
         for j in reversed(range(len(expected))):
@@ -159,7 +159,7 @@ def fit_calibration(
 ) -> Calibration:
     """Fit weights and curves on one half of the sentences and add to `about` what they are worth on the other half.
 
-    The weights are those of a logistic regression, and the curves are isotonic regressions: of `unchanged` on the score
+    The weights come from a logistic regression, and the curves are isotonic regressions: of `unchanged` on the score
     of a sentence, and of kept words on their log-probability; `words` has both for each sentence. Raises ValueError for
     too few sentences.
     """

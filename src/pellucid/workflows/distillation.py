@@ -113,7 +113,7 @@ def _is_translation(line: bytes) -> bool:
 
 
 def write_pairs(files: Sequence[str], folder: Path, backward: bool = False) -> _TeacherText:
-    """Write what the teacher translated as two files of training pairs, and what was left out, with the reason.
+    """Write the teacher's translations as two files of training pairs, and list the lines left out with the reason.
 
     With `backward` the text that was translated becomes the target side, as in back-translation (Sennrich et al. 2016):
     the student then learns to write what people wrote. Raises ValueError if there is not a translation for each line.

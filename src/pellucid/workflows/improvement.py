@@ -32,7 +32,7 @@ from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
 
 # File of a model directory that says what it learned from which correction, a line of JSON each.
 CORRECTIONS = "corrections.jsonl"
-_FEWEST_CORRECTIONS = 10  # corrections of which some are held out; a fifth of fewer would be a single one
+_FEWEST_CORRECTIONS = 10  # of so many corrections or more, some are held out; a fifth of fewer would be a single one
 _OLD_PAIRS = 20_000  # most pairs of the old text that are mixed in
 _NEAR_PAIRS = 8  # most training pairs that are looked up for each correction
 # Parts of the old and of the trained weights in the models that are tried; the first of them forgets least.
@@ -58,8 +58,8 @@ class Correction:
     def is_met(self, text: str, before: str) -> bool:
         """Whether a translation has what was corrected: each word put in, and none taken out, as often as it is right.
 
-        The words are those in which the right translation differs from the wrong one, or from that of the model
-        `before`; where only order, case or punctuation differ, the text must be the right one.
+        The words are those in which the right translation differs from the wrong one, or from the translation of the
+        model `before`; where only order, case or punctuation differ, the text must be the right one.
         """
         put_in, taken_out = _word_changes(self.wrong or before, self.right)
         if not put_in and not taken_out:
@@ -136,7 +136,7 @@ def _says_languages(path: str, first: Sequence[str], sides: Sides) -> bool:
 
 
 def leave_out(corrections: Sequence[Correction], numbers: Collection[int], path: str) -> list[Correction]:
-    """Return the corrections without those of these numbers; ValueError for a number that no correction has."""
+    """Return the corrections except the ones with these numbers; ValueError for a number that no correction has."""
     if unknown := set(numbers) - {correction.number for correction in corrections}:
         raise ValueError(f"--without {min(unknown)}: {path} has no correction with that number; it is that of its line")
     return [correction for correction in corrections if correction.number not in numbers]
@@ -328,7 +328,7 @@ class Changes:
     def changed_rows(self) -> Iterator[str]:
         """Yield a line of TSV for each sentence of dev and of the list that changed: set, number, source and both.
 
-        The set is "dev", "asked" for those of dev that changed as was asked for, or "keep".
+        The set is "dev", "asked" for sentences of dev that changed as was asked for, or "keep".
         """
         for name, sources in (("dev", self.dev_sources), ("keep", self.keep)):
             for number, source in enumerate(sources, start=1):
@@ -345,7 +345,7 @@ def save_mixed_weights(old: Path, trained: Path, parts: tuple[int, int], out: Pa
     """
     bundle = load_bundle(trained)
     average_weights([old] * parts[0] + [trained] * parts[1], into=bundle.model)
-    # Not the scores on dev and the reference, which are those of the model that was trained.
+    # Not the scores on dev and the reference, which belong to the model that was trained.
     facts = ("data", "pairs", "step", "longest_source", "start", "languages", "sources")
     about = {name: bundle.manifest[name] for name in facts if name in bundle.manifest}
     profile = load_source_profile(bundle.directory, bundle.manifest)

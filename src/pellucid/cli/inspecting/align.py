@@ -99,7 +99,7 @@ def show_alignment(
     next(bar, None)  # one more than there are, which closes the bar
     chosen_readings = tuple(result.reading for result in choose_readings(results))
     if links is not None:
-        # The links are those of `translate --alignments`, whatever reading was chosen above.
+        # The links are the same as with `translate --alignments`; the reading chosen above does not matter.
         with inference_only(bundle.model):
             lines = [" ".join(f"{i}-{j}" for i, j in pair_links) for pair_links in default_links(bundle.model, pairs)]
         write_text_whole(links, "".join(f"{line}\n" for line in lines))

@@ -349,7 +349,7 @@ def show_lens(
 
 
 def _lens_lines(lens: "Lens") -> Iterator[str]:
-    """Yield what each layer would write at each step, and from which layer on it is what was written."""
+    """Yield a table of the piece each layer would write at each step, and from which layer on it is the written one."""
     columns = []
     for step, (reads, piece) in enumerate(zip(lens.inputs, lens.written, strict=True)):
         tops = [row[step].top[0] for row in lens.rows]

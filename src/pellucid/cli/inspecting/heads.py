@@ -138,7 +138,7 @@ def show_heads(
 def _measure_heads(
     bundle: "Bundle", pairs: "StudyPairs", links: "Sequence[Links] | None", curve: str, among: str
 ) -> "HeadReport":
-    """Measure the patterns of all heads, their importance, and the curve over those of `among`, each with a bar."""
+    """Measure all heads' patterns and importance, and the curve over the heads of kind `among`, each with a bar."""
     from pellucid.interpret.studies import head_studies as study
     from pellucid.interpret.studies import importance
     from pellucid.interpret.studies.pattern_measures import count_batches
@@ -381,7 +381,7 @@ def _preferred_offset(offsets: "dict[int, QueryShare]") -> str:
     shares = [(share.value, -abs(d), d) for d, share in offsets.items() if share.value is not None]
     if not shares:
         return "-"
-    value, _, d = max(shares)  # of equal shares, that of the nearer word
+    value, _, d = max(shares)  # the nearer word goes first among equal shares
     return f"{d:+d} {value:4.0%}" if d else f"0 {value:4.0%}"
 
 

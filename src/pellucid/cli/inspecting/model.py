@@ -88,7 +88,7 @@ def _array_lines(arrays: "Sequence[Array]") -> Iterator[str]:
 
 
 def _leave_out_repeats(arrays: "Sequence[Array]") -> "tuple[list[Array], list[str]]":
-    """Leave out each layer with the shapes of the one before; return the other arrays, and a sentence on each run."""
+    """Leave out layers whose shapes equal the layer before; return the other arrays, and a sentence for each run."""
 
     def layer_of(array: "Array") -> tuple[str, str]:
         match = re.match(r"(encoder|decoder)\.(\d+)\.", array.name)

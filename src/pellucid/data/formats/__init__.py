@@ -28,7 +28,7 @@ class PairFormat:
     read: Read
     encode: Encode | None = None
     by_line: bool = True
-    """Whether the number of a unit is that of a line; otherwise units are counted, or rows."""
+    """Whether the number of a unit is its line's number; otherwise units are counted, or rows."""
     needs_languages: bool = False
     """Whether a file of this format must name its languages."""
     is_archive: bool = False

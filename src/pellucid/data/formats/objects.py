@@ -37,8 +37,8 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
 
     The keys are "source" and "target" or languages, possibly inside of "translation", as Hugging Face's data sets have
     it; the first object with two texts decides. A line without a pair has a problem, and an empty line empty sides.
-    An object may name its own languages, as "source_language" and "target_language"; one with others than those of
-    `sides` has a problem. Raises ValueError for several directions in a file of which `sides` names none.
+    An object may name its own languages, as "source_language" and "target_language"; one with other languages than
+    `sides` has a problem. Raises ValueError for a file with several directions if `sides` names no language.
     """
     reader = _ObjectReader(path, sides)
     advice = "; a file that is one array is read if its name ends in .json"
@@ -52,7 +52,7 @@ def read_jsonl(path: str, sides: Sides) -> Iterator[Unit]:
 
 
 def read_json_array(path: str, sides: Sides) -> Iterator[Unit]:
-    """Yield the pairs of a file that is one array of objects, like those of a JSONL file, or such a file itself.
+    """Yield the pairs of a file with one array of objects, each like a line of a JSONL file, or of a JSONL file itself.
 
     The array is read piece by piece. Raises ValueError for what is no JSON, for nothing behind it can be read.
     """
@@ -149,7 +149,7 @@ class _ObjectReader:
         return self.keys if any(key in table for key in self.keys) else None
 
     def _accept_languages(self, languages: tuple[str, str], line: int) -> bool:
-        """Whether an object with these languages is read; `sides` gets those of the first where it names none.
+        """Whether an object with these languages is read; a side that names no language gets the first object's.
 
         Raises ValueError for another direction than before where nobody asked for one.
         """
@@ -209,7 +209,7 @@ def _is_private(code: str) -> bool:
 
 
 class _JsonText:
-    """The text of an array in JSON, of which a piece is in memory at a time."""
+    """The text of a JSON array, read so that only a piece of it is in memory at a time."""
 
     def __init__(self, path: str, stream: Any) -> None:
         self.path = path

@@ -25,7 +25,7 @@ PO_ESCAPES = str.maketrans(
 def read_po(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the messages of a catalogue, each form of a plural as one, without their contexts.
 
-    The language of the translations is that of its header; `sides` may ask for the other direction. Raises ValueError
+    The header names the language of the translations; `sides` may ask for the other direction. Raises ValueError
     for a catalogue that is not well-formed, not in the encoding that it names, or too large.
     """
     entries, header = _parse_catalogue(path)

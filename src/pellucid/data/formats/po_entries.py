@@ -46,7 +46,7 @@ class PoEntry:
 
     @property
     def translations(self) -> list[PoText]:
-        """The translation, or those of the forms of a plural in their order."""
+        """The translation, or, for a plural, the translations of its forms in their order."""
         return [self.translation] if self.translation else [self.forms[form] for form in sorted(self.forms)]
 
     @property

@@ -37,7 +37,7 @@ def read_tsv(path: str, sides: Sides) -> Iterator[Unit]:
     """Yield the pairs of a file with one tab between the columns, in which quotes are text.
 
     The columns are named by a header or chosen by their numbers; without either there are two. Sentence pairs exported
-    by Tatoeba (number, sentence, number, sentence) and those of manythings.org (a third column with the source) are
+    by Tatoeba (number, sentence, number, sentence) and by manythings.org (a third column with the source) are
     recognised by their first line.
     """
     # Quotes are text, so not the csv module: a sentence may begin or end inside a quotation.
@@ -51,7 +51,7 @@ def read_csv(path: str, sides: Sides) -> Iterator[Unit]:
     The columns are named by a header or chosen by their numbers; without either there are two. Raises ValueError for
     quotes that do not fit: where a row with them ends is not known.
     """
-    # The limit of the csv module, 131,072 characters, is that of the whole process, and is only ever raised.
+    # The limit of the csv module, 131,072 characters, holds for the whole process, and is only ever raised.
     csv.field_size_limit(max(LONGEST_LINE, csv.field_size_limit()))
     lines = read_lines(path)
     first = list(islice(lines, _LINES_SEEN))
@@ -174,8 +174,8 @@ def _choose_columns(path: str, line: int, row: list[str], sides: Sides) -> tuple
 def _are_exchanged(path: str, sides: Sides) -> bool:
     """Whether the second of two columns without names has the sources, by the languages in the name of the file.
 
-    `sides` gets the languages that it lacks. Languages that fit the name neither way are those of the columns in their
-    order, whatever the file is called.
+    `sides` gets the languages that it lacks. Languages that fit the name neither way belong to the columns in their
+    order; the file's name then does not matter.
     """
     named = languages_in_name(path)
     if named is None:
@@ -209,7 +209,7 @@ def choose_names(path: str, names: Sequence[str], sides: Sides, what: str = "col
     plain = [name.strip().lower() for name in names]
     wishes = [wish for wish in (sides.source, sides.target) if wish is not None]
     if all(find_column(wish, names) is None for wish in wishes):
-        # "source" and "target" fit whatever languages were asked for.
+        # "source" and "target" fit any languages that were asked for.
         named = [[i for i, name in enumerate(plain) if names_side(name, side)] for side in (SOURCE_NAMES, TARGET_NAMES)]
         if all(len(columns) == 1 for columns in named):
             sides.said_by = f"the {what} of {Path(path).name}"

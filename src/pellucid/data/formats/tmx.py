@@ -62,7 +62,7 @@ def _choose_variants(languages: tuple[str, ...], source: str, target: str) -> tu
 
 
 def _list_languages(path: str) -> tuple[list[str], str]:
-    """Return the languages of a file, and that of the sources as its header or all of its units name it, or ""."""
+    """Return the languages of a file, and the language its header or all of its units name for the sources, or ""."""
     languages: dict[str, None] = {}
     header_language, unit_languages = "", set[str]()
     for event, element in parse_units(path, "tmx", ("tu",), ("header",)):

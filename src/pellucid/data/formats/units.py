@@ -40,7 +40,7 @@ _ANY_CODE = re.compile(r"[a-z]{2,3}(?:[_-][a-z0-9]{2,8})*", re.IGNORECASE)
 class Unit(NamedTuple):
     """A pair at a place in a file, or the reason why there is none; a sentence may still contain line feeds."""
 
-    number: int  # number of the unit in its file, from 1; in a file of lines, that of its (first) line
+    number: int  # number of the unit in its file, from 1; in a file of lines, the number of its (first) line
     source: str = ""
     target: str = ""
     line: int | None = None  # line of the file where the unit stands, if its number is not that line
@@ -101,7 +101,7 @@ class Sides:
 
 
 def matches_language(wish: str, tag: str) -> bool:
-    """Whether a language tag is the wished one or a regional form of it, in whatever case, of two or three letters.
+    """Whether a tag names the wished language or a regional form of it; case and two or three letters do not matter.
 
     >>> matches_language("en", "en-US"), matches_language("en_us", "EN-US"), matches_language("en-US", "en")
     (True, True, False)
@@ -169,7 +169,7 @@ def choose_sides(
     """Choose the two of several languages or columns that make pairs, where `sides` does not name both.
 
     They are chosen if there are just two, regional forms of one language counting as one. Which of them is the source
-    is said by names of files (`order_by_name`), that of a file inside being `inner_name`, or by the file, which calls
+    is said by names of files (`order_by_name`; `inner_name` is the name of a file inside), or by the file, which calls
     one of them its `first`, in words that are the second of these. Otherwise the first of the names is the source;
     where `sides` is strict, that is refused. Raises ValueError, with all names, if the choice is not clear.
     """
@@ -205,7 +205,7 @@ def choose_sides(
 def _order_sides(
     sides: Sides, names: list[str], file: str, what: str, first: tuple[str, str] | None, inner_name: str
 ) -> list[str]:
-    """Return two names with that of the sources first, and note in `sides` what says so."""
+    """Return two names, the name of the sources first, and note in `sides` what the order was learned from."""
     if len(sides.named_after) == 1 and (ordered := order_by_name(sides.named_after[0], names)):
         return ordered
     if len(sides.named_after) == 2 and any(map(language_of_file, sides.named_after)):
@@ -253,7 +253,7 @@ def order_by_name(file: str, names: Sequence[str]) -> list[str] | None:
 
 
 def languages_in_name(file: str) -> tuple[str, str] | None:
-    """Return two languages of which the name of a file has the codes one behind the other, in that order, or None.
+    """Return the two languages whose codes stand one after the other in a file's name, in that order, or None.
 
     >>> languages_in_name("data/Books.de-en.tsv"), languages_in_name("spa_eng.csv.gz"), languages_in_name("mine.tsv")
     (('de', 'en'), ('spa', 'eng'), None)
@@ -271,7 +271,7 @@ def languages_in_name(file: str) -> tuple[str, str] | None:
 
 
 def _order_by_two_names(files: Sequence[str], names: Sequence[str]) -> list[str] | None:
-    """Return two languages in the order of the files that bear their names, one of which may bear none, or None."""
+    """Return two languages in the order of the files named after them, or None; one file may be named otherwise."""
     codes = [LANGUAGES_BY_NAME.get(name.strip().lower(), name) for name in names]
     borne = [language_of_file(file) for file in files]
     # Whole codes first, for the two may be regional forms of one language.

@@ -144,7 +144,7 @@ def _choose_reader(unit: Any) -> Any:
 
 
 def _read_state(unit: Any, target: Any, definition: Any | None) -> SegmentState:
-    """Return what a file says about the state of a translation; `definition` is that of Trados for it."""
+    """Return what a file says about the state of a translation; `definition` is the one by Trados, if there is one."""
     tool, tool_state, origin = "", None, ""
     if definition is not None:
         tool, tool_state, origin = TRADOS, definition.get("conf", ""), definition.get("origin", "")

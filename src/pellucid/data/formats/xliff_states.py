@@ -1,11 +1,11 @@
-"""Judges the states of segments: those of XLIFF 1.2 and 2, and those of Trados (SDLXLIFF), memoQ and Phrase."""
+"""Judges the states of segments: states in XLIFF 1.2 and 2, and in Trados (SDLXLIFF), memoQ and Phrase files."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 UNTRANSLATED = ("new", "needs-translation", "initial")
-"""States of a target that nobody has translated yet, whatever stands in it; "initial" is that of XLIFF 2."""
+"""States of a target that nobody has translated yet, even if it has a text; XLIFF 2 calls this state "initial"."""
 
 PO_HEADER = "x-gettext-domain-header"
 """What `restype` says of a unit that holds the header of a message catalogue."""

@@ -16,14 +16,14 @@ ADVICE = "save the table as CSV (UTF-8) instead"
 
 LARGEST_ROW = 16 * 2**20  # the most bytes of XML up to the end of the next row or text
 LARGEST_TEXTS = 512 * 2**20  # the most bytes of the texts of a workbook, which are in memory while its rows are read
-MOST_COLUMNS = 16_384  # those of Excel
+MOST_COLUMNS = 16_384  # as many as Excel has
 
 # A character that XML cannot hold, as Excel writes it: _x000D_ is a carriage return.
 ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def read_xlsx(path: str, sides: Sides) -> Iterator[Unit]:
-    """Yield the pairs of the first sheet of a workbook, from columns that are chosen as those of a CSV file are.
+    """Yield the pairs of the first sheet of a workbook; its columns are chosen as in a CSV file.
 
     Other sheets with rows have one unit each, with a problem. Raises ValueError for a workbook that is damaged,
     encrypted or expands too far.
@@ -54,7 +54,7 @@ def _list_sheets(path: str, archive: zipfile.ZipFile) -> tuple[list[str], list[s
     for sheet in _parse_elements(path, archive, str(folder / "workbook.xml"), "sheet"):
         key = next((value for name, value in sheet.items() if name.endswith("}id")), "")
         target = files.get(key, "")
-        # Other kinds of sheets, such as those of charts, have no rows.
+        # Other kinds of sheets, such as sheets of charts, have no rows.
         if "worksheets/" in target:
             sheets.append((target.lstrip("/") if target.startswith("/") else str(folder / target), sheet.get("name")))
     if not sheets:
@@ -139,7 +139,7 @@ def decode_escapes(text: str) -> str:
 
 
 def _parse_elements(path: str, archive: zipfile.ZipFile, member: str, name: str) -> Iterator[Any]:
-    """Yield the elements of a name in a file of a workbook, each of which is removed from memory after that."""
+    """Yield the elements of a name in a file of a workbook, and remove each from memory afterwards."""
     from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
     refuse_bomb(path, archive.getinfo(member))

@@ -48,7 +48,7 @@ def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str
 
     with open_decompressed(path) as file:
         stream = _MeteredStream(file, path)
-        # The first start is that of the root, whatever it is called; later ones only of elements that are asked for.
+        # The first start event is the root's, under any name; later ones are only of elements that are asked for.
         names = {root, *units, *others}
         # Nothing of the file is expanded or fetched; the limits of libxml2 on depth and on expansion stay on.
         events = etree.iterparse(

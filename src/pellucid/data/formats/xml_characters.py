@@ -189,7 +189,7 @@ _NARROW = re.compile(r"iso-8859-|windows-125|cp125|latin-?\d|us-ascii", re.IGNOR
 
 
 def _is_utf8(chunk: bytes) -> bool:
-    """Whether bytes that are not all ASCII are UTF-8, of which the first and the last character may be cut off."""
+    """Whether bytes that are not all ASCII are UTF-8; the first and the last character may be cut off."""
     chunk = re.sub(rb"\A[\x80-\xbf]{1,3}", b"", chunk)
     try:
         return not codecs.getincrementaldecoder("utf-8")().decode(chunk).isascii()

@@ -19,7 +19,7 @@ _WORDS_OF_CAPITALS = 5
 
 @dataclass(frozen=True)
 class CopiedWords:
-    """Counts of the words of a source that are to be translated: of all of them, and of those in the translation.
+    """Counts of the words of a source that are to be translated, of all and of the ones found in the translation.
 
     `is_whole` says that the translation is the source again, but for case and punctuation; `known` counts the copied
     words that the training text had as ordinary words.

@@ -57,7 +57,7 @@ UNSPACED = re.compile(  # a letter or mark of a script that puts no spaces betwe
 
 @dataclass(frozen=True)
 class SplitLine:
-    """The segments of a line to be translated, and the gaps around them, of which there is one more."""
+    """The segments of a line to be translated, and the gaps around them: one gap more than segments."""
 
     segments: tuple[str, ...]
     gaps: tuple[str, ...]

@@ -92,7 +92,7 @@ def extract_tags(text: str, matches: "Sequence[TagMatch] | None" = None) -> Tagg
 
 
 def find_tags(text: str) -> list[TagMatch]:
-    """Find the tags of a text, in order: those of XML and HTML, numbered ones, and pairs of marks of Markdown.
+    """Find the tags of a text, in order: tags of XML and HTML, numbered tags, and pairs of Markdown marks.
 
     >>> [text[tag.start : tag.end] for text in ["A <b>*big* cat</b>, 2*3, see [it](x.md)."] for tag in find_tags(text)]
     ['<b>', '*', '*', '</b>', '[', '](x.md)']
@@ -218,7 +218,7 @@ def _tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
         counts[match[0]] += 1
     pairs = match_tags(marked.tags)
     partners = pairs | {closing: opening for opening, closing in pairs.items()}
-    # A pair of which one tag is outside must be placed as a pair, by the alignment.
+    # A pair with one tag outside must be placed as a pair, by the alignment.
     return {
         i: entry for i, entry in inside.items() if i not in partners or inside.get(partners[i], ())[:2] == entry[:2]
     }
@@ -251,7 +251,7 @@ def _restore_beside_words(marked: TaggedText, translation: str, alignment: Seque
 
 
 def _find_uncut(marked: TaggedText, translation: str, targets: Sequence[Span]) -> list[Span]:
-    """Return the pieces of a translation that no tag may separate: those of protected text that had no tag inside."""
+    """Return the pieces of a translation that no tag may separate: the protected texts that had no tag inside."""
     positions = [tag.position for tag in marked.tags]  # ascending, as the tags are
     with_tag: set[str] = set()
     for match in find_protected(marked.text):
@@ -292,7 +292,7 @@ def _write_with_tags(
 def _tag_with_spaces(marked: TaggedText, number: int, gap: int, last: int, space: str) -> str:
     """Return a tag with the white space that was removed with it, moved so that none is new at an end of the text."""
     tag = marked.tags[number]
-    # Between two words without a space: those of a language that has none, or a tag inside a word.
+    # Between two words without a space: words of a language without spaces, or a tag inside a word.
     if 0 < gap < last and not space:
         return tag.text
     if gap == 0 < last:

@@ -231,7 +231,7 @@ NOISE_KINDS: dict[str, PlantNoise] = {
 
 
 def _join_sentences(first: str, second: str) -> str:
-    """Join two sentences, without a space between wide characters such as those of Chinese."""
+    """Join two sentences, without a space between wide characters such as Chinese ones."""
     is_wide = all(unicodedata.east_asian_width(character or " ") in "WF" for character in (first[-1:], second[:1]))
     return first + second if is_wide else f"{first} {second}"
 

@@ -1,4 +1,4 @@
-"""Compares the numbers of a text with those of its translation."""
+"""Compares the numbers of a text with the numbers of its translation."""
 
 import re
 import unicodedata
@@ -39,7 +39,7 @@ def count_differing_numbers(source: str, target: str) -> float:
 
 
 def _read_numbers(text: str, times: set[str]) -> list[str]:
-    """Return the digits of each number of a text, as ASCII has them; those of times of day are added to `times`.
+    """Return each number of a text as digits of ASCII; the digits of a time of day are also added to `times`.
 
     >>> _read_numbers("1.250,50, 40 000, ١٢ and 2:30", set())
     ['125050', '40000', '12', '230']

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-# The rules that GNU gettext's msginit writes, which follow those of the Unicode CLDR
+# The rules that GNU gettext's msginit writes, which follow the rules of the Unicode CLDR
 # (https://www.gnu.org/software/gettext/manual/html_node/Plural-forms.html,
 # https://www.unicode.org/cldr/charts/latest/supplemental/language_plural_rules.html).
 _EAST_SLAVIC = "n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
@@ -89,7 +89,7 @@ class PluralRule:
 
     @property
     def singular_counts_more(self) -> bool:
-        """Whether the form for one thing is that of larger numbers too, as in Russian of 21."""
+        """Whether the form for one thing is also the form for larger numbers, as it is for 21 in Russian."""
         return any(form == self.singular for form in self._form_of_number[2:])
 
 

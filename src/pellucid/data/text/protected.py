@@ -83,7 +83,7 @@ _PLACE = re.compile("%[2-9]")
 
 
 def find_protected(text: str) -> Iterator[re.Match[str]]:
-    """Find the texts that must stay as they are: the matches of `PROTECTED`, but for those of LaTeX."""
+    """Find the texts that must stay as they are: the matches of `PROTECTED`, except the matches of LaTeX."""
     if not PROTECTED_SIGN.search(text):
         return iter(())
     matches = (match for match in PROTECTED.finditer(text) if match["latex"] is None)

@@ -79,7 +79,7 @@ ABBREVIATIONS_BEFORE_NUMBERS = _read_words("""
     jan jän janv feb febr févr mar apr avr abr jun jul juil aug ago sep sept oct okt nov dec déc dez dic ene
     гл ок прибл рис стр табл
 """)
-# Often the first word of a sentence, and hardly ever that of a name.
+# Often the first word of a sentence, and hardly ever the first word of a name.
 FIRST_WORDS = _read_words("""
     A After All Also Although An And Another As At Because Before Both But By Each Even Every For From He Her Here His
     How However I If In Is It Its Many Most My Not Now On One Only Or Our Perhaps She Since So Some Such That The Their
@@ -290,6 +290,6 @@ def _continues_after_stop(text: str, letter: int, begin: int, first: int, end: i
 
 
 def _is_listed(word: str, abbreviations: frozenset[str]) -> bool:
-    """Whether a word is among abbreviations, of which those with a capital are known with a capital only."""
+    """Whether a word is among abbreviations; one that is listed with a capital is known with a capital only."""
     lower = word.lower()
     return lower in abbreviations or (word != lower and word.capitalize() in abbreviations)

@@ -23,8 +23,8 @@ def link_pieces(
     """Return the pieces of both texts, and links between their indices, following `alignment`, which links words.
 
     The source is cut at `cuts` too; a word that is the same in the target is cut in the same way. Punctuation is linked
-    to that of the aligned word; otherwise to the same punctuation left over elsewhere; otherwise it goes with its word.
-    Without any alignment, words are linked to those that are as far along.
+    to the aligned word's punctuation; otherwise to the same punctuation left over elsewhere; otherwise it goes with its
+    word. Without any alignment, words are linked to those that are as far along.
 
     >>> link_pieces("the white house.", [], "la casa blanca.", [(0, 0), (1, 2), (2, 1)])[2]
     [(0, 0), (2, 1), (1, 2), (3, 3)]
@@ -36,34 +36,36 @@ def link_pieces(
         aligned[t].append(s)
     numbers = {span: number for number, span in enumerate(_flatten_spans(source_words))}
     # k is 0, 1 or 2: the punctuation before a word, the word, the punctuation after it.
-    together = [
+    aligned_parts = [
         (t, k, [(s, k) for s in aligned[t] if source_words[s][k]]) for t in range(len(target_words)) for k in range(3)
     ]
-    taken = {part for t, k, parts in together if target_words[t][k] for part in parts}
-    spare: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
+    linked_parts = {part for t, k, parts in aligned_parts if target_words[t][k] for part in parts}
+    free_punctuation: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
     for s, word in reversed([*enumerate(source_words)]):  # backwards, so that pop() takes the first
         for k in (0, 2):
-            if word[k] and (s, k) not in taken:
-                spare[k, _segment_text(source, word[k])].append((s, k))
+            if word[k] and (s, k) not in linked_parts:
+                free_punctuation[k, _segment_text(source, word[k])].append((s, k))
 
     pieces: list[Span] = []
     links: list[Link] = []
-    for t, k, parts in together:
+    for t, k, parts in aligned_parts:
         if not target_words[t][k]:
             continue
         text = _segment_text(target, target_words[t][k])
-        if not parts and spare[k, text]:
-            parts = [spare[k, text].pop()]
+        if not parts and free_punctuation[k, text]:
+            parts = [free_punctuation[k, text].pop()]
         # Punctuation without a counterpart goes with the nearest piece of each aligned word: the last, or the first.
         segments = [source_words[s][j] for s, j in parts] or [
             source_words[s][1][-1:] if k == 2 else source_words[s][1][:1] for s in aligned[t]
         ]
         # A word that is the same in both texts is cut in the target as it is cut in the source.
-        twin = next((segment for segment in segments if _segment_text(source, segment) == text), target_words[t][k])
-        start = target_words[t][k][0][0] - twin[0][0]
-        for i, (first, last) in enumerate(twin):
+        own_segment = target_words[t][k]
+        equal_segment = next((segment for segment in segments if _segment_text(source, segment) == text), own_segment)
+        start = own_segment[0][0] - equal_segment[0][0]
+        for i, (first, last) in enumerate(equal_segment):
             for segment in segments:
-                links += [(numbers[span], len(pieces)) for span in ([twin[i]] if segment is twin else segment)]
+                spans = [equal_segment[i]] if segment is equal_segment else segment
+                links += [(numbers[span], len(pieces)) for span in spans]
             pieces.append((start + first, start + last))
     return _flatten_spans(source_words), pieces, links
 

@@ -134,9 +134,9 @@ def _word_indices(spelled: str, text: str) -> list[int]:
     letters, text = "".join(spelled.split()), "".join(text.split())
     if letters == text:
         return word_of_letter
-    # Pellucid's own pieces spell the words of their text one for one. Those of an imported tokenizer, which rewrites
-    # the text before it cuts it, and those of a text that had its tags put back, may not: the stretches that are equal
-    # decide then, and letters in between are spread evenly.
+    # Pellucid's own pieces spell the words of their text one for one. Pieces of an imported tokenizer, which rewrites
+    # the text before it cuts it, or of a text whose tags were put back, may differ from the text: equal stretches are
+    # then aligned first, and letters in between are spread evenly.
     words = []
     for _, a, b, c, d in SequenceMatcher(None, letters, text, autojunk=False).get_opcodes():
         words += [word_of_letter[min(c + (i - a) * (d - c) // (b - a), len(word_of_letter) - 1)] for i in range(a, b)]

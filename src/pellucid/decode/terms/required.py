@@ -155,7 +155,7 @@ def _touches_letter(tokens: Sequence[int], span: range, spelling: Spelling, word
 
 
 def _find_spellings(tokens: Sequence[int], spellings: Iterable[Spelling]) -> Iterator[tuple[range, Spelling]]:
-    """Yield each spelling that stands in a text with the range of its tokens, in order, whatever touches it."""
+    """Yield every spelling that occurs in a text, with its token range, in order, without checking its neighbours."""
     # The text is cut only where a spelling may begin, and only to lengths that such spellings have.
     lengths: dict[int, set[int]] = defaultdict(set)
     by_tokens: dict[Spelling, list[Spelling]] = defaultdict(list)
@@ -183,7 +183,7 @@ def without_edges(spelling: Spelling) -> Spelling:
 
 
 def shortest_spelling(term: Term, words: WordEdges) -> Spelling:
-    """Return the spelling of a term that has the fewest tokens, of those that can follow whatever was written."""
+    """Return the spelling with the fewest tokens, among the spellings of a term that can follow any piece."""
     spellings = [spelling for spelling in term if can_follow_any_piece(spelling, words)]
     assert spellings, f"no spelling of a term can follow any piece: {term}"
     return min(spellings, key=lambda spelling: len(without_edges(spelling)))

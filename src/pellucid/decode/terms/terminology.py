@@ -37,7 +37,7 @@ class TermSpan:
 
 @dataclass(frozen=True)
 class TermMatch:
-    """A term found in a source, its span, and its targets, one of which the translation must contain."""
+    """A term found in a source, its span, and its targets; the translation must contain one of the targets."""
 
     source: str
     targets: tuple[str, ...]
@@ -122,7 +122,7 @@ class Terms:
         return cls(exact, any_case)
 
     def with_others(self, others: "Terms") -> "Terms":
-        """Return these terms and others; where both have a source term, its targets are those of the others.
+        """Return the union of these terms and others; a source term in both gets the targets of `others`.
 
         It takes as long as the others are many, and nothing of these terms is made again.
         """
@@ -131,7 +131,7 @@ class Terms:
 
     @cached_property
     def trie(self) -> "_TermTrie":
-        """Source terms without those of `base`, as a trie that finds them in a text; made for the first text."""
+        """Source terms, without the terms of `base`, as a trie that finds them in a text; made for the first text."""
         return _TermTrie(_split_at_edges(source, edge_positions(source)) for source in self.exact)
 
     def prepare(self, tokenizer: Tokenizer) -> None:
@@ -166,7 +166,7 @@ class Terms:
         return self.exact.get(source) or (self.base.exact_targets(source) if self.base is not None else ())
 
     def terms_in_any_case(self, key: str) -> tuple[str, ...]:
-        """Return the source terms with this `casefold`, those of `base` first."""
+        """Return the source terms with this `casefold`; the terms of `base` come first."""
         own = self.any_case.get(key, ())
         return own if self.base is None else tuple(dict.fromkeys((*self.base.terms_in_any_case(key), *own)))
 
@@ -223,7 +223,7 @@ def _is_acronym(text: str) -> bool:
 def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capital: bool = False) -> Term:
     """Return the token sequences that write a text: after a space or at the start of the line, and elsewhere.
 
-    Whatever stands around them, the target text contains `text`, character for character (in lower case with a
+    With any tokens around them, the target text contains `text`, character for character (in lower case with a
     tokenizer that has only that). Unless `touching`, they count only where no letter or digit stands right before or
     after. With `capital`, a text that begins with a word of small letters may also begin with a capital, as at the
     start of a sentence. Raises ValueError for a text that no tokens write: one with a line feed, with runs of spaces or

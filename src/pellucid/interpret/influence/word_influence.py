@@ -56,7 +56,7 @@ class PieceChoice:
 class InfluentialPair:
     """A training pair with its influence on a choice, and the word it wrote where it was most like it.
 
-    `state` is the cosine of its nearest state with that of the choice, below 0 if it wrote another piece there;
+    `state` is the cosine of its nearest state with the choice's state, below 0 if it wrote another piece there;
     `gradient` is its influence by gradients, which has no unit.
     """
 
@@ -83,7 +83,7 @@ class _Agreement:
 class WordInfluence:
     """The pairs that made a word of a translation likelier, the strongest first, and those that spoke against it.
 
-    `piece` is the piece at which the word was decided, the least likely one of it, and `probability` that of the piece.
+    `piece` is the piece at which the word was decided, the least likely one of it, and `probability` the piece's.
     """
 
     word: str
@@ -125,7 +125,7 @@ class _WeighedPairs:
 def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) -> WordInfluence:
     """Find the training pairs, up to `count` for and against, that taught a model a word of a traced translation.
 
-    `store` is that of the traced model. Raises ValueError for a word that is not in the translation.
+    `store` belongs to the traced model. Raises ValueError for a word that is not in the translation.
     """
     bundle = trace.origin.bundle
     weighed = weigh_pairs(bundle, store, find_choice(trace, word))
@@ -147,7 +147,7 @@ def find_word_influence(trace: Trace, store: StateStore, word: str, count: int) 
 
 
 def weigh_pairs(bundle: Bundle, store: StateStore, choice: PieceChoice) -> _WeighedPairs:
-    """Weigh the training pairs with the states most like that of a choice, by these states and by gradients."""
+    """Weigh the training pairs whose states are most like the state of a choice, by these states and by gradients."""
     run = bundle.directory.resolve().parent
     # For each pair the position of its nearest state in the store, and the cosine: below 0 for another token.
     nearest: dict[int, tuple[int, float]] = {}
@@ -230,7 +230,7 @@ def sum_influences(
 ) -> Float[Tensor, " N"]:
     """Return the influence of each of N pairs on a choice, summed over the models of several checkpoints.
 
-    `smoothing` is that of the loss in training. Above 0: training on the pair made the choice likelier.
+    `smoothing` is the label smoothing of the training. Above 0: training on the pair made the choice likelier.
     """
     return sum((pair_influences(model, pairs, choice, smoothing) for model in models), torch.zeros(len(pairs)))
 
@@ -239,7 +239,7 @@ def sum_influences(
 def pair_influences(
     model: Transformer, pairs: EncodedPairs, choice: PieceChoice, smoothing: float
 ) -> Float[Tensor, " N"]:
-    """Return the product of the gradient of each pair's loss with that of the choice, -log p(piece), by one model."""
+    """Return each pair's loss gradient times the gradient of the choice's loss, -log p(piece), by one model."""
     h = choice_state(model, choice)
     d = model.logits(h[None, None])[0, 0].softmax(dim=0)
     d[choice.token] -= 1

@@ -87,7 +87,7 @@ def _manifest_for_file(trace: TraceLike) -> dict[str, Any]:
 def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
     """Return the text of the file: this manifest, and the numbers of the trace that are kept.
 
-    Raises ValueError where `keep` is none of `KEEP_CHOICES`, and for more bytes than a browser opens.
+    Raises ValueError where `keep` is not in `KEEP_CHOICES`, and for more bytes than a browser opens.
     """
     bytes_at_most = estimate_size(manifest, keep)
     if bytes_at_most > _LARGEST_PAGE:
@@ -102,7 +102,7 @@ def page_html(trace: TraceLike, manifest: Mapping[str, Any], keep: str) -> str:
     for kind, rows, read in (("tensor", tensors, trace.tensor), ("parameter", parameters, trace.parameter)):
         for row in rows:
             data = pack_numbers(row["name"], read(row["name"]), row.get("dtype", "float32"))
-            row["sha256"] = hashlib.sha256(data).hexdigest()  # the rows are the file's own, not those of the trace
+            row["sha256"] = hashlib.sha256(data).hexdigest()  # the rows are the file's own, not the trace's
             blocks.append(html_block(kind, row["name"], data, level=1))  # level 6 is slow, and saves 0.3 %
     return page_document(file_manifest, "".join(blocks))
 
@@ -123,7 +123,7 @@ def estimate_size(manifest: Mapping[str, Any], keep: str) -> int:
 def _select_for_file(
     manifest: Mapping[str, Any], keep: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the manifest of the file, and those of its rows, of tensors and of parameters, whose numbers are kept."""
+    """Return the manifest of the file, and its rows, of tensors and of parameters, whose numbers are kept."""
     require_keep_choice(keep)
     rows = [_row_for_file(row, keep) for row in manifest["tensors"]]
     weights = [{**row, "captured": row["captured"] and keep == "weights"} for row in manifest["parameters"]]
@@ -170,7 +170,7 @@ def _row_for_file(row: Mapping[str, Any], keep: str) -> dict[str, Any]:
 def page_document(manifest: Mapping[str, Any], blocks: str, title: str | None = None, blocks_of_model: str = "") -> str:
     """Return the HTML: the manifest, the blocks, and the script, which finds both.
 
-    The title is that of the translation unless another is given. Behind the script stand the blocks of a model, for
+    The title is the translation's unless another is given. Behind the script stand the blocks of a model, for
     which it may start workers; it draws while the browser still reads them.
     """
     script = script_text(read_script())
@@ -208,7 +208,7 @@ does not run.</p></noscript>
 
 
 def require_keep_choice(keep: str | None) -> None:
-    """Raise ValueError for a choice that is none of `KEEP_CHOICES`; None leaves it to `choose_keep`."""
+    """Raise ValueError for a choice that `KEEP_CHOICES` does not have; None leaves it to `choose_keep`."""
     if keep is not None and keep not in KEEP_CHOICES:
         raise ValueError(f"a file keeps {', '.join(KEEP_CHOICES[:-1])} or {KEEP_CHOICES[-1]}, not {json.dumps(keep)}")
 
@@ -293,7 +293,7 @@ def _change_floats(value: Any, change: Callable[[float], float | None]) -> Any:
 
 
 def script_text(module: str) -> str:
-    r"""Return JavaScript that may stand inside a script element: whatever would end or hide it is spelled otherwise.
+    r"""Return JavaScript that may stand in a script element: text that would end or hide it is spelled otherwise.
 
     >>> print(script_text('"</script>" + "<!--"'))
     "\x3c/script>" + "\x3c!--"

@@ -31,8 +31,8 @@ def save_model_html(
 ) -> int:
     """Write the file and return its bytes.
 
-    `header` is `ModelHeader` of web/src/engine/package.ts, `manifest` is that of the trace that is shown first, of
-    which `tensors` are drawn before the model is unpacked, and `tokenizer_files` are the tokenizers by side. Raises
+    `header` is `ModelHeader` of web/src/engine/package.ts, `manifest` belongs to the trace that is shown first, whose
+    `tensors` are drawn before the model is unpacked, and `tokenizer_files` are the tokenizers by side. Raises
     ValueError, and writes nothing, for a weight that the precision has no room for, and for a file that no browser
     opens.
     """

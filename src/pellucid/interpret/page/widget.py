@@ -41,7 +41,7 @@ class PageQuestions:
             value, buffers = self._answer(content)
         except (ValueError, KeyError) as error:
             return {"id": number, "problem": str(error.args[0] if error.args else error)}, []
-        except Exception as error:  # whatever it is, a page that is never answered would wait for ever
+        except Exception as error:  # any error: a page that is never answered would wait for ever
             logging.getLogger("pellucid").exception("a question of the page failed: %s", content)
             return {"id": number, "problem": f"Python failed with {type(error).__name__}: {error}"}, []
         return {"id": number, **({} if buffers else {"value": without_infinities(value)})}, buffers

@@ -44,7 +44,7 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
     """Draw the reports of a run (the objects of `log.jsonl`) into a file: .png, .svg or .pdf.
 
     Above, the loss of training (label smoothing included) and of dev (without); below, BLEU and chrF of dev. A report
-    with "model", such as that of the averaged model, is a point of its own.
+    with "model", such as the report on the averaged model, is a point of its own.
     """
     figure = empty_figure(7.0, 6.0)
     losses, scores = figure.subplots(2, 1, sharex=True)
@@ -63,7 +63,7 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
 
 
 def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
-    """Draw one number of the reports as a line, that of other models as open points; the legend has the last values."""
+    """Draw one number of the reports as a line, for other models as open points; the legend has the last values."""
     during, other = (
         [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == of_other_model]
         for of_other_model in (False, True)
@@ -77,7 +77,7 @@ def _draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: st
 
 
 def draw_stress(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Draw how far BLEU and chrF of lines with each kind of noise are below or above those of clean lines.
+    """Draw how far BLEU and chrF of lines with each kind of noise are below or above the scores of clean lines.
 
     `rows` are the objects of `evaluate --stress --json`; the first, of the clean lines, stands in the title.
     """

@@ -46,7 +46,7 @@ def tidy_axes(axes: Any) -> None:
 
 
 def escape_dollars(text: str) -> str:
-    """Return text that matplotlib takes literally: it would read whatever stands between dollars as a formula.
+    """Return text that matplotlib takes literally: it would read text between dollars as a formula.
 
     >>> print(escape_dollars("5 $ a"))
     5 \\$ a

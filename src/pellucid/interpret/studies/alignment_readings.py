@@ -54,7 +54,7 @@ DEFAULT_READING = Reading("output", "norms")  # by which translations are aligne
 
 @dataclass(frozen=True)
 class LinkCounts:
-    """Links drawn, those of them that gold calls sure and possible, and all links that gold calls sure."""
+    """Links drawn, the drawn links that gold calls sure and possible, and all links that gold calls sure."""
 
     drawn: int
     right_sure: int
@@ -67,9 +67,10 @@ class ReadingResult:
     """Disagreement, mean norm and links of one reading.
 
     `disagreement` is between two directions: the best source word of each target word, and the best target word of each
-    source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm` is that of a layer, whatever side and kind.
-    `best_source_word` links each target word with its best source word, as the papers do; `mutually_best` links what
-    is the best there is for either by shares of both (`link_words`). Their counts are right only where there is gold.
+    source word; 1 - 2 |A & B| / (|A| + |B|), over all pairs. `mean_norm` belongs to the reading's layer; side and
+    kind do not change it. `best_source_word` links each target word with its best source word, as the papers do;
+    `mutually_best` links what is the best there is for either by shares of both (`link_words`). Their counts are right
+    only where there is gold.
     """
 
     reading: Reading
@@ -224,7 +225,7 @@ def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Flo
 
 
 def reading_strengths(values: Float[Tensor, "R N M"], layers: int, heads: int) -> Float[Tensor, "R N M"]:
-    """Return the shares of each reading; those of all layers are the sum of the layers' shares, as in `link_words`."""
+    """Return the shares of each reading; a reading of all layers sums the layers' shares, as in `link_words`."""
     kinds = len(KINDS)
     strengths = []
     for side in values.chunk(len(SIDES)):

@@ -48,7 +48,7 @@ class AttentionTable:
 class _SumTerm:
     """Vector that one column adds to a row: its weight times its value.
 
-    `value` is the length of that value (of a word of several pieces, of their weighted mean), `norm` that of the
+    `value` is the length of that value (of a word of several pieces, of their weighted mean), `norm` the length of the
     product. `share` is how much of the sum lies along it: term . sum / |sum|^2; the shares of a row add up to 1.
     """
 

@@ -1,6 +1,6 @@
 """Studies each head of a model on sentence pairs: its function and its importance.
 
-Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `importance.py`
+Roles follow Voita et al. 2019, importance follows Michel et al. 2019; `pattern_measures.py`, `importance.py`
 and `roles.py` define the measures.
 """
 
@@ -288,7 +288,7 @@ def loss_curves(
 
 
 def award_badges(study: HeadStudy) -> dict[Head, list[Badge]]:
-    """Return the badges of each head; of the two rows that may align only the one that stands out most."""
+    """Return the badges of each head, at most one for alignment: the one whose row stands out most."""
     badges: dict[Head, list[Badge]] = {}
     for patterns in study.heads:
         head = patterns.head

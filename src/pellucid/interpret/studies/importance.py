@@ -1,7 +1,7 @@
 """Importance of heads: what silencing a head costs, how steep the loss is in it, and the loss with few heads left.
 
 xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and the expected
-gradient are those of Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
+gradient follow Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,14 +53,14 @@ class ScoreCurve:
 
 
 def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
-    """Group the attentions by what reads what: the source itself, the target itself, the target the source."""
+    """Group the attentions into encoder and decoder self-attention, and cross-attention from target to source."""
     names = attention_names(config)
     patterns = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
     return {kind: [name for name in names if fnmatchcase(name, pattern)] for kind, pattern in patterns.items()}
 
 
 def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
-    """List every head in the order of the attentions, or those of one kind; ValueError for an unknown kind."""
+    """List every head in the order of the attentions, or the heads of one kind; ValueError for an unknown kind."""
     choices = {"all": attention_names(config), **attention_kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
@@ -101,9 +101,9 @@ def pair_losses(
 
 
 def batch_losses(model: Transformer, memory: Memory, batch: StudyBatch, watch: Edit) -> Float[Tensor, " B"]:
-    """Return the summed loss of each sentence of a batch, given what the encoder made of it."""
+    """Return the summed loss of each sentence of a batch, from the encoder's output `memory`."""
     logits = model.logits(model.decode(batch.target_in.ids, memory, watch=watch))
-    # padding costs 0 here, so the sum over positions is that of the pieces
+    # Padding costs 0 here, so the sum over positions is the sum over pieces.
     piece_losses = F.cross_entropy(
         logits.flatten(0, 1), batch.target_out.ids.flatten(), ignore_index=PAD, reduction="none"
     )

@@ -1,7 +1,7 @@
 """Logit lens: the states of each decoder layer through the last norm and the output embedding, as if it were the last.
 
-The method is that of nostalgebraist 2020. The last layer says what the model says; earlier layers were never trained
-to be read this way, those of a post-norm model still less.
+The method comes from nostalgebraist 2020. The last layer says what the model says; earlier layers were never trained
+to be read this way, layers of a post-norm model still less.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class _LensPiece:
 class _LensCell:
     """Reading of one layer at one step: the likeliest pieces, and the rank of the piece that was written among all.
 
-    `divergence` is that of the model's own distribution from this one, in nats; 0 after the last layer.
+    `divergence` is how far the model's own distribution diverges from this one, in nats; 0 after the last layer.
     """
 
     top: list[_LensPiece]

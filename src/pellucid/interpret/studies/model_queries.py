@@ -29,7 +29,7 @@ from pellucid.interpret.trace.session import Trace
 from pellucid.interpret.trace.untrusted import NoArguments
 from pellucid.store.directory import Bundle
 
-# Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
+# Most pieces that the map of a file holds, with the sentence's pieces: the first of a vocabulary are its commonest
 # in most kinds of tokenizers, and 6,000 take some 100 kB.
 MOST_PIECES_IN_FILE = 6000
 NEIGHBOURS_SHOWN = 8  # nearest pieces that a page lists
@@ -152,8 +152,8 @@ def distinct_table(bundle: Bundle, side: str) -> Embeddings:
 def word_map(bundle: Bundle, side: str, most: int | None = None, with_ids: Iterable[int] = ()) -> dict[str, Any]:
     """Return the coordinates of the pieces along the two directions in which the table varies most.
 
-    All pieces are taken into account for these directions. With `most`, only the first so many are listed, and those of
-    `with_ids`. Raises ValueError for a table of fewer than three rows or two columns.
+    All pieces are taken into account for these directions. With `most`, only the first so many are listed, and the
+    pieces `with_ids`. Raises ValueError for a table of fewer than three rows or two columns.
     """
     table = distinct_table(bundle, side)
     count, width = table.vectors.shape
@@ -161,7 +161,7 @@ def word_map(bundle: Bundle, side: str, most: int | None = None, with_ids: Itera
     if count < 3 or width < 2:
         raise ValueError(f"{count} vectors of {width} numbers make no map of two dimensions")
     projection = project_pca(table.vectors, 2)
-    # after the projection: the map is that of the whole table
+    # After the projection, for the map's directions come from the whole table.
     ids = np.arange(count) if most is None or count <= most else choose_ids(count, most, with_ids)
     chance = table.chance()
     return {
@@ -269,7 +269,7 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
     Step by step with cached keys and values no mask is needed; all at once it is. The cached and the unmasked logits
     are each compared with the masked ones. "kept" and "unmasked" are the largest difference of a logit in each row,
     "size" the largest logit of the masked run, "parted" the rows where another piece is likeliest without the mask.
-    "products" are those of the first head of the decoder's self-attention, unscaled and unmasked.
+    "products" are the query-key products of the first head of the decoder's self-attention, unscaled and unmasked.
     """
     model = trace.origin.bundle.model
     device = model.output_embedding.weight.device
@@ -302,8 +302,8 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
 def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:
     """Return the diagonal weight of every head of every cross-attention, in the mean over the rows that have one.
 
-    "written" counts the key of the same number as the piece that a row writes, "read" that of the piece that the row
-    reads; either is 1 for the identity.
+    "written" counts the key of the same number as the piece that a row writes, "read" the key of the same number as the
+    piece that the row reads; either is 1 for the identity.
     """
     names = [name for name in attention_names(trace.config) if name.endswith(".cross")]
     patterns = {name: torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double() for name in names}

@@ -152,7 +152,7 @@ def _with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWo
 
 
 def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:
-    """Yield all pairs in batches, those of like length together."""
+    """Yield all pairs in batches; pairs of like length are together."""
     for numbers in batch_numbers(_pair_lengths(pairs), config):
         yield make_study_batch(pairs, numbers, device)
 
@@ -297,7 +297,7 @@ class MeasureSums:
     def _add_rarity(self, pattern: Float[Tensor, "B H Q K"], view: QueryView, keys: BatchSide) -> None:
         """Add the share of queries whose largest weight is on the rarest piece, and on one of the two rarest.
 
-        Counted are queries that may choose among several pieces, the rarest of which is outside the commonest. Pieces
+        Counted are queries that may choose among several pieces, if the rarest one is outside the commonest. Pieces
         that are equally rare are all of them the rarest. `chance` is what a head would reach that chose at random.
         """
         counts = keys.commonness.counts.to(pattern.device)[keys.ids]

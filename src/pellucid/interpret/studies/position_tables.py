@@ -38,7 +38,7 @@ class PositionTable:
 
     @property
     def first_rise(self) -> int | None:
-        """The distance at which a mean cosine exceeds that of the distance before; None if it only falls."""
+        """The distance at which a mean cosine exceeds the one at the distance before; None if it only falls."""
         # rounding must not look like a rise
         rises = np.nonzero(np.diff(self.by_distance()) > 1e-9)[0]
         return int(rises[0]) + 1 if len(rises) else None

@@ -277,8 +277,8 @@ def chance_of_wish(
         if ranks:
             return prod(factorial(len(rank)) for rank in ranks) / factorial(len(compared))
         return prod((len(compared) - n) / len(compared) for n in range(readers))
-    # Evenly drawn shares are exponential numbers divided by their sum; that of several pieces is a gamma number.
-    # one fixed seed: a probe has the same chance every time
+    # Evenly drawn shares are exponential numbers divided by their sum; the number of several pieces is a gamma number.
+    # One fixed seed: a probe has the same chance every time.
     generator = np.random.default_rng(1)
     shares = generator.gamma(sizes, size=(DRAWS, readers, len(sizes))) * readable
     return float(does_as_wished(shares, ranks, words).mean())

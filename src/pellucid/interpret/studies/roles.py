@@ -198,7 +198,7 @@ def read_badges(bundle: Bundle) -> dict[str, Any]:
     command = f"pellucid inspect heads {bundle.directory} --source FILE --target FILE --badges {path}"
     if not path.is_file():
         raise ValueError(f"the heads of this model were not studied; run: {command}")
-    # before reading: whatever lies there would be in memory whole
+    # Before reading, since any file that lies there would be in memory whole.
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{path} has more than {LARGEST_FILE:,} bytes and is no file of badges; run: {command}")
     try:

@@ -23,7 +23,7 @@ SIDES = ("output", "input")
 
 @dataclass(frozen=True)
 class PieceGroup:
-    """Pieces that belong together: those of a word, of punctuation beside one, or a special token such as </s>."""
+    """Pieces that belong together: pieces of a word, punctuation beside a word, or a special token such as </s>."""
 
     label: str
     positions: tuple[int, ...]

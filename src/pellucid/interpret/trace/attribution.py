@@ -96,7 +96,7 @@ class LogitAccount:
 
 @dataclass(frozen=True)
 class LogitQuestion:
-    """Question about the logit of the piece `id` as the one written at `step`, or its difference to that of `other`."""
+    """Question about the logit of the piece `id` at `step`, or about its lead over the piece `other`."""
 
     step: int
     id: int
@@ -296,7 +296,7 @@ def erase_prefix(
 
 
 def rows_per_batch(model: Transformer, source: int, target: int) -> int:
-    """Return how many rows a batch may have: at least two, one of which hides nothing."""
+    """Return how many rows a batch may have: at least two, since one row hides nothing."""
     c, longest = model.config, max(source, target)
     # The largest tensors of a layer: scores of all heads, the inner layer of a gated feed-forward, the states.
     return max(2, NUMBERS_AT_ONCE // (longest * max(c.heads * longest, 2 * c.d_ff, c.d_model)))
@@ -315,7 +315,7 @@ def _erasure_batches(groups: Sequence[Iterable[int]], length: int, rows: int) ->
 def _log_prob_changes(
     model: Transformer, sources: Sequence[Sequence[int]], target: Sequence[int], rows: int, edit: Edit
 ) -> Float[ndarray, "G T"]:
-    """Return the log-probabilities of each row of an edited batch, minus those of its first row."""
+    """Return the log-probabilities of each row of an edited batch, minus the log-probabilities of its first row."""
     device = model.output_embedding.weight.device
     inputs = torch.tensor([BOS, *target[:-1]], device=device).expand(rows, -1)
     with inference_only(model):

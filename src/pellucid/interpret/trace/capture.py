@@ -97,7 +97,7 @@ def decoding_steps(
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
         give_way()
-        # Stable, so that of equal logits the lower id comes first, which the checks rely on.
+        # A stable sort puts the lower id first among equal logits, which the checks rely on.
         order = row.argsort(descending=True, stable=True)
         best = order[:_TOP_CANDIDATES].tolist()
         # The chosen piece need not be among the best: it may have been given, or preferred by the beam.

@@ -191,7 +191,7 @@ def _check_model_state(run: CapturedRun) -> Iterator[Check]:
         0, mode_name, float(training), "Number of the model's parts in training mode, in which dropout is on."
     )
     model_dtype = str(run.model.output_embedding.weight.dtype).removeprefix("torch.")
-    # Masks are booleans whatever the model computes in.
+    # Masks are booleans in every precision of the model.
     differing = sum(str(tensor.dtype) not in (model_dtype, "bool") for tensor in run.tensors.values())
     yield check_at_most(
         0, dtype_name, float(differing), f"Number of captured tensors that are not {model_dtype} like the weights."

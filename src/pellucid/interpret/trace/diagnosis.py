@@ -82,7 +82,7 @@ class TranslationCase:
 
     `source` and `target` are ids, with EOS if there is one; `unknown` says which source pieces are unknown. `searched`
     is true if a search found the translation, free to write anything; `tree` holds that search's candidates, and
-    `alarms` are those of `find_alarms`.
+    `alarms` come from `find_alarms`.
     """
 
     model: Transformer
@@ -189,9 +189,9 @@ def judge_translation(trace: TraceData, reference: str | None = None) -> Transla
 class ErasureEffects:
     """Changes of the log-probability of each written piece when a source word, or an earlier piece, is hidden.
 
-    `whole_source` and `whole_prefix` are the sums of these changes, without that of EOS, when all of a side is hidden
-    at once. `attention` has for each word of the translation the share of each source word in what cross-attention
-    moved while it was written.
+    `whole_source` and `whole_prefix` are the sums of these changes, without the change of EOS, when all of a side is
+    hidden at once. `attention` has for each word of the translation the share of each source word in what
+    cross-attention moved while it was written.
     """
 
     source: Float[ndarray, "W T"]

@@ -22,7 +22,7 @@ from pellucid.model.watch import Watch, Watcher
 class Record(Watcher, Mapping[str, Tensor]):
     """Keeps a detached copy of every value whose full name fits a pattern: `record["decoder.3.cross.pattern"]`.
 
-    The names are those of `model/glossary.py`, in the order of computation; `*` in a pattern stands for any text. A
+    The names are listed in `model/glossary.py`, in the order of computation; `*` in a pattern stands for any text. A
     value shown again under its name, by the next step of decoding, replaces the earlier one.
     """
 
@@ -47,7 +47,7 @@ class Record(Watcher, Mapping[str, Tensor]):
         give_way()
         # fnmatchcase, because fnmatch ignores case on some systems.
         if any(fnmatchcase(name, pattern) for pattern in self._only):
-            self._values[name] = value.detach().clone()  # a view would change with whatever it is a view of
+            self._values[name] = value.detach().clone()  # a view would change with the tensor that it is a view of
         return value
 
 

@@ -1,6 +1,6 @@
 """Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from.
 
-The field names are those of the page's manifest.
+The field names are the same as in the page's manifest.
 """
 
 import re
@@ -32,7 +32,7 @@ class TraceSide:
 
     `words` has for each piece the index of its word in `text` (words are separated by white space), None for special
     tokens. `unknown` marks the pieces that are UNK, or bytes of a character that no piece covers. The first `context`
-    pieces of a source are those of the sentence before it and of BOS, which stands between both in `text`, too.
+    pieces of a source belong to the sentence before it and to BOS, which stands between both in `text`, too.
     """
 
     text: str
@@ -103,7 +103,7 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class SearchTree:
-    """All candidates of a search: `candidates` at each step, of which it kept `width`."""
+    """All candidates of a search: at each step there were `candidates`, and it kept `width` of them."""
 
     width: int
     length_penalty: float
@@ -154,10 +154,10 @@ class TraceFacts:
     """All facts of a trace. `id` is a short hash of model, sentence, settings and edits, equal for equal traces.
 
     `source` is as the model read it, `target` as it wrote it; with `forced` the target was given, not searched for.
-    `stop` says why it ends: after EOS, or at the largest number of pieces. `log_prob` is that of the whole translation,
+    `stop` says why it ends: after EOS, or at the largest number of pieces. `log_prob` is the whole translation's,
     a natural logarithm, and `score` is it over the length penalty. `tree` is None where no search could be observed.
-    `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
-    of the translation, `notes` these and the remarks about the trace; `context` is the sentence before, if any. `part`
+    `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are about
+    the translation, `notes` are these and the remarks about the trace; `context` is the sentence before, if any. `part`
     says which part of its line `sentence` is, where the line is translated in several. `alarms` say what went wrong,
     and `grade` whether a person can use the translation of a search.
     """
@@ -206,7 +206,7 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
 
 
 def model_facts(bundle: Bundle) -> _ModelFacts:
-    """Return the facts of the model; its name is the end of its directory, its hashes are those of the files loaded."""
+    """Return the facts of the model; its name is the end of its directory, its hashes belong to the files loaded."""
     files = bundle.manifest.get("files", {})
     parameter_count = sum(parameter.numel() for parameter in bundle.model.parameters())
     tokenizer_hashes = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]

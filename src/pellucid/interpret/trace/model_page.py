@@ -34,15 +34,15 @@ def save_model_page(
     """Write the page with the model of a trace inside and return its bytes; the trace's sentence is shown first.
 
     The file holds what the map of that sentence draws, computed here with the weights rounded as in the file.
-    Raises ValueError for a model with parts of its own, which the page has no formula of, for a precision that is none
-    of float16, float32 and int8, and for a weight that the precision has no room for.
+    Raises ValueError for a model with parts of its own, which the page has no formula of, for a precision other
+    than float16, float32 and int8, and for a weight that the precision has no room for.
     """
     from pellucid.interpret.page.model_file import MODEL_PRECISIONS, save_model_html
 
     if precision not in MODEL_PRECISIONS:
         raise ValueError(f"precision is {precision!r:.20}, a page keeps weights as {', '.join(MODEL_PRECISIONS)}")
     origin, part = trace.origin, trace.facts.part
-    # A file is opened with a text, of which the first part is shown.
+    # A file is opened with a text, and the first part of this text is shown.
     line = part.line if part is not None and part.segment == 1 else trace.sentence
     header = {
         **_model_header(origin.bundle, origin.translator, precision),

@@ -31,8 +31,8 @@ _FORMULA = "total / ((5 + pieces) / 6) ^ {}"
 class _TracedTranslation:
     """Ids of a translation, EOS among them where there is one, with the log-probability of each.
 
-    `text` is what a user gets for the line, or for the part of it that was traced; `notes` are those of its
-    translation, `remarks` are for the trace alone.
+    `text` is what a user gets for the line, or for the part of it that was traced; `notes` are about its
+    translation, `remarks` about the trace alone.
     """
 
     ids: list[int]

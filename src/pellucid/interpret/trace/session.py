@@ -69,7 +69,7 @@ class ModelQueries(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """A translation that is drawn by chance, piece by piece; the settings are those of `SearchConfig`."""
+    """A translation that is drawn by chance, piece by piece; the settings mean the same as in `SearchConfig`."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -102,7 +102,7 @@ class TraceOrigin:
 class Trace(TraceData):
     """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
 
-    The names are those of the glossary. The arrays cannot be written to.
+    The names are listed in the glossary. The arrays cannot be written to.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Trace(TraceData):
         return trace_sentence(origin, sentence, target, edits, segment)
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
-        """Trace this sentence again with just these edits, in place of those of this trace.
+        """Trace this sentence again with just these edits, in place of the edits of this trace.
 
         An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
         `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
@@ -300,7 +300,7 @@ def trace_sentence(
         )
     ids = read.request.source
     texts = read.read.text, tokenizer.decode_source(ids[read.context :])
-    # Of a multilingual model that is the piece of the language to write.
+    # A multilingual model without context has one piece here: the language to write.
     if before := read.context_text or " ".join(tokenizer.source_pieces(ids[: read.context][:-1])):
         texts = (f"{before} {tokenizer.source_names[BOS]} {text}" for text in texts)
     source = make_side(tokenizer.source_pieces(ids), ids, *texts)

@@ -13,7 +13,7 @@ class DocumentAccount:
 
     translated: int
     unchanged: int
-    """Texts whose translation is the text itself, as that of a name often is."""
+    """Texts whose translation is the text itself, as is often so for a name."""
     failed: int
     """Texts that could not be translated as asked, and stay in the source language."""
     kept: Mapping[str, int]

@@ -94,7 +94,7 @@ def _choose_target(name: str, entries: Sequence[PoEntry], language: str, reading
 
 
 def _choose_rule(fields: dict[str, str], target: str | None, reading: DocumentReading) -> PluralRule | None:
-    """Return the rule of plurals: that of the header, unless it is that of a template or of another language."""
+    """Return the rule of plurals: the header's rule, unless it belongs to a template or to another language."""
     rule = read_plural_rule(fields.get("Plural-Forms", ""))
     if reading.languages is None or (rule is not None and target is None):
         return rule

@@ -18,7 +18,7 @@ class Chapter:
 
 
 def divide_chapters(texts: Sequence[str], levels: Sequence[int], start: int = 0) -> list[Chapter]:
-    """Divide texts at the largest headings of which there are several; without them, into ten texts each.
+    """Divide texts at the headings of the largest level that has several; without one, into ten texts each.
 
     `levels` has the level of each text that is a heading, 1 for the largest, and 0 for any other. A document often has
     one heading for all of it, its title, which divides nothing. `start` is the place of the first text.

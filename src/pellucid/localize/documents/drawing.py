@@ -122,7 +122,7 @@ class DrawingReader:
             raw = xml.raw(child)
             text = xml.child(child, "t") if child.name == "r" else None
             if child.name == "br":
-                # Its key is that of no other text, so that it stands beside runs and not in one.
+                # No other text has its key, so that it stands beside runs and not in one.
                 yield Run("\n", "br", ("", ""), lambda text, raw=raw: raw)
             elif text is not None:
                 properties = xml.child(child, "rPr")

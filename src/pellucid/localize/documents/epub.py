@@ -16,7 +16,7 @@ from pellucid.localize.documents.slots import Part, Parts, join_markup
 from pellucid.localize.documents.xml_tree import XmlElement, decode_xml, parse_xml
 
 _CONTAINER = "META-INF/container.xml"
-_PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")  # the latter two are those of older books
+_PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")  # the latter two stand in older books
 _DRAWING = "image/svg+xml"
 _DRAWN_TEXTS: dict[str, str] = dict.fromkeys(("text", "title", "desc", "foreignObject"), "code")
 _TALKING_BOOK = "application/x-dtbook+xml"

@@ -25,7 +25,7 @@ class DocumentFormat:
     """What stays and is not counted, since no reader of the document takes it for its text."""
     is_text: bool = True
     is_xml: bool = False
-    """Whether it is XML, of which characters that XML cannot hold are left out and counted."""
+    """Whether it is XML; characters that XML cannot hold are then left out and counted."""
     can_be_marked: bool = False
     """Whether a translation can be marked for a person in it."""
     has_comments: bool = False
@@ -299,7 +299,7 @@ COMMENTED_FORMATS = tuple(ending for ending, its_format in DOCUMENT_FORMATS.item
 
 
 def document_suffix(name: str) -> str | None:
-    """Return the ending of a name, in small letters, if it is that of a document.
+    """Return the ending of a name, in small letters, if it is a document's ending.
 
     >>> document_suffix("Book.DOCX"), document_suffix("book.en")
     ('.docx', None)

@@ -1,4 +1,4 @@
-"""Finds the texts that the formulas of a sheet compare with those of its cells."""
+"""Finds the texts that the formulas of a sheet compare with texts of its cells."""
 
 import re
 from collections.abc import Iterator

@@ -70,7 +70,7 @@ def _decode_page(name: str, content: bytes) -> tuple[str, str]:
     codec = find_codec(label)
     if codec is None:
         raise ValueError(f"{name} is in the encoding {label:.40}, which is not known; convert it to UTF-8")
-    if codec.startswith("utf"):  # a name that can be read byte by byte is not in UTF-16, whatever it says
+    if codec.startswith("utf"):  # its name was read byte by byte, so it cannot be UTF-16
         return decode_text(name, content)
     try:
         return decode_bytes(content, codec), codec
@@ -141,7 +141,7 @@ class _PageSplitter:
         self.run += [Piece("text" if kind == "text" else "single", [piece], kept) for kind, piece in pieces]
 
     def _open(self, markup: Markup) -> int:
-        """Read an opening tag, and the content of an element that is a text whatever is in it; return its end."""
+        """Read an opening tag and, if its element's content is all text, the content, too; return the end."""
         tag, name = self.html[markup.start : markup.end], markup.name
         attributes: Mapping[str, Attribute] = {}
         if RELEVANT.search(tag):

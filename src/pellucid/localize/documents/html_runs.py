@@ -144,7 +144,7 @@ def _describe_unit(unit: Sequence[Piece]) -> str | Inline:
 
 
 def _find_line_ends(items: Sequence[str | Inline], tags: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the white space with line ends before and after each tag; all between two tags is that of the first."""
+    """Return the white space with line ends before and after each tag; space between two tags belongs to the first."""
     line_ends: dict[str, tuple[str, str]] = {}
     remaining = iter(tags)
     for number, item in enumerate(items):

@@ -35,7 +35,7 @@ def split_names(names: str) -> frozenset[str]:
 
 
 RAW_ELEMENTS = split_names("title textarea style script xmp iframe noembed noframes plaintext")
-"""Elements whose content is text up to their closing tag, whatever looks like a tag in it."""
+"""Elements whose content is text up to their closing tag, even if parts of it look like tags."""
 
 
 @dataclass(frozen=True, slots=True)

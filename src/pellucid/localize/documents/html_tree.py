@@ -34,7 +34,8 @@ _SPECIAL = (
         """)
 )
 
-# Elements beyond which an end tag does not reach: those of the standard's scopes, and those that end a search upwards.
+# Elements beyond which an end tag does not reach: elements of the standard's scopes, and elements that end a search
+# upwards.
 _SCOPE = _MARKERS | _HTML_IN_DRAWINGS | {"html", "table"}
 _BARRIERS = {
     "any": _SCOPE,

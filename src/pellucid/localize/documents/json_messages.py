@@ -1,4 +1,4 @@
-"""Takes messages of programs in JSON apart: nested keys, i18next, ARB, and those of browser extensions."""
+"""Takes messages of programs in JSON apart: nested keys, i18next, ARB, and messages of browser extensions."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def read_json_messages(name: str, content: bytes, reading: DocumentReading) -> D
     if not isinstance(value, dict | list):
         raise ValueError(f"{name} holds a single value; expected an object with messages")
     del value
-    # A file in which no other letters stand than those of ASCII, for the others are escaped, stays one.
+    # A file that escapes all letters outside ASCII keeps doing so.
     escapes = text[begin:].isascii() and re.search(r"\\u(?!00[0-7])", text) is not None
     root = _parse_values(name, text, begin, partial(json.dumps, ensure_ascii=escapes), reading)
 

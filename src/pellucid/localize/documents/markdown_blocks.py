@@ -1,4 +1,4 @@
-"""Reads the blocks of Markdown: those of CommonMark, and those of its dialects with texts or instructions in them."""
+"""Reads the blocks of Markdown: blocks of CommonMark, and blocks of its dialects that hold texts or instructions."""
 
 import json
 import re

@@ -54,7 +54,7 @@ class BlockKind:
 
     heading: int = 0  # level of a heading, 0 for any other block
     opening_marks: str = ""  # the signs before a heading
-    underline: str = ""  # the sign of which the line below a heading is made
+    underline: str = ""  # the sign that makes up the line below a heading
     is_cell: bool = False
     is_header: bool = False  # whether it is a cell of the first row
     frame: tuple[str, str] | None = None  # what stands before and after a title in its line

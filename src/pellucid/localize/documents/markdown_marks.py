@@ -33,7 +33,7 @@ class MarkdownMark:
     # em, strong, del, link, image, code, html, address, break, math, footnote, note, template, attributes, expression,
     # wiki
     name: str
-    key: int = 0  # that of the opening mark that a closing one belongs to
+    key: int = 0  # the key of the opening mark that a closing one belongs to
     character: str = ""
     label: tuple[int, int] | None = None  # where the text of an image stands
     title: tuple[int, int] | None = None  # where the title of a link or an image stands
@@ -401,7 +401,7 @@ def _can_pair(opener: _Run, closer: _Run) -> bool:
 
 
 def _is_bracketed_formula(match: re.Match[str]) -> bool:
-    """Return whether brackets behind backslashes hold a formula; square ones are also those of a text."""
+    """Return whether brackets behind backslashes hold a formula; square brackets may hold text instead."""
     content = _ESCAPED_SIGN.sub("", match[3])
     if match[2] == "[" and len(match[1]) == 1:
         return _LATEX.search(content) is not None

@@ -76,7 +76,7 @@ _SIGN_OF_MATH = re.compile(r"[\\^_{}=]")
 
 
 def is_component(name: str) -> bool:
-    """Return whether the name of a tag is that of a component, and none of HTML.
+    """Return whether the name of a tag is a component's name, and no name of HTML.
 
     >>> [is_component(name) for name in ("Tabs", "DIV", "p", "Tabs.Item", "A")]
     [True, False, False, True, False]

@@ -8,7 +8,7 @@ from itertools import product
 from pellucid.localize.documents.markdown_marks import MarkdownMark
 
 # Characters that no text has (Unicode keeps them for programs): they stand around a tag until it is written, so that
-# its signs are told apart from those of the text.
+# its signs are told apart from signs of the text.
 _BEGIN, _NAME_END, _END, _BAR = "\ufdd1", "\ufdd3", "\ufdd2", "\ufdd0"
 _TAG = re.compile(f"{_BEGIN}([^{_NAME_END}]*){_NAME_END}([^{_END}]*){_END}")
 _PRIVATE = re.compile("[\ufdd0-\ufdef]")
@@ -53,7 +53,7 @@ class MarkdownWriter:
     escaped: Collection[str]  # signs that stand behind a backslash in the source
     is_cell: bool
     begins_line: bool  # whether its first word could be read as the sign of a block
-    is_part: bool  # whether other texts stand in the same block, whose signs could fit those of this one
+    is_part: bool  # whether other texts stand in the same block, whose signs could fit this text's signs
     scan: Callable[[str], Sequence[MarkdownMark]]
     is_alone: Callable[[str], bool]  # whether it is read as one text in its block
 
@@ -294,7 +294,7 @@ def _escape_line_start(piece: str, is_alone: bool) -> str:
 
 
 def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_Atom]:
-    """Return a translation in which some tags of emphasis are those of HTML; those with no text inside go.
+    """Return a translation with some tags of emphasis written as HTML, or removed where they have no text inside.
 
     CommonMark reads ** as emphasis only beside certain characters, as the sides of a word have them.
     """
@@ -324,7 +324,7 @@ def _write_as_html(atoms: Sequence[_Atom], numbers: Collection[int]) -> list[_At
 
 
 def _put_tags_last(atoms: Sequence[_Atom]) -> list[_Atom]:
-    """Return a translation with its words first and its tags behind them: links that stand in links are none."""
+    """Return a translation with its words first and its tags behind them, since links inside links do not work."""
     out = [atom for atom in atoms if not atom.name]
     waiting: list[_Atom] = []
     for atom in atoms:

@@ -38,7 +38,7 @@ from pellucid.localize.documents.xml_tree import (
 )
 
 _PARAGRAPHS = ("p", "h")
-# Elements that surround text; those of references hold the words that they refer to.
+# Elements that surround text; elements for references hold the words that they refer to.
 _AROUND_TEXT = ("span", "a", "meta", "meta-field", "ruby-base", "placeholder", "bookmark-ref", "reference-ref")
 # What is computed when the document is opened.
 _FIELDS = """
@@ -227,7 +227,7 @@ class _OpenDocumentReader:
         return [LanguagePlace(opening, partial(_write_language, opening))]
 
     def describe_all(self, element: XmlElement) -> Parts:
-        """Return the parts of an element whose children are cut, whatever it is itself."""
+        """Return the parts of an element whose children are cut; the element itself may be of any kind."""
         out: list[Part] = []
         self.xml.cut_children(element, self.cut, out)
         return join_markup(out)

@@ -44,7 +44,7 @@ _COMMENTS: dict[str, str] = dict.fromkeys(("comment", "cm", "threadedComment"), 
 
 
 def read_package(name: str, content: bytes, reading: DocumentReading) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the files of a package, and of those that tell it what they are, the last words of their type."""
+    """Return the files of a package, and the last words of the type of each file for which the package names one."""
     archive = read_archive(name, content, reading)
     types, _ = decode_xml(name, archive.get(_TYPES, b""))
     found: dict[str, str] = {}

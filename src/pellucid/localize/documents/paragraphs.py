@@ -74,7 +74,7 @@ def make_paragraph(
 ) -> Parts:
     """Return a paragraph as a slot; one without words as it is.
 
-    Formatting other than that of most of its text is a pair of tags. `opening` and `closing` are what stands around the
+    Formatting that most of its text does not have is a pair of tags. `opening` and `closing` are what stands around the
     items, `original` is the paragraph as it is, and `escape` writes a translation, where it is not as the items are.
     """
     runs = _merge_runs(items)
@@ -151,7 +151,7 @@ def is_sign(text: str, is_raised: bool = False) -> bool:
 def find_middle(items: Sequence[Item], signs: Collection[int] = ()) -> tuple[int, int]:
     """Return where the items begin and end that a translation may move: from the first text with words to the last.
 
-    A pair of tags of which one is among them is among them as a whole. Runs at the places `signs` are no words.
+    If one tag of a pair is among them, the other is, too. Runs at the places `signs` are no words.
     """
     texts = [i for i, item in enumerate(items) if isinstance(item, Run) and item.text.strip()]
     words = [i for i in texts if i not in signs] or texts

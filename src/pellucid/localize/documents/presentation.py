@@ -91,7 +91,7 @@ def split_layout(name: str, text: str, reading: DocumentReading) -> Parts:
 
 
 def _split_comments(name: str, text: str, reading: DocumentReading) -> Parts:
-    """Take the comments of a presentation apart, of which those of older programs have plain text."""
+    """Take the comments of a presentation apart; comments of older programs have plain text."""
     xml = parse_xml(name, text, reading)
     reader = DrawingReader(xml)
 

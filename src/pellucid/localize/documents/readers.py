@@ -59,7 +59,7 @@ def read_document(
     *,
     with_comments: bool = False,
 ) -> Document:
-    """Take a document apart, by the ending of its name; `languages` are those of the translation, if they are known.
+    """Take a document apart, by the ending of its name; `languages` are the translation's languages, if known.
 
     `with_comments` has the comments of people in an office document translated, too.
     `go_on` is called now and then, and may raise an error to stop the reading.

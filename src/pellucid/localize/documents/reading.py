@@ -52,7 +52,7 @@ def never_stop() -> None:
 class DocumentReading:
     """One reading of a document."""
 
-    languages: LanguagePair | None = None  # those of the translation, if they are known
+    languages: LanguagePair | None = None  # the translation's languages, if they are known
     limits: DocumentLimits = field(default_factory=DocumentLimits)
     kept: Counter[str] = field(default_factory=Counter)  # texts that are not translated, by kind in `KEPT_KINDS`
     with_comments: bool = False  # whether comments of an office document are translated

@@ -58,7 +58,7 @@ class TextSlot:
 
     text: str
     tags: Mapping[str, Parts] = field(default_factory=dict)  # what each numbered tag stands for
-    original: Parts | None = None  # what stood here; it is written again where the translation is the text itself
+    original: Parts | None = None  # the original markup, written back where the translation equals the text
     escape: Callable[[str], str] = _keep
     finish: Callable[[str], str] = _keep
     wraps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -218,7 +218,8 @@ def fill_slots(
 ) -> str:
     """Join the parts of a document, with a translation in each of its slots.
 
-    `reviews` has those that are to be marked, each by the `id` of its slot. `language` is that of the translations.
+    `reviews` has the translations that are to be marked, each by the `id` of its slot. `language` is the language of
+    the translations.
     """
     reviews = reviews or {}
     out = []
@@ -232,7 +233,7 @@ def fill_slots(
         translation = next(translations)
         review = None if part.mark is None else reviews.get(id(part))
         if translation == part.text and part.original is not None and review is None:
-            # Its slots are those of the markup around and inside the text, in the same order.
+            # Its slots stand for the markup around and inside the text, in the same order.
             out.append(fill_slots(part.original, translations, reviews, language))
         else:
             out.append(fill_slots(part.before, translations, reviews, language))

@@ -116,7 +116,7 @@ def _list_named_texts(text: str) -> Iterator[str]:
 
 
 def split_strings(name: str, text: str, reading: DocumentReading, named: "set[str] | tuple[()]") -> Parts:
-    """Take the shared strings of a workbook or its comments apart: each is a slot, but for those that are named."""
+    """Take the shared strings of a workbook or its comments apart: each is a slot, except the named ones."""
     xml = parse_xml(name, text, reading)
 
     def cut(element: XmlElement, out: list[Part]) -> None:

@@ -52,7 +52,7 @@ def read_subtitles(name: str, content: bytes, reading: DocumentReading) -> Docum
 def split_subtitles(name: str, text: str, reading: DocumentReading) -> Parts:
     """Take subtitles apart: the lines of each are one text, or one for each person who speaks.
 
-    The format is that of the content, whatever the name says. Raises ValueError where there are no subtitles in it.
+    The content decides the format, even if the name says another. Raises ValueError where there are no subtitles in it.
     """
     lines = LINE.findall(text)
     if lines and _HEADER.fullmatch(lines[0].rstrip("\r\n")):

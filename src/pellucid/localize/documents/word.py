@@ -84,13 +84,13 @@ _FORGOTTEN = ("proofErr", "lastRenderedPageBreak", "softHyphen")
 _RANGES = {"bookmarkStart": "bookmarkEnd", "commentRangeStart": "commentRangeEnd", "permStart": "permEnd"}
 _RANGE_ENDS = {end: start for start, end in _RANGES.items()}
 _KEPT = {"del": "deleted", "moveFrom": "deleted", "oMath": "code", "oMathPara": "code", "rt": "other"}
-# The two ways of which a reader sees one: what not every program can show, and what the others show.
+# Two branches, and a reader sees one of them: content that not every program can show, and what the others show.
 _BRANCHES = ("Choice", "Fallback")
 _UNTOUCHED = (*_KEPT, "sectPr", "rPr")
 # What has no other text in it than its own.
 _PLAIN = ("t", "rPr", "pPr", "tab", "br", *_FORGOTTEN)
 _HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_BODY_TEXT = 9  # value of an outline level that is none
+_BODY_TEXT = 9  # value of an outline level that stands for body text
 _NO_FORMATTING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*?/>")
 _LANGUAGE = re.compile(r"<(\w+:)lang\b[^>]*>")
 _RAISED = re.compile(r"""<\w+:vertAlign\b[^>]*=["'](?:superscript|subscript)["']""")
@@ -113,7 +113,7 @@ _KEPT_ATTRIBUTES = {"alias": "val", "listEntry": "val", "default": "val", "listI
 def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dict[str, int]:
     """Return the level of each style of headings, 1 for the largest, by the name that paragraphs use.
 
-    A style tells its level itself, or has that of the style that it is based on.
+    A style tells its level itself, or has the level of the style that it is based on.
     """
     xml = parse_xml(name, styles, reading)
     levels: dict[str, int] = {}
@@ -124,7 +124,7 @@ def list_heading_styles(name: str, styles: str, reading: DocumentReading) -> dic
             continue
         if parent := _read_value(xml, xml.child(style, "basedOn")):
             based_on[key] = parent
-        # Word writes the names of its own styles in English, whatever its language is.
+        # Word writes the names of its own styles in English, in all languages of its menus.
         named = _HEADING_STYLE.fullmatch(_read_value(xml, xml.child(style, "name")) or "")
         level = _read_outline_level(xml, xml.child(style, "pPr"))
         if level is not None:
@@ -161,10 +161,9 @@ def split_docx(
 ) -> Parts:
     """Take the main text, a header, a footer or the notes of a DOCX document apart: each paragraph is a slot.
 
-    Formatting other than that of most of its text is an inline tag; so are links, bookmarks, fields and pictures, whose
+    Formatting that most of its text does not have is an inline tag; so are links, bookmarks, fields and pictures, whose
     descriptions are slots of their own. Texts that were deleted with their change recorded, and formulas, stay as they
-    are. `heading_styles` are those of
-    `list_heading_styles`.
+    are. `heading_styles` come from `list_heading_styles`.
     """
     xml = parse_xml(name, text, reading)
     count_kept(xml, _KEPT, reading)
@@ -187,7 +186,7 @@ def _has_kept_attribute(xml: XmlText, element: XmlElement) -> bool:
 
 
 def _count_numbering(xml: XmlText, reading: DocumentReading) -> None:
-    """Count the words that stand before the numbers of paragraphs, such as those of chapters."""
+    """Count the words that stand before the numbers of paragraphs, such as "Chapter" before a number."""
     for level in xml.walk(xml.root):
         if level.name == "lvl" and _read_value(xml, xml.child(level, "numFmt")) != "bullet":
             text = _read_value(xml, xml.child(level, "lvlText")) or ""
@@ -280,7 +279,7 @@ class _DocxReader:
         return join_markup(out)
 
     def describe_all(self, element: XmlElement) -> Parts:
-        """Return the parts of an element whose children are cut, whatever it is itself."""
+        """Return the parts of an element whose children are cut; the element itself may be of any kind."""
         out: list[Part] = []
         self.xml.cut_children(element, self.cut, out)
         return join_markup(out)

@@ -58,7 +58,7 @@ def split_xliff(name: str, text: str, reading: DocumentReading) -> Parts:
 
 
 def _refuse_other_languages(name: str, xml: XmlText, element: XmlElement, languages: LanguagePair | None) -> None:
-    """Raise ValueError where a file of XLIFF is between other languages than those of the model."""
+    """Raise ValueError if a file of XLIFF translates between other languages than the model does."""
     found = [
         xml.attribute(element, old) or xml.attribute(element, new)
         for old, new in (("source-language", "srcLang"), ("target-language", "trgLang"))

@@ -22,7 +22,7 @@ _MARKUP = re.compile(
 )
 _PREFIX = re.compile(r"<((?:[^\s/>:]*:)*)")
 _ATTRIBUTE = re.compile(r"""\s([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
-# A document type whose own declarations are none, from the beginning of the text to its end: no comment can imitate it.
+# A document type without declarations of its own, matched from the beginning of the text: no comment can imitate it.
 _NO_DECLARATIONS = re.compile(r"\ufeff?(?:\s++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE[^<>\[\]]*+\[\s*+\]\s*+>", re.DOTALL)
 _NO_ELEMENT = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
@@ -92,9 +92,9 @@ class XmlText:
         out: "list[Part]",
         opening: "Sequence[Part] | None" = None,
     ) -> None:
-        """Append the parts of an element to `out`; `cut` appends those of each of its children.
+        """Append the parts of an element to `out`; `cut` appends the parts of each of its children.
 
-        `opening` are the parts of its opening tag, where those are not the tag as it stands in the text.
+        `opening` are the parts of its opening tag, if they differ from the tag as it stands in the text.
         """
         position = element.start
         if opening is not None:
@@ -107,7 +107,7 @@ class XmlText:
         out.append(self.text[position : element.end])
 
     def cut_root(self, cut: "Callable[[XmlElement, list[Part]], object]") -> "list[Part]":
-        """Return the parts of the whole text, those of the root appended by `cut`."""
+        """Return the parts of the whole text; `cut` appends the parts of the root."""
         parts: list[Part] = [self.text[: self.root.start]]
         cut(self.root, parts)
         return [*parts, self.text[self.root.end :]]
@@ -127,7 +127,7 @@ def with_attribute(opening: str, name: str, value: str) -> str:
 
 
 def find_attributes(opening: str, names: Collection[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the values of attributes with these names, whatever their prefix is, and where each begins and ends.
+    """Yield the values of attributes with these names and any prefix, and where each value begins and ends.
 
     >>> [*find_attributes('<a b="1 &lt; 2" w:c="3">', ("b", "c"))]
     [('1 < 2', 6, 14), ('3', 21, 22)]
@@ -216,7 +216,7 @@ def parse_xml(name: str, text: str, reading: DocumentReading) -> XmlText:
             number = 0
         if len(open_elements) >= _DEEPEST:
             raise ValueError(f"{name} has more than {_DEEPEST} elements in one another")
-        end = match.end()  # one number for three places, of which there are many
+        end = match.end()  # one number for three places: a document has many elements
         local_name = local_names.get(match[2])
         if local_name is None:
             local_name = local_names.setdefault(match[2], match[2].rpartition(":")[2])

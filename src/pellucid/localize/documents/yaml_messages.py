@@ -1,4 +1,4 @@
-"""Takes messages of programs in YAML apart, such as those of Rails; comments, order and quotes stay as they are."""
+"""Takes messages of programs in YAML apart, such as Rails' messages; comments, order and quotes stay as they are."""
 
 import json
 import re
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DEEPEST = 100  # values in one another
 _STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")  # the anchor and the type of a value
-# A text that needs no quotes, whatever stands around it.
+# A text that needs no quotes, with anything around it.
 _PLAIN = re.compile(r"""(?![-?:,\[\]{}#&*!|>'"%@`\s])(?!.*(?::\s|\s\#))[^\n\r\t]*[^\s:]""")
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")  # JSON may hold them, YAML reads them otherwise
 _FARTHEST = 200  # characters from the beginning of a line in which a form of a plural is added

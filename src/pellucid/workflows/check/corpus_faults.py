@@ -152,7 +152,7 @@ class SpellingLines:
         self._common = set[tuple[str, str]]()
 
     def add(self, start: int, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """Count the characters of a block of pairs, the first of which has the place `start`."""
+        """Count the characters of a block of pairs; its first pair has the place `start`."""
         for side, texts in (("source", sources), ("target", targets)):
             for place, text in enumerate(texts, start):
                 if text.isascii():

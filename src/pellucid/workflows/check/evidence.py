@@ -23,7 +23,7 @@ class Judge:
     """Evidence for pairs being translations: a logit that is negative where shuffled pairs are likelier."""
 
     def __init__(self, sources: WordIds, targets: WordIds, i: Ints, j: Ints, seed: int = 1):
-        """Learn from source i[n] and target j[n], most of which are translations."""
+        """Learn from source i[n] and target j[n]; most of these pairs are translations."""
         self.sources, self.targets = sources, targets
         self.model = LinkModel(sources, targets, i, j)
         self._learned = np.zeros(len(sources.lengths), np.int64) - 1
@@ -43,10 +43,10 @@ class Judge:
 
 
 class ShuffledFit:
-    """Logistic regression that tells the features of pairs from those of shuffled pairs, and where to draw the line."""
+    """Logistic regression that tells pairs from shuffled pairs by their features, and where to draw the line."""
 
     def __init__(self, real: Floats, shuffled: Floats, level: float = 0.5):
-        """Learn from a row of features for each pair, most of which are translations, and for each shuffled pair.
+        """Learn from a row of features for each pair and for each shuffled pair; most of the pairs are translations.
 
         Hardly any translation may lie below the quantile `level` of shuffled pairs, from which the wrong are estimated.
         """
@@ -61,7 +61,7 @@ class ShuffledFit:
         self.wrong_share, self.threshold = _find_threshold(real_logits, shuffled_logits, level)
 
     def weigh(self, features: Floats) -> Floats:
-        """Return the logit of each row being that of translations."""
+        """Return, for each row of features, the logit of its pair being a translation."""
         return (features - self.mean) / self.scale @ self.weights[:-1] + self.weights[-1]
 
 
@@ -137,7 +137,9 @@ def guess_offsets(source_lengths: Ints, target_lengths: Ints, window: int = 500)
 
 
 def find_blocks(judge: Judge, logits: Floats) -> list[Shift]:
-    """Return the blocks of lines that do not belong to the lines beside them, to the line; `logits` are those of 0.
+    """Return the blocks of lines that do not belong to the lines beside them, exact to the line.
+
+    `logits` has the logit of each line at offset 0.
 
     Where no offset explains a block, its offset is 0: its pairs are no translations, wherever their targets are.
     """
@@ -213,7 +215,7 @@ def _best_path(evidence: Floats, offsets: list[int]) -> Ints:
 
     Lines keep their order: to a smaller offset the path skips as many source lines, whose targets are missing. Skipped
     lines belong to a shifted block: the new one, or the old one where the new offset is 0. The last row of `evidence`
-    is that of `_NONE`.
+    belongs to `_NONE`.
     """
     states, lines = evidence.shape
     best = np.full((lines + 1, states), -np.inf)

@@ -110,7 +110,7 @@ def examine_corpus(
     """Return what is wrong with a corpus, which is read three times; `against` are sentences of test sets.
 
     With `score`, the scores of a model decide which pairs are no translations, and the corpus is read once more. Raises
-    ValueError for a corpus without pairs, for a model that cannot judge it, and whatever reading raises.
+    ValueError for a corpus without pairs, for a model that cannot judge it, and for every fault that reading finds.
     """
     report = CorpusReport()
     first = _read_first(read(), report)

@@ -92,7 +92,8 @@ def _trigrams(texts: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the hashed trigrams of letters of all texts, and the text that each is in."""
     codes = np.frombuffer("\n".join(texts).lower().encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
     line = np.cumsum(codes == 10) if len(codes) else codes
-    # Whatever is no letter ends a word; beyond the first plane there are hardly any letters but rare Chinese ones.
+    # Every character that is not a letter ends a word; beyond the first plane there are hardly any letters but rare
+    # Chinese ones.
     codes = np.where(_LETTER[np.minimum(codes, 0xFFFF)] | (codes > 0x1FFFF), codes, 32)
     if len(codes) < 3:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -136,7 +137,7 @@ def find_telling_words(source: str, target: str) -> tuple[str, str]:
 
 
 def _count_words(words: Sequence[str]) -> int:
-    """Return the number of words; in scripts without capitals, some of which have no spaces, two letters are one."""
+    """Return the number of words; in scripts without capitals, which may lack spaces, two letters are one word."""
     return sum(1 if word.lower() != word.upper() else (len(word) + 1) // 2 for word in words)
 
 
@@ -156,7 +157,7 @@ def _list_plain_words(text: str) -> list[str]:
             place = match.end()
         text = " ".join([*parts, text[place:]])
     words = _WORD.findall(text)
-    # Any first word has a capital; a capital inside a word is that of a name or of an abbreviation.
+    # Any first word has a capital; a word with a capital inside is a name or an abbreviation.
     return [
         word
         for place, word in enumerate(words)

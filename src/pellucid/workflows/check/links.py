@@ -92,7 +92,7 @@ class WordStems(dict[str, int]):
 
 
 class _PairLinks(NamedTuple):
-    """All links of a few pairs: each word of the source with each of the target, those of a target word together.
+    """All links of a few pairs: each source word with each target word; the links of a target word are together.
 
     A position counts the words of one side of all these pairs.
     """

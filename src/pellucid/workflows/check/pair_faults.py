@@ -28,7 +28,7 @@ class _Fault:
 
     @property
     def sentences(self) -> tuple[str, str]:
-        """Whole sentences on what it is and on what it is likely to cost."""
+        """Two sentences: what the fault is, and what it is likely to cost."""
         return f"{self.means[0].upper()}{self.means[1:]}.", f"Likely cost: {self.costs}."
 
 

@@ -110,7 +110,7 @@ def _advise_length(plan: RunPlan) -> Iterator[str]:
 def _advise_batches(plan: RunPlan) -> Iterator[str]:
     """Advise on batches that are smaller or larger than the settings say, and on too few checkpoints to average."""
     budget, average = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
-    # A corpus of one batch cannot fill it, whatever the budget.
+    # A corpus of one batch cannot fill it, with any budget.
     if len(plan.epoch.order) > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
         yield (
             f"batches average {average:,.0f} of {budget:,} positions: pairs of like length run out before a batch is "
@@ -159,7 +159,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def _format_scaled(n: float, units: tuple[tuple[float, str], ...], small: str) -> str:
-    """Return `n` in the largest unit of which it has at least one; `small` if it has none."""
+    """Return `n` in the largest unit that is not larger than `n`; `small` if every unit is larger."""
     for size, unit in units:
         if n >= size:
             # One decimal below ten, none above: two digits at least, and no false precision.

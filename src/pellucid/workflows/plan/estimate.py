@@ -41,7 +41,7 @@ class _ParameterCounts:
     embeddings: int
     encoder: int
     decoder: int
-    matrices: int  # those of the two stacks that are in matrices, which Muon changes
+    matrices: int  # parameters of the two stacks that are in matrices, which Muon changes
 
     @property
     def total(self) -> int:
@@ -121,7 +121,7 @@ class RunPlan:
 
     @property
     def saved(self) -> int | None:
-        """Checkpoints that the whole run writes, including that of the last step."""
+        """Checkpoints that the whole run writes, including the checkpoint of the last step."""
         c = self.run.train
         every = c.save_every or c.evaluate_every
         if self.steps is None:
@@ -211,7 +211,7 @@ def plan_run(run: RunConfig, stand_in: TrainingData | None = None, seconds: floa
 
 
 def _find_missing_files(names: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the names that are given and of which there is no file."""
+    """Return the names that are given and have no file."""
     return tuple(name for name in names if name is not None and not Path(name).is_file())
 
 
@@ -274,7 +274,7 @@ def count_parameters(c: ModelConfig) -> _ParameterCounts:
     with torch.device("meta"):
         model = Transformer(c)
     for name, parameter in model.named_parameters():
-        # Whatever belongs to neither stack are embeddings, the output bias among them.
+        # Parameters outside both stacks count as embeddings, the output bias among them.
         group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
         counts[group] += parameter.numel()
     return _ParameterCounts(**counts, matrices=sum(matrix.numel() for matrix in matrix_blocks(model)))
@@ -333,7 +333,7 @@ def stand_in_data(pairs: int, run: RunConfig, phrases: Iterator[PhrasePair]) -> 
 
 
 def join_phrases(phrases: Iterator[PhrasePair], seed: int) -> Iterator[tuple[str, str]]:
-    """Yield lines without end, each of as many phrases as fill a length drawn like that of news."""
+    """Yield lines without end, each of enough phrases to fill a length drawn like the length of a line of news."""
     random = Random(seed)
     while True:
         length, sides = random.lognormvariate(*NEWS_LENGTH), ([], [])

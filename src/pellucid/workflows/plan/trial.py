@@ -93,7 +93,7 @@ class TrialResult:
     spread: float  # half the distance between the quartiles, as a share of the median
     loss: float  # loss of the last update; finite, if the settings can train at all
     halved: int  # times that a batch that did not fit in memory was split in two
-    # Peak memory of this process in bytes, on a GPU that of its tensors; None if the system does not say.
+    # Peak memory of this process in bytes, on a GPU the memory of its tensors; None if the system does not say.
     peak_memory: int | None
     device: str  # device that the updates ran on: "cpu", or a GPU
     threads: int
