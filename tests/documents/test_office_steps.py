@@ -144,7 +144,7 @@ def test_a_document_of_twice_the_size_takes_twice_the_steps(shape):
         document = read_document(name, contents[n], ("en", "es"))
         document.write([f"{text} b" for text in document.texts], language="es")
 
-    assert_linear_work(work, 200, "pellucid/documents")
+    assert_linear_work(work, 200, "localize/documents")
 
 
 def test_reading_asks_whether_to_go_on_in_proportion_to_the_size():
