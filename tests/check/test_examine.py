@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pellucid.data.source_profile import profile_sources
-from pellucid.demo.phrasebook import generate_phrases
 from pellucid.workflows.check import corpus_faults
 from pellucid.workflows.check.check_page import report_as_html
 from pellucid.workflows.check.corpus_faults import bare_text
@@ -23,6 +22,7 @@ from pellucid.workflows.check.examine import (
     write_fixed,
 )
 from pellucid.workflows.check.pair_faults import FAULTS, PAIR_CHECKS
+from tools.phrasebook import draw_phrases
 
 Pairs = tuple[list[str], list[str]]
 
@@ -30,7 +30,7 @@ Pairs = tuple[list[str], list[str]]
 @pytest.fixture(scope="module")
 def clean() -> Pairs:
     """Return 2,500 pairs of the phrasebook, no two of which are nearly the same."""
-    phrases = {bare_text(phrase.source): phrase for phrase in islice(generate_phrases(seed=7), 4_000)}
+    phrases = {bare_text(phrase.source): phrase for phrase in islice(draw_phrases(seed=7), 4_000)}
     chosen = list({bare_text(phrase.target): phrase for phrase in phrases.values()}.values())[:2_500]
     assert len(chosen) == 2_500
     return [phrase.source for phrase in chosen], [phrase.target for phrase in chosen]
