@@ -28,11 +28,11 @@ def import_ctranslate2_model(
 
     Its logits equal CTranslate2's in float32; where weights were rounded when it was made, they are computed with the
     rounded weights, and a table of sines and cosines is computed anew. `piece_model` is its SentencePiece model, if
-    that does not lie in the directory. CTranslate2 does not say whether the model was trained on sources that end with
-    an end piece, if the calling program has to hand that piece over. With `caller_ends_sources`, a model whose start
-    is its end or padding was, as programs do it for models of Hugging Face and fairseq. `imported` tells the manifest
-    more of where the model came from. Raises ValueError, naming every problem, for a model that cannot be represented,
-    before anything is written.
+    that does not lie in the directory. Models of Hugging Face and fairseq expect the calling program to end a source
+    with the end piece, and models of OpenNMT expect none; their files do not say which they are. With
+    `caller_ends_sources`, a model whose translations start with the end piece or with padding is taken for one of the
+    former. `imported` tells the manifest more of where the model came from. Raises ValueError, naming every problem,
+    for a model that cannot be represented, before anything is written.
     """
     directory, out = Path(directory), Path(out)
     refuse_non_model_directory(out)
