@@ -62,8 +62,8 @@ test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow
 # tests run that compare numbers: the others start trainings, kill them and compare what one processor gave twice.
 NUMERIC_TESTS := tests/model $(addprefix tests/,$(addsuffix .py,\
   $(addprefix laws/test_,accounts initial_embeddings learning loss model muon one_model search update watching) \
-  $(addprefix decode/test_,alignment beam ctranslate2_engine ensemble greedy sample search translator) \
-  $(addprefix interop/test_,ctranslate2 int8 marian marian_start shortlists)))
+  $(addprefix decode/test_,alignment beam ensemble greedy sample search translator) \
+  $(addprefix interop/test_,ctranslate2 ctranslate2_engine int8 marian marian_start shortlists)))
 
 test-processors: .venv/.installed-dev page ## run the numeric tests as other processors compute: one with AVX2 and no more, and one without it
 	@if $(BIN)/python -c "import sys, torch; sys.exit(torch.backends.cpu.get_cpu_capability() == 'AVX2')"; then \

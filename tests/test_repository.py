@@ -272,3 +272,10 @@ def read_constraints() -> list[Requirement]:
     """Read the pins of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def test_the_tests_that_other_processors_run_are_there():
+    made = subprocess.run(["make", "-n", "test-processors"], cwd=ROOT, capture_output=True, text=True, check=False)
+    named = re.findall(r"\btests/[\w/.]+", made.stdout)
+    assert len(named) > 20
+    assert all((ROOT / name).exists() for name in named)
