@@ -52,13 +52,14 @@ SHAPES_CHECKED = (
     "laws/test_one_model.py",
     "laws/test_update.py",
     "laws/test_watching.py",
-    "interpret/studies/test_heads.py",
-    "interpret/studies/test_importance.py",
-    "interpret/trace/test_erasure.py",
-    "interpret/trace/test_recompute.py",
-    "interpret/trace/test_record.py",
+    "inspect/test_heads.py",
+    "inspect/test_importance.py",
+    "trace/test_erasure.py",
+    "trace/test_recompute.py",
+    "trace/test_record.py",
 )
 TESTS = Path(__file__).parent
+assert all((TESTS / name).exists() for name in SHAPES_CHECKED), "a test file whose shapes are checked has moved"
 MODEL_FOLDER = TESTS.parent / "src" / "pellucid" / "model"
 # Not of the sizes, which refuse wrong types themselves, in words.
 UNCHECKED = ("__init__", "config")

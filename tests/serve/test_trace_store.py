@@ -241,7 +241,7 @@ def test_all_tensors_can_be_downloaded(server, traced, trace):
 
 
 def test_the_exported_file_is_an_attachment(server, traced, monkeypatch):
-    for module in ("interpret.page.html", "serve.trace_routes"):
+    for module in ("interpret.page.html_file", "serve.trace_routes"):
         monkeypatch.setattr(f"pellucid.{module}.read_script", lambda: "/* the page */")
     response = server.get(f"/trace/{traced['id']}/export.html", params={"keep": "maps"})
     assert response.status_code == 200

@@ -22,9 +22,9 @@ function serveAnswers(answers: Record<string, Response>): string[] {
 test("a server is asked at the addresses of the trace that it gave last", async () => {
   const requests = serveAnswers({
     trace: Response.json(makeManifest({ id: "t/1" })),
-    "interpret/trace/t%2F1/t/decoder.0.cross.pattern": new Response(NUMBERS),
-    "interpret/trace/t%2F1/p/w?rows=3:5": new Response(NUMBERS),
-    "interpret/trace/t%2F1/verdict": Response.json({ findings: [], reference: null }),
+    "trace/t%2F1/t/decoder.0.cross.pattern": new Response(NUMBERS),
+    "trace/t%2F1/p/w?rows=3:5": new Response(NUMBERS),
+    "trace/t%2F1/verdict": Response.json({ findings: [], reference: null }),
   });
   const source = httpSource();
   await source.act?.("trace", { sentence: "Hi." });
@@ -33,16 +33,16 @@ test("a server is asked at the addresses of the trace that it gave last", async 
   await source.act?.("verdict", {});
   assert.deepEqual(requests, [
     'POST trace {"sentence":"Hi."}',
-    "GET interpret/trace/t%2F1/t/decoder.0.cross.pattern",
-    "GET interpret/trace/t%2F1/p/w?rows=3:5",
-    "POST interpret/trace/t%2F1/verdict {}",
+    "GET trace/t%2F1/t/decoder.0.cross.pattern",
+    "GET trace/t%2F1/p/w?rows=3:5",
+    "POST trace/t%2F1/verdict {}",
   ]);
-  assert.equal(source.downloadUrl?.("html-maps"), "interpret/trace/t%2F1/export.html?keep=maps");
-  assert.equal(source.downloadUrl?.("npz"), "interpret/trace/t%2F1/tensors.npz");
+  assert.equal(source.downloadUrl?.("html-maps"), "trace/t%2F1/export.html?keep=maps");
+  assert.equal(source.downloadUrl?.("npz"), "trace/t%2F1/tensors.npz");
 });
 
 test("tensors asked for together come in one request, and alone where that is refused", async () => {
-  const together = "interpret/trace/x/tensors?name=a&name=b.c";
+  const together = "trace/x/tensors?name=a&name=b.c";
   const answer = new Response(Float32Array.of(1, 2, 3, 4, 5, 6, 7), { headers: { "X-Shape": "2,3;" } });
   let requests = serveAnswers({ [together]: answer });
   const source = httpSource("", "x");
@@ -51,7 +51,7 @@ test("tensors asked for together come in one request, and alone where that is re
   assert.deepEqual(requests, [`GET ${together}`]);
 
   const refused = Response.json({ error: "too many bytes" }, { status: 413 });
-  requests = serveAnswers({ [together]: refused, "interpret/trace/x/t/a": new Response(NUMBERS), "interpret/trace/x/t/b.c": new Response(NUMBERS) });
+  requests = serveAnswers({ [together]: refused, "trace/x/t/a": new Response(NUMBERS), "trace/x/t/b.c": new Response(NUMBERS) });
   const alone = await Promise.all([source.fetchTensor("a"), source.fetchTensor("b.c")]);
   assert.deepEqual(alone, [NUMBERS, NUMBERS]);
   assert.equal(requests.length, 3);
@@ -61,8 +61,8 @@ test("tensors asked for together come in one request, and alone where that is re
 test("what a server refuses is said in its own words, what it does not say in ours", async () => {
   serveAnswers({
     trace: Response.json({ error: "The queue is full; try again in a second." }, { status: 429 }),
-    "interpret/trace/x/manifest.json": new Response("<h1>Bad gateway</h1>", { status: 502, statusText: "Bad Gateway" }),
-    "interpret/trace/x/t/cut": new Response(new Uint8Array(7)),
+    "trace/x/manifest.json": new Response("<h1>Bad gateway</h1>", { status: 502, statusText: "Bad Gateway" }),
+    "trace/x/t/cut": new Response(new Uint8Array(7)),
   });
   await assert.rejects(async () => httpSource().act?.("trace", { sentence: "Hi." }), /^Error: The queue is full/);
   await assert.rejects(httpSource("", "x").fetchManifest(), /answered 502 Bad Gateway/);
