@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -68,11 +69,5 @@ except (TypeError, ValueError) as error:
 
 def test_names_that_never_were_are_not_there():
     for name in ("pellucid.nothing", "pellucid.trace.nothing", "pellucid.training.nothing"):
-        with pytest.raises(ModuleNotFoundError), pytest.warns(FutureWarning) if "trace" in name else _nothing():
+        with pytest.raises(ModuleNotFoundError), pytest.warns(FutureWarning) if "trace" in name else nullcontext():
             importlib.import_module(name)
-
-
-def _nothing():
-    from contextlib import nullcontext
-
-    return nullcontext()

@@ -21,8 +21,8 @@ BUSY_SHARE = 0.85
 
 SECONDS_BETWEEN_LOOKS = 1.0
 TURN = 100_000  # nanoseconds of a thread's turn, the shortest that Linux grants
-# Number of the system call `sched_setattr`, for which the C library has no function.
 _M_ARENA_MAX = -8  # number of this setting in glibc's malloc.h
+# Number of the system call `sched_setattr`, for which the C library has no function.
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
 
 

@@ -12,7 +12,7 @@ from pellucid.interop.argos import import_argos_package
 from pellucid.store.directory import load_bundle
 from tests.cli.conftest import call as call
 from tests.interop.marian_models import quiet
-from tests.interop.test_argos import write_package
+from tests.interop.test_argos import unpack, write_package
 from tests.interop.test_ctranslate2_import import assert_same_scores, write_opennmt_model
 
 pytestmark = quiet
@@ -31,13 +31,6 @@ def pack(folder: Path, path: Path, metadata: dict[str, Any] = METADATA, root: st
             archive.write(file, root + inside)
         archive.writestr(f"{root}stanza/resources.json", "{}")
     return path
-
-
-def unpack(package: Path, into: Path) -> Path:
-    with zipfile.ZipFile(package) as archive:
-        archive.extractall(into)
-    (folder,) = into.iterdir()
-    return folder
 
 
 @pytest.mark.parametrize("rounding", [None, "int8"])

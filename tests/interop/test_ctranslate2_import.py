@@ -16,6 +16,7 @@ from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.ctranslate2_import import import_ctranslate2_model
 from pellucid.interop.marian import export_marian, import_marian
+from pellucid.model import ModelConfig, Transformer
 from pellucid.store.atomic import verify_directory
 from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.cli.conftest import call as call
@@ -226,9 +227,7 @@ def test_a_model_of_transformers_comes_back_through_ctranslate2(tmp_path: Path, 
     from ctranslate2.converters import TransformersConverter
 
     tokenizer = make_tokenizer()
-    model = random_model(3, 311, 311, max_positions=300, d_model=8, norm=norm)
-    # These formats share one matrix, or in Marian's case two.
-    model = random_tied_model(model.config.norm)
+    model = random_tied_model(norm)
     save_bundle(tmp_path / "own", model, tokenizer)
     export_marian(load_bundle(tmp_path / "own"), tmp_path / "marian")
     TransformersConverter(str(tmp_path / "marian"), copy_files=["source.spm", "target.spm"]).convert(
@@ -248,9 +247,8 @@ def test_a_model_of_transformers_comes_back_through_ctranslate2(tmp_path: Path, 
         assert texts[0] == pytest.approx(texts[1], rel=1e-4, abs=1e-4)
 
 
-def random_tied_model(norm: Any) -> Any:
-    from pellucid.model import ModelConfig, Transformer
-
+def random_tied_model(norm: Any) -> Transformer:
+    """Make a model whose embeddings and output share one matrix, as in both formats of Hugging Face."""
     torch.manual_seed(4)
     config = ModelConfig(311, 311, d_model=8, d_ff=12, heads=2, encoder_layers=2, decoder_layers=2, norm=norm)
     model = Transformer(config).eval()

@@ -420,9 +420,15 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
         raise ValueError(f"{path} is not a list of pieces")
     if not 4 < len(names) <= config.vocabulary:
         raise ValueError(f"{path} has {len(names):,} pieces, its settings say from 5 to {config.vocabulary:,}")
+    refuse_odd_pieces(names, path)
+    return names
+
+
+def refuse_odd_pieces(names: Sequence[str], path: Path) -> None:
+    """Raise ValueError for a list with a piece twice, or with one that is no text; `path` is its file."""
+    # JSON can spell a NUL, and half of a surrogate pair.
     if len(set(names)) != len(names) or any(re.search("[\0\ud800-\udfff]", name) for name in names):
         raise ValueError(f"{path} has a piece twice, or one that is no text")
-    return names
 
 
 def _all_pieces(side: PieceModel) -> tuple[str, ...]:

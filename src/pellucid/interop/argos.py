@@ -22,6 +22,7 @@ from pellucid.store.atomic import (
     require_writable,
 )
 from pellucid.store.directory import Bundle
+from pellucid.store.foreign_models import list_archive
 
 _METADATA, _PIECE_MODEL, _SUBWORD_MODEL = "metadata.json", "sentencepiece.model", "bpe.model"
 _MODEL_FILES = (
@@ -36,7 +37,7 @@ def is_argos_package(path: Path) -> bool:
     """Whether a path is a package of Argos Translate, as a file or unpacked."""
     if path.is_dir():
         return (path / _METADATA).is_file() and (path / "model" / "model.bin").is_file()
-    return path.suffix == ".argosmodel" or (zipfile.is_zipfile(path) and _find_root(path) is not None)
+    return path.suffix == ".argosmodel" or _find_root(path) is not None
 
 
 def import_argos_package(package: str | Path, out: str | Path) -> Bundle:
@@ -87,11 +88,7 @@ def _import_unpacked(folder: Path, out: Path, package: Path) -> Bundle:
 
 def _find_root(package: Path) -> PurePosixPath | None:
     """Return the folder in the archive that holds the package; None for another archive."""
-    try:
-        with zipfile.ZipFile(package) as archive:
-            names = set(archive.namelist())
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return None
+    names = set(list_archive(package) or ())
     roots = (PurePosixPath(name).parent for name in sorted(names) if PurePosixPath(name).name == _METADATA)
     return next((root for root in roots if str(root / "model" / "model.bin") in names), None)
 

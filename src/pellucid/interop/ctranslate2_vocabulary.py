@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pellucid.data.tokenizer import BOS, PAD, ListedPieces, Tokenizer, TokenizerConfig, read_pieces
+from pellucid.data.tokenizer import BOS, PAD, ListedPieces, Tokenizer, TokenizerConfig, read_pieces, refuse_odd_pieces
 from pellucid.store.atomic import join_problems
 
 _LARGEST_FILE = 32 * 2**20  # bytes of the largest vocabulary that is read
@@ -113,9 +113,7 @@ def _read_list(path: Path) -> list[str]:
         raise ValueError(f"{path} is not a vocabulary: {error!s:.200}") from None
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise ValueError(f"{path} is not a list of pieces")
-    # JSON can spell a NUL, and half of a surrogate pair.
-    if len(set(pieces)) != len(pieces) or any(re.search("[\0\ud800-\udfff]", piece) for piece in pieces):
-        raise ValueError(f"{path} has a piece twice, or one that is no text")
+    refuse_odd_pieces(pieces, path)
     return pieces
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pellucid.interop.ctranslate2_file import CTranslate2File, StoredTensor
 from pellucid.interop.ctranslate2_vocabulary import PieceOrder
@@ -14,7 +14,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.config import Activation, Positions, Tie
 from pellucid.model.positions import sinusoids
 from pellucid.store.atomic import join_problems
-from pellucid.store.weights import model_without_storage, refuse_non_finite
+from pellucid.store.weights import model_without_storage, refuse_non_finite, set_weights
 
 _SIDES = ("encoder", "decoder")
 _SOURCE, _TARGET, _OUTPUT = "encoder/embeddings_0/weight", "decoder/embeddings/weight", "decoder/projection/weight"
@@ -93,11 +93,8 @@ def fill_from_ctranslate2(stored: CTranslate2File, source: PieceOrder, target: P
             order = residual_order(config.d_model)
             for name, dimension in residual_dimensions(config).items():
                 numbers[name] = numbers[name].index_select(dimension, order)
-    model = model_without_storage(config, tensors)
-    for name, whole in numbers.items():
-        owner, _, leaf = name.rpartition(".")
-        setattr(model.get_submodule(owner), leaf, nn.Parameter(whole.contiguous()))
-    return model.eval()
+    contiguous = {name: whole.contiguous() for name, whole in numbers.items()}
+    return set_weights(model_without_storage(config, tensors), contiguous)
 
 
 def _use_newer_names(stored: CTranslate2File) -> CTranslate2File:

@@ -16,7 +16,7 @@ from pellucid.interop.marian_files import Vocabulary
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.positions import sinusoids
 from pellucid.store.atomic import join_problems
-from pellucid.store.weights import model_without_storage, refuse_non_finite
+from pellucid.store.weights import model_without_storage, refuse_non_finite, set_weights
 
 WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -119,8 +119,7 @@ def _marian_sinusoids(config: ModelConfig) -> Tensor:
 
 def _fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers: Mapping[str, Tensor]) -> Transformer:
     """Make one of our models from their numbers; ValueError where two names of one matrix have different numbers."""
-    model = model_without_storage(config, tensors=len(numbers))
-    problems = []
+    weights, problems = dict[str, Tensor](), []
     for row in _parameter_names(config):
         stored = [name for name in (*row.theirs, *row.copies) if name in numbers]
         # With different numbers under two names of a shared matrix nobody could say which of them count.
@@ -137,11 +136,10 @@ def _fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers
             whole = whole[plan.side(row).order]
         if row.theirs == (_BIAS,) and plan.target.copied:
             whole[BOS] = IMPOSSIBLE_LOGIT
-        owner, _, leaf = row.ours.rpartition(".")
-        setattr(model.get_submodule(owner), leaf, nn.Parameter(whole))
+        weights[row.ours] = whole
     if problems:
         raise ValueError(f"{path}: {join_problems(problems)}")
-    return model.eval()
+    return set_weights(model_without_storage(config, tensors=len(numbers)), weights)
 
 
 def write_marian_weights(path: Path, model: Transformer, plan: ImportPlan, names: Sequence[str], dtype: str) -> None:

@@ -50,7 +50,7 @@ def _explain_directory(directory: Path) -> str | None:
 
 
 def _explain_file(path: Path) -> str | None:
-    members = _list_archive(path)
+    members = list_archive(path)
     names = {Path(member).name for member in members or ()}
     if path.suffix == ".argosmodel" and members is None:
         return f"{path} is named like a package of Argos Translate, but is no ZIP archive; download it again"
@@ -111,7 +111,7 @@ def _is_marian_settings(name: str) -> bool:
 
 
 def _is_marian_archive(path: Path) -> bool:
-    return _MARIAN_SETTINGS in (_list_archive(path) or ())
+    return _MARIAN_SETTINGS in (list_archive(path) or ())
 
 
 def _has_ctranslate2_head(path: Path) -> bool:
@@ -123,7 +123,7 @@ def _is_intgemm(name: str) -> bool:
     return ".intgemm" in name and name.endswith((".bin", ".bin.gz", ".bin.zst"))
 
 
-def _list_archive(path: Path) -> list[str] | None:
+def list_archive(path: Path) -> list[str] | None:
     """Return the names of what a ZIP archive holds (Marian's .npz is one, too); None for any other file."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -56,6 +56,11 @@ def _make_empty_model(config: ModelConfig, shapes: _Shapes, dtypes: Mapping[str,
 def _fill_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> Transformer:
     """Put the weights into a model without storage, and return it in evaluation mode."""
     refuse_non_finite(weights, str(path))
+    return set_weights(model, weights)
+
+
+def set_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
+    """Make tensors the parameters of these names in a model without storage; return it in evaluation mode."""
     for name, weight in weights.items():
         owner, _, leaf = name.rpartition(".")
         # load_state_dict would copy into storage that the parameters do not have.

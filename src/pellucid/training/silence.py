@@ -101,19 +101,20 @@ def name_silent_workers(
     heartbeats: dict[int, str] = {}
     stop = Event()
     # Two threads: the store may be in the worker that is silent, and whoever asks it for a heartbeat waits then, too.
-    threads = [
-        Thread(target=_hear_heartbeats, args=(store, ranks, heartbeats, stop), daemon=True),
-        Thread(
-            target=_say_silence, args=(SilenceCounter(ranks, world_size, timeout), heartbeats, say, stop), daemon=True
-        ),
-    ]
-    for thread in threads if ranks else ():
+    threads: list[Thread] = []
+    if ranks:
+        counter = SilenceCounter(ranks, world_size, timeout)
+        threads = [
+            Thread(target=_hear_heartbeats, args=(store, ranks, heartbeats, stop), daemon=True),
+            Thread(target=_say_silence, args=(counter, heartbeats, say, stop), daemon=True),
+        ]
+    for thread in threads:
         thread.start()
     try:
         yield
     finally:
         stop.set()
-        for thread in threads if ranks else ():
+        for thread in threads:
             thread.join(timeout=2 * _SECONDS_BETWEEN_HEARTBEATS)
 
 

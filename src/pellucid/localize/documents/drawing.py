@@ -7,7 +7,6 @@ from functools import partial
 from pellucid.localize.documents.archive import Split
 from pellucid.localize.documents.packages import list_members
 from pellucid.localize.documents.paragraphs import (
-    LETTER,
     TAG,
     Item,
     Run,
@@ -17,7 +16,7 @@ from pellucid.localize.documents.paragraphs import (
     make_paragraph,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Inline, LanguagePlace, Part, Parts, Wrap, join_markup
+from pellucid.localize.documents.slots import LETTER, Inline, LanguagePlace, Part, Parts, Wrap, join_markup
 from pellucid.localize.documents.xml_tree import XmlElement, XmlText, escape_xml_text, parse_xml, with_attribute
 
 # Attributes that describe a picture to those who do not see it, and tips of links, by the names of their elements.

@@ -10,9 +10,9 @@ from pellucid.localize.documents.archive import Split, read_archive, read_member
 from pellucid.localize.documents.document import Document
 from pellucid.localize.documents.html import split_html
 from pellucid.localize.documents.packages import place_language, split_properties
-from pellucid.localize.documents.paragraphs import LETTER, TAG, count_kept, make_content_slot
+from pellucid.localize.documents.paragraphs import TAG, count_kept, make_content_slot
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Part, Parts, join_markup
+from pellucid.localize.documents.slots import LETTER, Part, Parts, join_markup
 from pellucid.localize.documents.xml_tree import XmlElement, decode_xml, parse_xml
 
 _CONTAINER = "META-INF/container.xml"

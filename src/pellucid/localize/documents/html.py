@@ -15,7 +15,7 @@ from pellucid.localize.documents.html_attributes import (
     split_tag,
 )
 from pellucid.localize.documents.html_frames import cut_frame, keep_frame
-from pellucid.localize.documents.html_runs import LETTER, Piece, join_run
+from pellucid.localize.documents.html_runs import Piece, join_run
 from pellucid.localize.documents.html_templates import hide_instructions, split_instructions
 from pellucid.localize.documents.html_tokens import (
     RAW_ELEMENTS,
@@ -29,7 +29,7 @@ from pellucid.localize.documents.html_tokens import (
 from pellucid.localize.documents.html_tree import VOID_ELEMENTS, OpenElements
 from pellucid.localize.documents.plain import decode_text
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Part, Parts
+from pellucid.localize.documents.slots import LETTER, Part, Parts
 
 _CHARSET = re.compile(
     rb"<!--.*?(?:-->|\Z)|<meta[^<>]+?charset\s*=\s*(?:[\"']\s*)?(?![<{$#])([^\s\"'/>;]+)", re.IGNORECASE | re.DOTALL

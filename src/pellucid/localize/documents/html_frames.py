@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 from html import unescape
 
-from pellucid.localize.documents.slots import LanguagePlace, Part, Parts
+from pellucid.localize.documents.slots import LETTER, LanguagePlace, Part, Parts
 
-_LETTER = re.compile(r"[^\W\d_]")
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{1,8});")
 _SIGNS = {"<": "<", ">": ">", '"': "&quot;", "'": "&#39;", "&": "&amp;"}  # how each is written where the page has none
 
@@ -45,5 +44,5 @@ def _wrap_part(part: Part, write: Callable[[str], str]) -> Part:
 
 def keep_frame(raw: str, kept: Counter[str]) -> Parts:
     """Return the page in an attribute as it is, and count it if it has words."""
-    kept["other"] += _LETTER.search(raw) is not None
+    kept["other"] += LETTER.search(raw) is not None
     return [raw]

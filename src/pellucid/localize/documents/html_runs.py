@@ -8,9 +8,8 @@ from typing import Literal
 
 from pellucid.localize.documents.html_templates import escape_page_text
 from pellucid.localize.documents.html_tree import VOID_ELEMENTS, HtmlElement
-from pellucid.localize.documents.slots import NUMBERED_TAG, Inline, Part, Parts, Review, TextSlot, make_slot
+from pellucid.localize.documents.slots import LETTER, NUMBERED_TAG, Inline, Part, Parts, Review, TextSlot, make_slot
 
-LETTER = re.compile(r"[^\W\d_]")
 _SPACE = " \t\r\n\f"
 _TAG_WITH_SPACE = re.compile(rf"( ?)({NUMBERED_TAG.pattern.replace('(', '(?:')})( ?)")
 _TAG_OR_SPACE = re.compile(rf"{NUMBERED_TAG.pattern}| ")

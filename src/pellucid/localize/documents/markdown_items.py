@@ -13,12 +13,11 @@ from pellucid.localize.documents.html_tokens import read_attributes
 from pellucid.localize.documents.markdown_marks import MarkdownMark
 from pellucid.localize.documents.markdown_programs import count_other_texts, find_values, is_jsx_tag
 from pellucid.localize.documents.markdown_writing import protect_tag
-from pellucid.localize.documents.slots import Inline, Part, Parts, TextSlot
+from pellucid.localize.documents.slots import LETTER, Inline, Part, Parts, TextSlot
 
 _CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "var", "pre", "script", "style", "svg", "math", "textarea"])
 _VOID_ELEMENTS = frozenset(["br", "hr", "img", "input", "wbr", "source"])
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_LETTER = re.compile(r"[^\W\d_]")
 _ENDS = {"<": "&lt;", "`": "&#96;", "&": "&amp;"}  # signs that a backslash does not keep from their meaning everywhere
 _NO_SIGNS = str.maketrans({"{": "(", "}": ")", "\\": "/", "\n": " "})
 _OTHER_QUOTES = {'"': "”", "'": "’"}
@@ -106,7 +105,7 @@ class MarkdownText:
             if other.name == mark.name:
                 depth += {"opening": 1, "closing": -1}.get(other.kind, 0)
                 if depth == 0:
-                    if is_protected and _LETTER.search(self.raw, mark.end, other.start):
+                    if is_protected and LETTER.search(self.raw, mark.end, other.start):
                         self.kept["protected"] += 1
                     return other.end
         return 0
@@ -125,7 +124,7 @@ class MarkdownText:
             start, end = span
             text = self.read_label(*span) if is_label else self.read_title(*span)
             if text is None:
-                self.kept["other"] += _LETTER.search(self.raw, start, end) is not None
+                self.kept["other"] += LETTER.search(self.raw, start, end) is not None
                 continue
             quotes = "" if is_label else self.raw[start - 1] + self.raw[end]
             finish = partial(_write_inner, quotes=quotes, is_cell=self.is_cell)

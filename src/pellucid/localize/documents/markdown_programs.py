@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from pellucid.localize.documents.slots import LETTER
+
 # Possessive quantifiers (*+, ++) throughout: no text makes a search go back.
 _QUOTED = r"""(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')"""
 _PAIR = rf"""[A-Za-z_:@][\w:.@-]*+[ \t]*+=[ \t]*+(?:{_QUOTED}|[^\s{{}}"'=<>`]++)"""
@@ -65,7 +67,6 @@ _LATEX_TEXT = re.compile(r"\{[^{}\n]*[^\W\d_]{2}[^{}\n]* [^{}\n]*[^\W\d_]{2}[^{}
 _READABLE_NAMES = "title|caption|alt|label|summary|description|subtitle|heading|placeholder|tooltip|aria-label|header"
 _VALUE = re.compile(rf"""(?<![\w-])(?:{_READABLE_NAMES})[ \t]*+=[ \t]*+("(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')""")
 _WORDS = re.compile(r"""(?<=[ \t])"[^"\n{}/]*[^\W\d_]{2} [^"\n{}/]*"(?=[ \t>%])""")
-_LETTER = re.compile(r"[^\W\d_]")
 
 # Mathematics between dollars or in brackets is told from prices and asides by what stands in it.
 _FUNCTIONS = re.compile(
@@ -101,7 +102,7 @@ def is_formula(text: str) -> bool:
     """
     if _SIGN_OF_MATH.search(text):
         return True
-    return _LETTER.search(text) is not None and _WORD.search(_FUNCTIONS.sub("", text)) is None
+    return LETTER.search(text) is not None and _WORD.search(_FUNCTIONS.sub("", text)) is None
 
 
 def is_program_line(line: str) -> bool:
@@ -136,7 +137,7 @@ def find_values(tag: str) -> Iterator[tuple[int, int, str]]:
     """
     for match in _VALUE.finditer(tag):
         value = match[1]
-        if _LETTER.search(value) and "{{" not in value and "{%" not in value:
+        if LETTER.search(value) and "{{" not in value and "{%" not in value:
             yield match.start(1) + 1, match.end(1) - 1, value[0]
 
 

@@ -11,7 +11,6 @@ from pellucid.localize.documents.document import Document
 from pellucid.localize.documents.formulas import list_compared_texts, normalize_compared
 from pellucid.localize.documents.packages import split_properties
 from pellucid.localize.documents.paragraphs import (
-    LETTER,
     SPACES,
     TAG,
     Item,
@@ -26,7 +25,7 @@ from pellucid.localize.documents.paragraphs import (
     split_at_breaks,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Inline, LanguagePlace, Part, Parts, join_markup
+from pellucid.localize.documents.slots import LETTER, Inline, LanguagePlace, Part, Parts, join_markup
 from pellucid.localize.documents.xml_tree import (
     XmlElement,
     XmlText,

@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 from pellucid.localize.documents.archive import Split, read_archive
 from pellucid.localize.documents.paragraphs import (
-    LETTER,
     TAG,
     classify_script,
     count_kept,
@@ -17,7 +16,7 @@ from pellucid.localize.documents.paragraphs import (
     make_content_slot,
 )
 from pellucid.localize.documents.reading import DocumentReading, DocumentTooLarge
-from pellucid.localize.documents.slots import LanguagePlace, Part, Parts, join_markup
+from pellucid.localize.documents.slots import LETTER, LanguagePlace, Part, Parts, join_markup
 from pellucid.localize.documents.xml_tree import (
     XmlElement,
     XmlText,

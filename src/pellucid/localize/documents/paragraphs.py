@@ -8,11 +8,20 @@ from itertools import groupby
 from pathlib import PurePath
 
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Inline, Part, Parts, Review, TextSlot, Wrap, join_markup, number_tags
+from pellucid.localize.documents.slots import (
+    LETTER,
+    Inline,
+    Part,
+    Parts,
+    Review,
+    TextSlot,
+    Wrap,
+    join_markup,
+    number_tags,
+)
 from pellucid.localize.documents.xml_tree import XmlElement, XmlText, escape_xml_text, find_attributes
 
 SPACES = re.compile(r"[ \t\r\n]+")
-LETTER = re.compile(r"[^\W\d_]")
 # Two spaces behind the end of a sentence are a habit; others are there to move what follows them.
 _WIDE_SPACE = re.compile(r"(?<![.!?…]) {2,}")
 _MARKS_OF_SENTENCES = frozenset(".,;:!?…'\"()[]«»„“”‘’‚¡¿-‐‑–—/&% \t\n\xa0")

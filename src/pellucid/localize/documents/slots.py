@@ -14,7 +14,7 @@ MOST_TAGS = 2000  # inline tags of one text; placing more would take long, and n
 
 NUMBERED_TAG = re.compile(r"</?(\d{1,6})/?>")
 _SPACE_WITH_LINE_END = re.compile(r"(?<! )[ ]*+[\t\r\n\f][ \t\r\n\f]*+")
-_LETTER = re.compile(r"[^\W\d_]")
+LETTER = re.compile(r"[^\W\d_]")
 
 
 def _keep(text: str) -> str:
@@ -74,7 +74,7 @@ class TextSlot:
     @property
     def is_translatable(self) -> bool:
         """Whether the text has a letter outside its tags; numbers and signs alone stay as they are."""
-        return _LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
+        return LETTER.search(NUMBERED_TAG.sub("", self.text)) is not None
 
     def write(
         self, translation: str, tags: Mapping[str, str], review: Review | None = None, language: str | None = None

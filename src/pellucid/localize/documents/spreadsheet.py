@@ -12,7 +12,6 @@ from pellucid.localize.documents.drawing import list_drawings
 from pellucid.localize.documents.formulas import list_compared_texts, normalize_compared
 from pellucid.localize.documents.packages import count_comments, list_members, list_properties, read_package
 from pellucid.localize.documents.paragraphs import (
-    LETTER,
     TAG,
     Item,
     Run,
@@ -21,7 +20,7 @@ from pellucid.localize.documents.paragraphs import (
     make_paragraph,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Inline, Part, Parts, TextSlot, join_markup, make_slot
+from pellucid.localize.documents.slots import LETTER, Inline, Part, Parts, TextSlot, join_markup, make_slot
 from pellucid.localize.documents.xml_tree import (
     XmlElement,
     XmlText,

@@ -20,7 +20,6 @@ from pellucid.localize.documents.packages import (
     write_language,
 )
 from pellucid.localize.documents.paragraphs import (
-    LETTER,
     SPACES,
     Item,
     Run,
@@ -34,7 +33,7 @@ from pellucid.localize.documents.paragraphs import (
     split_at_breaks,
 )
 from pellucid.localize.documents.reading import DocumentReading
-from pellucid.localize.documents.slots import Inline, Part, Parts, Review, Wrap, join_markup
+from pellucid.localize.documents.slots import LETTER, Inline, Part, Parts, Review, Wrap, join_markup
 from pellucid.localize.documents.xml_tree import XmlElement, XmlText, decode_xml, escape_xml_text, parse_xml
 
 # The ends of the types of those parts that hold text; templates and files with macros have types of their own.
