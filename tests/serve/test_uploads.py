@@ -7,6 +7,7 @@ from time import sleep
 from typing import cast
 
 import pytest
+from starlette.datastructures import State
 from starlette.requests import Request
 
 from pellucid.localize.documents.formats import DOCUMENT_FORMATS, document_suffix
@@ -70,6 +71,7 @@ class SilentClient:
     """A request whose client waits, or leaves when it is told to."""
 
     def __init__(self) -> None:
+        self.state = State()
         self.leaves = asyncio.Event()
 
     async def receive(self) -> dict[str, str]:

@@ -265,3 +265,24 @@ def test_only_equal_searches_are_translated_together():
     assert not fit_together([few], many)
     assert fit_together([few], TranslationJob(("b" * 9_990,), direction, plain))
     assert not fit_together([few], TranslationJob(("b" * 9_991,), direction, plain))
+
+
+def test_an_answer_knows_how_long_its_job_has_waited():
+    now, go, begun = [0.0], Event(), Event()
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        begun.set()
+        assert go.wait(10)
+        now[0] += 7
+        return numbers
+
+    worker = Worker[int, int](answer, waiting=9, clock=lambda: now[0])
+    first = worker.submit(1)
+    assert begun.wait(10)
+    now[0] = 5
+    second = worker.submit(2)
+    now[0] = 8
+    assert (first.seconds_waited, second.seconds_waited) == (0, 3)
+    go.set()
+    assert [first.result(10), second.result(10)] == [1, 2]
+    assert (first.seconds_waited, second.seconds_waited) == (0, 10)

@@ -181,6 +181,8 @@ class LimitRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _ALWAYS_ANSWERED:
             return await self.app(scope, receive, send)
+        # From here on its time runs, as `Service.seconds_left` reads it.
+        scope.setdefault("state", {})["arrived"] = time.monotonic()
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
                 # Before anything else is done: what a server under load spends on those it refuses, others wait for.

@@ -156,22 +156,36 @@ class Service:
         except QueueFull as error:
             raise Refusal(503, str(error)) from None
 
-    async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
-        """Return the worker's answer to a question.
+    async def answer(
+        self,
+        request: Request,
+        worker: "Worker[Question, Answer]",
+        question: Question,
+        patience: "Patience | None" = None,
+    ) -> Answer:
+        """Return the worker's answer to a question, which comes in the time that is left for the request.
 
+        A question that is one piece of a request shares its `patience` with the others, and has a time of its own once
+        it has begun.
         Raises `Refusal` when too many requests wait, for the user's mistake, when it takes too long, and when the
         server stops before.
         """
-        limit = _GIVING_UP_SHARE * self.limits.seconds
+        if patience is None:
+            longest_wait = limit = self.seconds_left(request)
+        else:
+            longest_wait, limit = patience.seconds, self.seconds_for_one
         try:
-            future = worker.submit(question, _WAITING_SHARE * self.limits.seconds, limit)
+            future = worker.submit(question, min(longest_wait, _WAITING_SHARE * self.limits.seconds), limit)
         except QueueFull as error:
             raise Refusal(503, str(error)) from None
         answer = asyncio.wrap_future(future)
         # Watched beside the answer: a closed browser tab should not keep the model busy.
         gone = asyncio.ensure_future(_wait_for_disconnect(request))
+        ends = {answer, gone, self._wait_for_end()}
         try:
-            await asyncio.wait({answer, gone, self._wait_for_end()}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(ends, timeout=longest_wait, return_when=asyncio.FIRST_COMPLETED)
+            if not done and future.running():
+                await asyncio.wait(ends, timeout=limit - longest_wait, return_when=asyncio.FIRST_COMPLETED)
             if answer.done() and not answer.cancelled():
                 return answer.result()
             if self._has_given_up or answer.cancelled():
@@ -182,11 +196,24 @@ class Service:
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
+            if patience is not None:
+                patience.seconds -= future.seconds_waited
             # A job that nobody waits for any more is skipped when its turn comes, and stopped between two steps when it
             # has begun. Before the client has its answer: asyncio's future would pass it on in its loop's next turn.
             future.cancel()
             answer.cancel()
             gone.cancel()
+
+    @property
+    def seconds_for_one(self) -> float:
+        """Seconds after which a request, or a piece of a document, is given up."""
+        return _GIVING_UP_SHARE * self.limits.seconds
+
+    def seconds_left(self, request: Request) -> float:
+        """Return the seconds until a request is given up; the time that its body took to arrive is gone."""
+        arrived = getattr(request.state, "arrived", None)
+        gone = 0.0 if arrived is None else time.monotonic() - arrived
+        return max(0.0, self.seconds_for_one - gone)
 
     def translate(self, jobs: Sequence["TranslationJob"], check_wanted: Callable[[], None]) -> list[list[Translation]]:
         """Translate several requests in one call; each gets the same translations as alone."""
@@ -252,7 +279,7 @@ class Service:
         and when the server stops before.
         """
         stop = Event()
-        deadline = time.monotonic() + _GIVING_UP_SHARE * self.limits.seconds
+        deadline = time.monotonic() + self.seconds_left(request)
 
         def check_wanted() -> None:
             self.turns.wait()
@@ -336,6 +363,13 @@ async def _wait_for_disconnect(request: Request) -> None:
     # A GET route has not read its body: that message still comes first.
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+@dataclass
+class Patience:
+    """Seconds for which the pieces of one request, such as a document, may wait for their turns in all."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import asyncio
 import re
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import PurePath
@@ -26,7 +25,7 @@ from pellucid.localize.documents.reading import DocumentLimits, DocumentTooLarge
 from pellucid.serve.bodies import PARTS, Refusal, Section, documented_responses, read_upload
 from pellucid.serve.directions import Direction
 from pellucid.serve.libretranslate import NAMES_IGNORED, describe_languages, name_ignored, validate_limited
-from pellucid.serve.service import BoundedStore, Service, TranslationJob
+from pellucid.serve.service import BoundedStore, Patience, Service, TranslationJob
 
 # Bounds on the texts of a document that are translated together, between which other requests get their turn.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 32, 4000
@@ -181,21 +180,22 @@ async def _translate_texts(
     translations: list[Translation] = []
     model = await run_in_threadpool(service.directions.model, direction)
     reader = DocumentReader(model.translator.context)
-    # Of the whole document: each piece has a wait of its own, and their sum would have no end.
-    patience = time.monotonic() + service.limits.seconds
+    # Of the whole document: each piece waits for its turn, and the sum of these waits would have no end.
+    patience = Patience(service.seconds_left(request))
     for chunk in _cut_into_chunks(texts):
         contexts = tuple(map(reader.take, chunk))
         # With its model: one that is replaced in the meantime does not translate the rest of the document.
         job = TranslationJob(tuple(chunk), direction, SearchConfig(scores=False), terms, contexts, model)
         while True:
             try:
-                translations += await service.answer(request, service.translation_worker, job)
+                translations += await service.answer(request, service.translation_worker, job, patience)
                 break
             except Refusal as refusal:
                 # A document that is half done waits for its turn.
-                if refusal.status != 503 or service.is_ending or time.monotonic() > patience:
+                if refusal.status != 503 or service.is_ending or patience.seconds <= _WAIT:
                     raise
             await asyncio.sleep(_WAIT)
+            patience.seconds -= _WAIT
     return translations
 
 

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from threading import Condition, Event, Thread
 from typing import Any, Generic, TypeVar
@@ -35,6 +35,21 @@ class JobAnswer(Future[Answer]):
     is_wanted = True
     came_behind = False
 
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        super().__init__()
+        self._clock = clock
+        self._came, self._begun = clock(), inf
+
+    @property
+    def seconds_waited(self) -> float:
+        """Seconds until the job was begun, or until now where it is not begun."""
+        return min(self._begun, self._clock()) - self._came
+
+    def begin(self) -> bool:
+        """Begin the job; return False for one that was cancelled while it waited."""
+        self._begun = self._clock()
+        return self.set_running_or_notify_cancel()
+
     def cancel(self) -> bool:
         """Say that nobody waits any more, which stops a job that has begun too."""
         self.is_wanted = False
@@ -46,8 +61,8 @@ class _Job(Generic[Question, Answer]):
     """A question and the future that will hold its answer; a job cancelled before its turn is skipped."""
 
     question: Question
+    answer: JobAnswer[Answer]
     deadline: float = inf  # time of the worker's clock after which the answer is of no use
-    answer: JobAnswer[Answer] = field(default_factory=JobAnswer)
 
 
 class Worker(Generic[Question, Answer]):
@@ -118,7 +133,7 @@ class Worker(Generic[Question, Answer]):
         Raises `QueueFull` where too many wait, where the worker is closed, and where so many wait that this one would
         hardly be answered in `seconds`: it would keep others waiting, and be given up in the end.
         """
-        job: _Job[Question, Answer] = _Job(question, self._clock() + limit)
+        job: _Job[Question, Answer] = _Job(question, JobAnswer(self._clock), self._clock() + limit)
         with self._changed:
             self._refuse_one_more(seconds)
             job.answer.came_behind = self.is_busy
@@ -178,7 +193,7 @@ class Worker(Generic[Question, Answer]):
                 ):
                     job = self._queue.popleft()
                     # False for a job that was cancelled while it waited: nobody wants its answer.
-                    if not job.answer.set_running_or_notify_cancel():
+                    if not job.answer.begin():
                         continue
                     # Looked at here too, and not left to the event loop, which cancels what is late when it gets to it.
                     if self._clock() > job.deadline:
