@@ -42,8 +42,8 @@ class Limits:
     each: Annotated[CountOrNone, "requests open at the same time from one address (429); 0: as many as from all"] = 32
     seconds: Annotated[
         Seconds,
-        "from the arrival of a request until it is given up: told to come again (503) where others kept it waiting, and "
-        "otherwise that it asks for too much (504); the pieces of a document may wait so long in all",
+        "from the arrival of a request until it is given up: told to come again (503) where others kept it waiting, "
+        "and otherwise that it asks for too much (504); the pieces of a document may wait so long in all",
     ] = 30.0
     stopping: Annotated[
         Seconds,
