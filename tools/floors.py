@@ -72,6 +72,7 @@ FLOORS = {
     "workflows.plan": Floor(ours="workflows.plan workflows.check training cpu data model", others="numpy torch"),
     "workflows.distillation": Floor(ours="config data.corpus evaluate store.atomic training"),
     "workflows.calibration": Floor(ours="workflows.check.evidence decode evaluate data.text", others="numpy"),
+    "workflows.term_extraction": Floor(ours="workflows.check.links data.text", others="numpy"),
     "workflows.improvement": Floor(ours="workflows.check data evaluate store training"),
     "interop": Floor(
         ours="interop cpu decode store model data.tokenizer",

@@ -121,7 +121,7 @@ def test_what_is_written_in_a_format_is_read_again(folder: Path, ending: str, pa
         assert list_pairs(read(path, "en", "de")) == held
     if ending == "tsv":
         assert unfit == [pair for pair in pairs if "\t" in "".join(pair)]
-    elif ending in ("tmx", "xliff"):
+    elif ending in ("tmx", "xliff", "tbx"):
         assert unfit == [pair for pair in pairs if re.search("[^\t\r\x20-\ufffd\U00010000-\U0010ffff]", "".join(pair))]
     else:
         assert unfit == []

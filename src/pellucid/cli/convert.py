@@ -53,11 +53,11 @@ def run_convert(
     """Convert pairs from one format into another.
 
     The ending of a name tells the format: .tmx (translation memory), .xlf and .xliff (XLIFF 1.2 or 2; 1.2 is written),
-    .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it), .json (an array of
-    such objects), .parquet, and, to read only, .xlsx (the first sheet), .zip (two files NAME.en and NAME.de, as OPUS
-    packs them) and Tatoeba's exports (.tsv). Any other ending is plain text, and each language goes into the file that
-    bears its name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed: .gz, .xz or .bz2 behind
-    the ending. - is TSV on standard input or output.
+    .tbx (a term base), .po, .csv, .tsv, .jsonl (with "source" and "target", or "translation" as Hugging Face has it),
+    .json (an array of such objects), .parquet, and, to read only, .xlsx (the first sheet), .zip (two files NAME.en and
+    NAME.de, as OPUS packs them) and Tatoeba's exports (.tsv). Any other ending is plain text, and each language goes
+    into the file that bears its name: train.es, train.es.txt. All but .xlsx, .zip and .parquet may be compressed: .gz,
+    .xz or .bz2 behind the ending. - is TSV on standard input or output.
 
     What holds no translation is left out and counted, with the first places; inline codes of other programs (tags) are
     removed from the text, and line feeds inside a sentence become spaces. Files appear when they are complete.
@@ -135,7 +135,7 @@ def _split_names(files: list[str]) -> tuple[list[str], list[str]]:
     if len(outputs) != (1 if outputs and is_whole(outputs[0]) else 2) or (len(outputs) == 2 and is_whole(outputs[1])):
         raise ValueError(
             f"{' '.join(files)}: expected what to read and then what to write, each a file of pairs (.tmx, .xliff, "
-            ".po, .csv, .tsv, .jsonl, .json, .parquet; to read also .xlsx and .zip), or two files of sentences"
+            ".tbx, .po, .csv, .tsv, .jsonl, .json, .parquet; to read also .xlsx and .zip), or two files of sentences"
         )
     if len(set(files)) < len(files) and files != ["-", "-"]:
         raise ValueError(f"{' '.join(files)}: one file is named twice")

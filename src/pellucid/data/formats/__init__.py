@@ -9,6 +9,7 @@ from pellucid.data.formats.objects import encode_json, encode_jsonl, read_json_a
 from pellucid.data.formats.parquet import encode_parquet, read_parquet
 from pellucid.data.formats.po import encode_po, read_po
 from pellucid.data.formats.tables import encode_csv, encode_tsv, read_csv, read_tsv
+from pellucid.data.formats.tbx import encode_tbx, read_tbx
 from pellucid.data.formats.tmx import encode_tmx, read_tmx
 from pellucid.data.formats.units import Sides, Skip, Unit
 from pellucid.data.formats.xliff import encode_xliff, read_xliff
@@ -47,6 +48,7 @@ PAIR_FORMATS = (
         by_line=False,
         needs_languages=True,
     ),
+    PairFormat("a term base (TBX)", ("tbx",), read_tbx, encode_tbx, by_line=False, needs_languages=True),
     PairFormat("a message catalogue (PO)", ("po",), read_po, encode_po, by_line=False),
     PairFormat("a table (CSV)", ("csv",), read_csv, encode_csv),
     PairFormat("an array of objects (JSON)", ("json",), read_json_array, encode_json, by_line=False),

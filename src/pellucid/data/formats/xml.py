@@ -38,18 +38,23 @@ class _MeteredStream:
         return content
 
 
-def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
+def parse_units(
+    path: str, root: str | tuple[str, ...], units: Sequence[str], others: Sequence[str] = ()
+) -> Iterator[tuple[str, Any]]:
     """Yield ("end", element) for each unit of an XML file, and ("start", element) for it, the root and the others.
+
+    A root may have one of several names.
 
     A unit is complete when it ends, and is removed from memory after that. Names are without namespace. Raises
     ValueError for XML that is not well-formed or declares entities, for another root, and for a unit of extreme size.
     """
     from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
+    roots = (root,) if isinstance(root, str) else root
     with open_decompressed(path) as file:
         stream = _MeteredStream(file, path)
         # The first start event is the root's, under any name; later ones are only of elements that are asked for.
-        names = {root, *units, *others}
+        names = {*roots, *units, *others}
         # Nothing of the file is expanded or fetched; the limits of libxml2 on depth and on expansion stay on.
         events = etree.iterparse(
             stream,  # pyright: ignore[reportArgumentType]
@@ -66,7 +71,7 @@ def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str
         try:
             for event, element in events:
                 if not checked:
-                    _refuse_foreign_root(path, root, element)
+                    _refuse_foreign_root(path, roots, element)
                     checked = True
                 name = local_name(element)
                 if event == "start" or name in units:
@@ -86,10 +91,10 @@ def parse_units(path: str, root: str, units: Sequence[str], others: Sequence[str
                 )
             raise ValueError(f"{path}:{error.lineno}: not well-formed XML: {' '.join(reason.split())}") from None
         if not checked:
-            _refuse_foreign_root(path, root, events.root)
+            _refuse_foreign_root(path, roots, events.root)
 
 
-def _refuse_foreign_root(path: str, root: str, element: Any) -> None:
+def _refuse_foreign_root(path: str, roots: tuple[str, ...], element: Any) -> None:
     """Raise ValueError if the file of an element declares entities, or has a root of another name."""
     tree = element.getroottree()
     dtd = tree.docinfo.internalDTD
@@ -98,8 +103,9 @@ def _refuse_foreign_root(path: str, root: str, element: Any) -> None:
             f"{path} declares entities of its own (<!ENTITY ...>), which can blow up a file or reach for others; "
             "remove them"
         )
-    if local_name(tree.getroot()) != root:
-        raise ValueError(f"{path} begins with <{local_name(tree.getroot())}>, expected <{root}>")
+    if local_name(tree.getroot()) not in roots:
+        expected = " or ".join(f"<{root}>" for root in roots)
+        raise ValueError(f"{path} begins with <{local_name(tree.getroot())}>, expected {expected}")
 
 
 def local_name(element: Any) -> str:

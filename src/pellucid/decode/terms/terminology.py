@@ -3,7 +3,7 @@
 import unicodedata
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from heapq import heapify, heappop, heappush
@@ -11,6 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from weakref import WeakSet
 
+from pellucid.data.corpus import read_rows
+from pellucid.data.formats import find_pair_format
+from pellucid.data.formats.units import Sides
 from pellucid.data.lines import read_lines
 from pellucid.data.text.protected import find_protected
 from pellucid.data.tokenizer import UNK, Tokenizer
@@ -77,21 +80,23 @@ class Terms:
         )
 
     @classmethod
-    def read(cls, path: str | Path) -> "Terms":
-        """Read terms from a UTF-8 file of lines "source, one tab, target", and perhaps another tab and a comment.
+    def read(cls, path: str | Path, source: str | None = None, target: str | None = None) -> "Terms":
+        """Read terms from a file of lines, or from a file of pairs such as .tbx, .csv or .tmx.
 
-        That is the glossary format of OmegaT. Blank lines and lines that begin with # and have no tab are skipped.
-        Raises ValueError, naming file and line, for every other line, for what `read_lines` refuses, and for a file
-        without terms.
+        A file of lines is UTF-8, and each has a source, one tab, a target, and perhaps another tab and a comment, as in
+        OmegaT's glossaries. Blank lines and lines that begin with # and have no tab are skipped. Of a file of pairs,
+        `source` and `target` are the languages; it must have both, or say which of its two is which.
+
+        Raises ValueError, naming file and line, for every other line, for what `read_lines` and the readers of pairs
+        refuse, and for a file without terms.
         """
-        lines = enumerate(read_lines(path), start=1)
-        # OmegaT writes both tabs even where there is no comment.
-        split_rows = ((n, line, line.split("\t")) for n, line in lines)
-        rows = [
-            (f"{path}:{n}", row[:2] if len(row) == 3 else row)
-            for n, line, row in split_rows
-            if "\t" in line or (line.strip() and not line.startswith("#"))
-        ]
+        pair_format = find_pair_format(path)
+        if pair_format is not None and "tsv" not in pair_format.endings:
+            rows = [
+                (f"{path}:{number}", [left, right]) for number, left, right in _read_term_pairs(path, source, target)
+            ]
+        else:
+            rows = list(_split_term_lines(path))
         if not rows:
             raise ValueError(f"{path} has no terms; expected lines of a source term, one tab and its target term")
         return cls.from_rows(rows)
@@ -181,6 +186,23 @@ class Terms:
         if problems:
             raise ValueError(join_problems(problems, limit=5))
         self.checked_for.add(tokenizer)
+
+
+def _split_term_lines(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the columns of each line of a glossary, with the name that an error gives the line."""
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.split("\t")
+        if len(columns) > 1 or (line.strip() and not line.startswith("#")):
+            # OmegaT writes both tabs even where there is no comment.
+            yield f"{path}:{number}", columns[:2] if len(columns) == 3 else columns
+
+
+def _read_term_pairs(path: str | Path, source: str | None, target: str | None) -> Iterator[tuple[int, str, str]]:
+    """Yield number, source term and target term of each pair of a file."""
+    # A term base that is read in the wrong direction would look for words that no source has.
+    for number, left, right in read_rows(path, None, Sides(source, target, strict=True)):
+        if left and right:
+            yield number, left, right
 
 
 def _term_columns(pair: object, number: int) -> list[str]:

@@ -85,7 +85,10 @@ class WordStems(dict[str, int]):
         return number
 
     def encode(self, texts: Sequence[str]) -> WordIds:
-        sentences = list(map(list_words, texts))
+        return self.encode_words(list(map(list_words, texts)))
+
+    def encode_words(self, sentences: Sequence[Sequence[str]]) -> WordIds:
+        """Return the ids of the words of sentences, which are in lower case."""
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = map(self.__getitem__, chain.from_iterable(sentences))
         return WordIds(np.fromiter(ids, np.int32, count=lengths.sum()), lengths, np.cumsum(lengths) - lengths)

@@ -1,0 +1,375 @@
+"""Proposes a glossary: terms of a parallel text that are translated consistently, and terms that are not.
+
+Words are linked by IBM model 1, learned on the text itself. A term and its translation are stretches of words with
+links between them and none to other words, as in phrase-based translation (Koehn, Och and Marcu 2003, section 4).
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil, log2
+
+import numpy as np
+
+from pellucid.data.text.line_splitting import UNSPACED
+from pellucid.workflows.check.links import Floats, Ints, LinkModel, WordIds, WordStems
+
+MOST_TERM_WORDS = 4  # words of a term, on either side
+_MOST_SENTENCE_WORDS = 40  # words of a sentence that are linked, as many as `LinkModel` is made for
+# A word, hyphens and apostrophes inside it included, or one sign; in scripts without spaces, one character.
+_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:[-'’](?:(?!{UNSPACED.pattern})\w)+)*|[^\w\s]")
+_LEAST_SHARE = 0.2  # of a link in what its words have with all others; below it a word has no partner
+_COMMON_WORDS = 60  # most frequent words of a side, at which no term begins or ends: articles, pronouns, particles
+_COMMON_SHARE = 0.05  # of the different words, that are these at most
+_FORM_SHARE = 0.1  # of the translations of a term, that another form of its translation has at least
+_ALIKE_SHARE = 0.7  # of the letters of the shorter one, with which two forms of a word begin alike
+_BEFORE_SENTENCES = frozenset(".!?:¿¡…。！？—–\"'„“”«»「『(")  # signs behind which a capital may belong to the sentence
+_BLOCK_PAIRS = 50  # pairs of a block, in which a term that belongs to a subject stands several times
+_PLACES = 5  # places that are named for one translation
+
+Links = list[tuple[int, int]]
+Span = tuple[int, int]
+
+
+@dataclass
+class TermTranslation:
+    """A translation of a term: its forms, how often it occurs, and the first pairs that have it."""
+
+    forms: list[str]
+    count: int
+    places: list[int]
+
+
+@dataclass
+class ProposedTerm:
+    """A term of the source, how often it is translated as a stretch of words, and its translations, the most frequent
+    first."""
+
+    source: str
+    count: int
+    translations: list[TermTranslation]
+
+    @property
+    def consistency(self) -> float:
+        """Share of its most frequent translation."""
+        return self.translations[0].count / self.count
+
+
+@dataclass
+class Glossary:
+    """Terms that a text translates consistently, and terms that it translates in several ways; the best come first."""
+
+    consistent: list[ProposedTerm]
+    inconsistent: list[ProposedTerm]
+    pairs: int
+
+
+@dataclass
+class _Seen:
+    """One source term as it was seen: its spellings, and its translations with their places."""
+
+    spellings: Counter[str] = field(default_factory=Counter)
+    forms: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    blocks: int = 0  # stretches of the text that have the term
+    last_block: int = -1
+
+    def add(self, source: str, target: str, place: int, block: int) -> None:
+        if block != self.last_block:
+            self.blocks += 1
+            self.last_block = block
+        self.spellings[source] += 1
+        self.forms[target] += 1
+        places = self.places[target]
+        if len(places) < _PLACES and place not in places:
+            places.append(place)
+
+
+def split_term_words(text: str) -> list[str]:
+    """Return the words and the signs of a text, as many as are linked.
+
+    >>> split_term_words("The well-known user's guide, 犬!")
+    ['The', 'well-known', "user's", 'guide', ',', '犬', '!']
+    """
+    return _WORD.findall(text)[:_MOST_SENTENCE_WORDS]
+
+
+def propose_glossary(
+    rows: Iterable[tuple[int, str, str]], least_count: int = 3, least_consistency: float = 0.7, most: int = 500
+) -> Glossary:
+    """Propose a glossary of a parallel text, given as rows of place, source and target.
+
+    A term occurs at least `least_count` times. It is consistent if one translation, in all its forms, has a share of at
+    least `least_consistency`; it is inconsistent if two translations and more occur `least_count` times. `most` bounds
+    the number of terms of each kind. Raises ValueError for a text of fewer than 20 pairs, from which no links can be
+    learned.
+    """
+    places: list[int] = []
+    sources: list[list[str]] = []
+    targets: list[list[str]] = []
+    seen_pairs = set[int]()
+    for place, source, target in rows:
+        # A pair that is repeated, as in a memory, would be evidence for itself.
+        if not source or not target or hash((source, target)) in seen_pairs:
+            continue
+        seen_pairs.add(hash((source, target)))
+        places.append(place)
+        sources.append(split_term_words(source))
+        targets.append(split_term_words(target))
+    if len(places) < 20:
+        raise ValueError(
+            f"{len(places)} different pairs are too few to find terms: which words belong together is learned from "
+            "them; give some hundred"
+        )
+
+    common = _find_common_words(sources), _find_common_words(targets)
+    seen = defaultdict[str, _Seen](_Seen)
+    all_links = link_pairs(sources, targets)
+    for number, (place, source, target, links) in enumerate(zip(places, sources, targets, all_links, strict=True)):
+        for (start, end), (target_start, target_end) in list_term_spans(source, target, links, common):
+            term, translation = _join(source[start:end]), _join(target[target_start:target_end])
+            seen[term.lower()].add(
+                _write_inside(source, start, term),
+                _write_inside(target, target_start, translation),
+                place,
+                number // _BLOCK_PAIRS,
+            )
+    return _choose_terms(seen, least_count, least_consistency, most, len(places))
+
+
+# Links between words
+
+
+def link_pairs(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Iterator[Links]:
+    """Yield the links of each pair: two words that are each other's likeliest partners, by IBM model 1 both ways."""
+    stems = WordStems()
+    source_ids = stems.encode_words(list(map(_lower_words, sources)))
+    target_ids = stems.encode_words(list(map(_lower_words, targets)))
+    every = np.arange(len(sources))
+    model = LinkModel(source_ids, target_ids, every, every)
+    for chunk, links in model.link_chunks(source_ids, target_ids, every, every):
+        source, target = links.source_ids[links.source_position], links.target_ids[links.target_position]
+        counts = np.where(model.known[source] & model.known[target], model.table[links.slots], 0).astype(np.float64)
+        forward = _share_out(counts / model.source_counts[source], links.target_position)
+        backward = _share_out(counts / np.maximum(model.target_counts[target], 1e-9), links.source_position)
+        strength = forward * backward
+        best = np.flatnonzero(
+            (strength >= _LEAST_SHARE**2)
+            & (strength == _largest_of(strength, links.source_position))
+            & (strength == _largest_of(strength, links.target_position))
+        )
+        yield from _split_by_pair(
+            links.source_position[best],
+            links.target_position[best],
+            WordIds.select(source_ids, every[chunk])[2],
+            WordIds.select(target_ids, every[chunk])[2],
+        )
+
+
+def _lower_words(sentence: Sequence[str]) -> list[str]:
+    return [word.lower() for word in sentence]
+
+
+def _share_out(values: Floats, position: Ints) -> Floats:
+    """Return each value as its share in the values of its position."""
+    sums = np.bincount(position, values)
+    return values / np.maximum(sums[position], 1e-12)
+
+
+def _largest_of(values: Floats, position: Ints) -> Floats:
+    """Return, for each value, the largest one of its position."""
+    largest = np.zeros(int(position.max()) + 1 if len(position) else 0)
+    np.maximum.at(largest, position, values)
+    return largest[position]
+
+
+def _split_by_pair(source: Ints, target: Ints, source_starts: Ints, target_starts: Ints) -> Iterator[Links]:
+    """Yield the links of each pair, counted from the beginnings of its sentences; each word is in one link at most."""
+    pair_of_link = np.searchsorted(target_starts, target, side="right") - 1
+    rows: list[Links] = [[] for _ in target_starts]
+    used: set[tuple[str, int]] = set()
+    for pair, i, j in zip(pair_of_link.tolist(), source.tolist(), target.tolist(), strict=True):
+        # A word that stands twice has two equally strong links: the first free places belong together.
+        if ("source", i) in used or ("target", j) in used:
+            continue
+        used |= {("source", i), ("target", j)}
+        rows[pair].append((i - int(source_starts[pair]), j - int(target_starts[pair])))
+    yield from rows
+
+
+# Terms in a pair
+
+
+def list_term_spans(
+    source: Sequence[str], target: Sequence[str], links: Links, common: tuple[set[str], set[str]]
+) -> Iterator[tuple[Span, Span]]:
+    """Yield the stretches of a pair that translate each other and may be terms, each as two spans of words.
+
+    All links of a stretch lead into the other, its first and last words are linked and not common ones, and none of its
+    words is a punctuation mark.
+    """
+    to_target = dict(links)
+    to_source = {j: i for i, j in links}
+    for start in range(len(source)):
+        if start not in to_target or not _may_end_term(source[start], common[0]):
+            continue
+        for end in range(start + 1, min(start + MOST_TERM_WORDS, len(source)) + 1):
+            if not _is_word(source[end - 1]):
+                break
+            if end - 1 not in to_target or not _may_end_term(source[end - 1], common[0]):
+                continue
+            partners = [to_target[i] for i in range(start, end) if i in to_target]
+            first, last = min(partners), max(partners) + 1
+            if last - first > MOST_TERM_WORDS or not all(map(_is_word, target[first:last])):
+                continue
+            returns = [to_source[j] for j in range(first, last) if j in to_source]
+            is_consistent = start <= min(returns) and max(returns) < end
+            ends = (target[first], target[last - 1])
+            if is_consistent and all(_may_end_term(word, common[1]) for word in ends):
+                yield (start, end), (first, last)
+
+
+def _find_common_words(sentences: Sequence[Sequence[str]]) -> set[str]:
+    """Return the most frequent words of one side, in lower case."""
+    counts = Counter(word.lower() for sentence in sentences for word in sentence if _is_word(word))
+    number = min(_COMMON_WORDS, ceil(_COMMON_SHARE * len(counts)))
+    return {word for word, _ in counts.most_common(number)}
+
+
+def _is_word(word: str) -> bool:
+    return word[0].isalnum()
+
+
+def _may_end_term(word: str, common: set[str]) -> bool:
+    """Whether a term may begin or end with a word: a number, a common word and one letter say nothing by themselves."""
+    has_letters = sum(map(str.isalpha, word)) > (0 if UNSPACED.match(word) else 1)
+    return has_letters and word.lower() not in common
+
+
+def _join(words: Sequence[str]) -> str:
+    """Return words as a text; between two characters of a script without spaces stands none.
+
+    >>> _join(["user", "guide"]), _join(["犬", "小", "屋"])
+    ('user guide', '犬小屋')
+    """
+    text = words[0]
+    for before, word in pairwise(words):
+        together = UNSPACED.match(before) and UNSPACED.match(word)
+        text += word if together else f" {word}"
+    return text
+
+
+def _write_inside(sentence: Sequence[str], start: int, term: str) -> str:
+    """Return a term as it is written inside a sentence: a capital at the beginning may belong to the sentence."""
+    begins = start == 0 or sentence[start - 1] in _BEFORE_SENTENCES
+    has_one_capital = term[:1].isupper() and not term[1:2].isupper()
+    return term[:1].lower() + term[1:] if begins and has_one_capital else term
+
+
+# Choice
+
+
+def _choose_terms(
+    seen: dict[str, _Seen], least_count: int, least_consistency: float, most: int, pairs: int
+) -> Glossary:
+    """Return the terms that occur often enough, in the order of their C-values."""
+    counts = {term: found.spellings.total() for term, found in seen.items()}
+    frequent = {term: count for term, count in counts.items() if count >= least_count}
+    values = _measure_c_values(frequent)
+    all_blocks = ceil(pairs / _BLOCK_PAIRS)
+    for term in values:
+        # Squared: in a long text the commonest words would come first otherwise.
+        values[term] *= _measure_burstiness(frequent[term], seen[term].blocks, all_blocks) ** 2
+    order = sorted(values.items(), key=lambda item: (-item[1], item[0]))
+    glossary = Glossary([], [], pairs)
+    for term, value in order:
+        if value <= 0:
+            continue
+        proposed = _describe_term(seen[term], frequent[term])
+        often = [translation for translation in proposed.translations if translation.count >= least_count]
+        if proposed.consistency >= least_consistency and often:
+            glossary.consistent.append(proposed)
+        elif len(often) > 1:
+            proposed.translations = often
+            glossary.inconsistent.append(proposed)
+    return Glossary(glossary.consistent[:most], glossary.inconsistent[:most], pairs)
+
+
+def _measure_c_values(counts: dict[str, int]) -> dict[str, float]:
+    """Return the C-value of each term (Frantzi, Ananiadou and Mima 2000, section 2.2.3).
+
+    A long term counts more than a short one, and what nearly always stands inside of longer terms counts little. As
+    terms of one word are terms here, too, one is added to the number of words.
+
+    >>> values = _measure_c_values({"power supply": 5, "supply": 6, "power supply unit": 5})
+    >>> {term: round(value, 2) for term, value in values.items()}
+    {'power supply': 0.0, 'supply': 1.0, 'power supply unit': 10.0}
+    """
+    longer = defaultdict[str, list[int]](list)
+    for term, count in counts.items():
+        words = term.split()
+        for start in range(len(words)):
+            for end in range(start + 1, len(words) + 1):
+                part = " ".join(words[start:end])
+                if part != term and part in counts:
+                    longer[part].append(count)
+    values: dict[str, float] = {}
+    for term, count in counts.items():
+        around = longer.get(term, [])
+        alone = count - (sum(around) / len(around) if around else 0.0)
+        values[term] = log2(1 + len(term.split())) * alone
+    return values
+
+
+def _measure_burstiness(count: int, blocks: int, all_blocks: int) -> float:
+    """Return in how many times fewer blocks a term stands than a word would that is spread at random.
+
+    Common words stand everywhere, the terms of a subject where it is treated (Church and Gale 1995).
+
+    >>> _measure_burstiness(1, 1, 100), round(_measure_burstiness(50, 10, 100), 2)
+    (1.0, 3.95)
+    """
+    expected = all_blocks * (1 - (1 - 1 / all_blocks) ** count)
+    return max(1.0, round(expected / blocks, 9))
+
+
+def _describe_term(found: _Seen, count: int) -> ProposedTerm:
+    """Return what was seen of a term as an entry of the glossary."""
+    groups: list[list[str]] = []
+    for form, _ in sorted(found.forms.items(), key=lambda item: (-item[1], item[0])):
+        group = next((group for group in groups if are_forms_of_one(group[0], form)), None)
+        if group is None:
+            groups.append([form])
+        else:
+            group.append(form)
+
+    translations: list[TermTranslation] = []
+    for group in groups:
+        total = sum(found.forms[form] for form in group)
+        names = [form for form in group if found.forms[form] >= _FORM_SHARE * total]
+        places = sorted({place for form in group for place in found.places[form]})
+        translations.append(TermTranslation(names, total, places[:_PLACES]))
+    translations.sort(key=lambda translation: (-translation.count, translation.forms))
+    spelling = min(found.spellings, key=lambda text: (-found.spellings[text], text))
+    return ProposedTerm(spelling, count, translations)
+
+
+def are_forms_of_one(first: str, second: str) -> bool:
+    """Whether two translations look like inflected forms of one: their words, one by one, begin alike.
+
+    >>> are_forms_of_one("negro", "negras"), are_forms_of_one("rote Katze", "roten Katzen")
+    (True, True)
+    >>> are_forms_of_one("parte", "parque"), are_forms_of_one("gato", "gato negro")
+    (False, False)
+    """
+    words, others = first.lower().split(), second.lower().split()
+    if len(words) != len(others):
+        return False
+    for word, other in zip(words, others, strict=True):
+        shorter = min(len(word), len(other))
+        needed = max(min(3, shorter), ceil(_ALIKE_SHARE * shorter))
+        if word[:needed] != other[:needed]:
+            return False
+    return True
