@@ -85,8 +85,8 @@ def run_serve(
 
     share_free_memory()  # before torch is imported, which makes threads
     from pellucid.config import apply_overrides, build_settings
-    from pellucid.decode.terms.terminology import Terms
-    from pellucid.decode.translation_memory import TranslationMemory
+    from pellucid.localize.terminology import Terms
+    from pellucid.localize.translation_memory import TranslationMemory
     from pellucid.serve.connections import bind_socket, serve_until_stopped
     from pellucid.serve.corrections import Corrections
     from pellucid.serve.gate import ApiKeys, log_request

@@ -39,7 +39,7 @@ from pellucid.cli.translation_notes import sum_up_notes
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.decode.prepared_lines import Translation
+    from pellucid.decode.translation import Translation
 
 TRANSLATE_EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
@@ -190,7 +190,7 @@ def run_translate(
         raise ValueError("--json writes the confidence of every line; leave out --only-above, or --json")
     terminology = remembered = None
     if terms is not None:
-        from pellucid.decode.terms.terminology import Terms
+        from pellucid.localize.terminology import Terms
 
         terminology = Terms.read(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
@@ -203,7 +203,7 @@ def run_translate(
     if only_above is not None and loaded.translator.calibration is None:
         raise ValueError(f"{model} has no calibration, so its confidence is not known: pellucid calibrate {model}")
     if memory is not None:
-        from pellucid.decode.translation_memory import TranslationMemory
+        from pellucid.localize.translation_memory import TranslationMemory
 
         remembered = TranslationMemory.read(memory, *(languages or ()))
 
