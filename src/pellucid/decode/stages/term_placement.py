@@ -58,15 +58,20 @@ class PlaceTerms:
             return search(segments)
 
         word_edges = self.find_engine().word_edges
-        results = {i: self.explain_no_room(segment, word_edges) for i, segment in enumerate(segments)}
-        fitting = [i for i, result in results.items() if not result.notes]
-        plain = [i for i in fitting if not segments[i].terms]
-        results.update(zip(plain, search([segments[i] for i in plain]), strict=True))
+        results: dict[int, SearchResult] = {}
+        plain, with_terms = [], []
+        for i, segment in enumerate(segments):
+            if not segment.terms:
+                plain.append(i)
+            elif reason := self.explain_missing_room(segment, word_edges):
+                results[i] = SearchResult(segment, [], notes=(reason,))
+            else:
+                with_terms.append(i)
 
-        with_terms = [i for i in fitting if segments[i].terms]
-        if with_terms:
-            placed = search_with_terms([segments[i] for i in with_terms], search, self.align, word_edges)
-            results.update(zip(with_terms, placed, strict=True))
+        results.update(zip(plain, search([segments[i] for i in plain]), strict=True))
+        waiting = [segments[i] for i in with_terms]
+        placed = search_with_terms(waiting, search, self.align, word_edges) if waiting else []
+        results.update(zip(with_terms, placed, strict=True))
         return [results[i] for i in range(len(segments))]
 
     def align(self, segments: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
@@ -77,13 +82,10 @@ class PlaceTerms:
         align_batch = partial(align_terms, engine.models[0], self.tokenizer)
         return map_in_batches(align_batch, pairs, lengths, self.config.batch or engine.batch_size)
 
-    def explain_no_room(self, segment: Segment, word_edges: WordEdges) -> SearchResult:
-        """Return an empty result, with a note where the terms of a segment have no room in its translation."""
-        if not segment.terms:
-            return SearchResult(segment, [])
-        request, limit = segment.request, self.bounds.max_pieces(segment.request, self.config)
-        reason = explain_no_room(request.prefix, segment.terms, limit, word_edges)
-        return SearchResult(segment, [], notes=(reason,) if reason else ())
+    def explain_missing_room(self, segment: Segment, word_edges: WordEdges) -> str:
+        """Return why the terms of a segment have no room in its translation; an empty text where they have."""
+        limit = self.bounds.max_pieces(segment.request, self.config)
+        return explain_no_room(segment.request.prefix, segment.terms, limit, word_edges)
 
 
 def search_with_terms(
