@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pellucid.data.tokenizer import BOS
+from pellucid.decode.line_segments import NOT_FOUND, LengthLimits, Line, SearchResult, Segment
 from pellucid.decode.request import Hypothesis, SearchBounds, SearchConfig
-from pellucid.decode.segments import NOT_FOUND, LengthLimits, Line, SearchResult, Segment
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.contexts import NO_CONTEXT, ReadContexts
 from pellucid.decode.stages.prefixes import BeginWithPrefixes

@@ -7,9 +7,9 @@ import pytest
 
 from pellucid.data.text.markup import TAG, TaggedText
 from pellucid.data.text.protected import list_protected
+from pellucid.decode.line_segments import SearchResult, Segment
 from pellucid.decode.request import SearchConfig
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.segments import SearchResult, Segment
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.stages.term_placement import SEARCHES_BEFORE_ALL, search_with_terms
 from pellucid.decode.terms.matches import TermSpan

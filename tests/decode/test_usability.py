@@ -8,8 +8,8 @@ import pytest
 
 from pellucid.decode.alarms import ALARMS
 from pellucid.decode.confidence import Calibration, ConfidenceCurve
+from pellucid.decode.line_segments import Line
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.segments import Line
 from pellucid.decode.stages.grades import GradeTranslations
 from pellucid.decode.translation import Translation
 from pellucid.decode.translator import Translator

@@ -11,9 +11,9 @@ from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search, sample_search
+from pellucid.decode.line_segments import SearchResult, Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
 from pellucid.decode.search import forbidden_rule
-from pellucid.decode.segments import SearchResult, Segment
 from pellucid.decode.source_reader import ReadText
 from pellucid.decode.stages.term_placement import search_with_terms
 from pellucid.decode.terms.matches import TermSpan

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pellucid.data.source_profile import SourceProfile, profile_sources
+from pellucid.decode.line_segments import LengthLimits, Line, SearchResult, Segment
 from pellucid.decode.request import Hypothesis, SearchConfig
-from pellucid.decode.segments import LengthLimits, Line, SearchResult, Segment
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.splitting import SENTENCE_BY_SENTENCE, SplitLines
 from pellucid.decode.translator import Translator

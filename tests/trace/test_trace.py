@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
+from pellucid.decode.line_segments import LengthLimits
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.segments import LengthLimits
 from pellucid.decode.translator import Translator
 from pellucid.interpret.trace import Record
 from pellucid.interpret.trace import capture as capture_module

@@ -12,8 +12,8 @@ from pellucid.api import Model, load
 from pellucid.data.context import count_context
 from pellucid.data.text.markup import TaggedText
 from pellucid.data.tokenizer import BOS, Tokenizer
+from pellucid.decode.line_segments import Segment
 from pellucid.decode.request import SearchConfig, SearchRequest
-from pellucid.decode.segments import Segment
 from pellucid.decode.source_reader import ReadText
 from pellucid.training.config import make_run
 from pellucid.training.data import read_data

@@ -110,7 +110,10 @@ def sort_alarms(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def count_alarms(alarms: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Count in how many translations each of `ALARMS` was found; `alarms` has the names found in each translation."""
+    """Count in how many translations each of `ALARMS` was found.
+
+    `alarms` has the names found in each translation.
+    """
     counts = Counter(name for names in alarms for name in set(names))
     return {name: counts[name] for name in ALARMS}
 
@@ -163,11 +166,12 @@ def _has_other_numbers(source: str, translation: str) -> bool:
 
 
 def find_lost_names(source: str, translation: str, profile: SourceProfile) -> list[str]:
-    """Return the names of a source that nothing in the translation resembles; none where names cannot be recognised.
+    """Return the names of a source that nothing in the translation resembles.
 
-    A name has a capital inside a sentence, and the training text never had it, nor small words that
-    begin like it, as "western" is like "Westerners". Where the last of a row of words with capitals
-    is an ordinary word, as in "Supreme Court", none of them is taken for a name.
+    There are none where names cannot be recognised. A name has a capital inside a sentence, and the
+    training text never had it, nor small words that begin like it, as "western" is like
+    "Westerners". Where the last of a row of words with capitals is an ordinary word, as in "Supreme
+    Court", none of them is taken for a name.
     """
     forms = profile.word_forms
     if not forms or profile.capitalises_nouns or source[1:].islower():
@@ -222,7 +226,10 @@ def _is_known(word: str, profile: SourceProfile) -> bool:
 
 
 def _is_reminded_of(name: str, written: str, words: set[str]) -> bool:
-    """Whether a word of a translation may be a name in another form; all in small letters without accents."""
+    """Whether a word of a translation may be a name in another form.
+
+    All of them are in small letters without accents.
+    """
     if name[:_NAME_BEGINNING] in written:
         return True
     matcher = SequenceMatcher(b=name, autojunk=False)
@@ -270,7 +277,9 @@ def _has_odd_length(source: str, translation: str) -> bool:
 
 
 def _count_letters(text: str) -> int:
-    """Count the letters and digits of a text; one of a script whose letters are syllables or words counts for three.
+    """Count the letters and digits of a text.
+
+    A letter of a script whose letters are syllables or words counts for three.
 
     >>> _count_letters("It is 5."), _count_letters("五時です")
     (5, 12)

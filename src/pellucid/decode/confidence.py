@@ -80,7 +80,10 @@ class Calibration:
     def confidences_of_words(
         self, text: str, pieces: Sequence[str], piece_log_probs: Sequence[float]
     ) -> tuple[float, ...] | None:
-        """Return the confidence of each word of a translation; None without a curve, and where `word_log_probs` is."""
+        """Return the confidence of each word of a translation.
+
+        It is None without a curve, and where `word_log_probs` is None.
+        """
         log_probs = None if self.words is None else word_log_probs(text, pieces, piece_log_probs)
         return None if self.words is None or log_probs is None else tuple(map(self.words.confidence_at, log_probs))
 

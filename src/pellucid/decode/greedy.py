@@ -45,10 +45,10 @@ def greedy_search(
     choose: ChoosePiece = choose_likeliest,
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included; a tie goes to the lower id.
+    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included.
 
-    The length penalty changes only the score that is reported. Sampling is this search with another
-    `choose`.
+    A tie goes to the lower id. The length penalty changes only the score that is reported. Sampling
+    is this search with another `choose`.
     """
     sentences = torch.arange(len(limits), device=limits.device)
     last_tokens = torch.full_like(sentences, BOS)
@@ -114,11 +114,11 @@ def sample_search(
     length_penalty: float,
     rules: Sequence[Rule] = (forbidden_rule(),),
 ) -> list[list[Hypothesis]]:
-    """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS; some may be equal.
+    """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS.
 
-    `draws` are numbers from [0, 1), one for each token that may be written, and all the randomness
-    there is: a hypothesis depends on its own row of them and on no other. Log-probabilities and
-    scores come from the model itself, before temperature and cuts.
+    Some may be equal. `draws` are numbers from [0, 1), one for each token that may be written, and
+    all the randomness there is: a hypothesis depends on its own row of them and on no other.
+    Log-probabilities and scores come from the model itself, before temperature and cuts.
     """
     sentences, copies, _ = draws.shape
     rows = torch.arange(sentences, device=limits.device).repeat_interleave(copies)

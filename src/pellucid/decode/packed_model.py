@@ -45,7 +45,10 @@ class PackedWeight(Tensor):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Multiply with the packed copy where torch is asked for x W^T + b; do anything else as torch does it."""
+        """Multiply with the packed copy where torch is asked for x W^T + b.
+
+        Do anything else as torch does it.
+        """
         if func is F.linear and not kwargs and isinstance(args[1], cls):
             return args[1].project(args[0], *args[2:])
         with torch._C.DisableTorchFunctionSubclass():
@@ -80,7 +83,10 @@ class PackedWeight(Tensor):
 
 
 def _pack_weight(weight: Tensor) -> Tensor:
-    """Return a matrix that multiplies by a packed copy; the tensor as it is where that cannot be or does not pay."""
+    """Return a matrix that multiplies by a packed copy.
+
+    Where that cannot be or does not pay, it is the tensor itself.
+    """
     if not can_pack(weight):
         return weight
     matrix = weight.detach().as_subclass(PackedWeight)
@@ -91,7 +97,10 @@ def _pack_weight(weight: Tensor) -> Tensor:
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether packing this matrix is possible here, and pays; the packing operators are the ones torch.compile uses."""
+    """Whether packing this matrix is possible here, and pays.
+
+    The packing operators are the ones torch.compile uses.
+    """
     if weight.dim() != 2 or weight.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):

@@ -31,7 +31,10 @@ Result = TypeVar("Result")
 
 
 class SearchOptions(TypedDict, total=False):
-    """The fields of `SearchConfig` as keyword arguments, for type checkers and completion; a test keeps them equal."""
+    """The fields of `SearchConfig` as keyword arguments, for type checkers and completion.
+
+    A test keeps them equal.
+    """
 
     method: Literal["beam", "greedy", "sample"]
     beam: int
@@ -100,7 +103,10 @@ class SearchConfig:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> "SearchConfig":
-        """Make a config from options by name; ValueError for an unknown name, with the nearest known one."""
+        """Make a config from options by name.
+
+        Raises ValueError for an unknown name, with the nearest known one.
+        """
         refuse_unknown_options(options, [setting.name for setting in fields(cls)])
         return cls(**options)
 
@@ -269,7 +275,10 @@ CLOSE_CALL = 1e-4
 
 @runtime_checkable
 class Engine(Protocol):
-    """Searches for translations; `batch_size` is the number of sentences in a batch at which it is fastest."""
+    """Searches for translations.
+
+    `batch_size` is the number of sentences in a batch at which it is fastest.
+    """
 
     batch_size: int
 
@@ -307,7 +316,10 @@ def map_in_batches(
     lengths: Sequence[int],
     sentences: int,
 ) -> list[Result]:
-    """Return a result for each row, in order; the function is given the columns of a batch of rows of like length."""
+    """Return a result for each row, in order.
+
+    The function is given the columns of a batch of rows of like length.
+    """
     results: dict[int, Result] = {}
     # Each position holds numbers for the whole vocabulary, or for all heads: hence the small
     # budget.
@@ -319,7 +331,10 @@ def map_in_batches(
 
 
 def refuse_long_lines(side: str, pieces: Mapping[int, int], limit: int) -> None:
-    """Raise ValueError if a line has more pieces than the model takes; `pieces` has the count of each line number."""
+    """Raise ValueError if a line has more pieces than the model takes.
+
+    `pieces` has the count of each line number.
+    """
     too_long = [f"line {number} has {count}" for number, count in pieces.items() if count > limit]
     if not too_long:
         return

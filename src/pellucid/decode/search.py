@@ -19,10 +19,10 @@ class SearchState(Protocol):
     """State of a step between calls: a model's memory and cache, the prefixes of a table, or nothing."""
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
-        """Keep these of the old rows and these of the old sentences, both in this order; either may repeat.
+        """Keep these of the old rows and these of the old sentences, both in this order.
 
-        Rows stand sentence by sentence, the same number for each. As many sentences as before are
-        the same ones.
+        Either may repeat. Rows stand sentence by sentence, the same number for each. As many
+        sentences as before are the same ones.
         """
         ...
 
@@ -86,9 +86,9 @@ def apply_rules(
 
 
 def stable_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return the k largest numbers of each row, largest first, and their indices; the lower index wins a tie.
+    """Return the k largest numbers of each row, largest first, and their indices.
 
-    The order among entries of minus infinity is unspecified.
+    The lower index wins a tie. The order among entries of minus infinity is unspecified.
 
     >>> stable_topk(torch.tensor([[2.0, 7.0, 7.0, 7.0, 1.0]]), 2)[1].tolist()
     [[1, 2]]
@@ -109,7 +109,10 @@ def stable_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], 
 def _sort_at_least(
     x: Float[Tensor, "R V"], least: Float[Tensor, "R 1"]
 ) -> tuple[Float[Tensor, "R N"], Int[Tensor, "R N"]]:
-    """Sort the numbers of each row that are not below `least`, and some others; the lower index wins a tie."""
+    """Sort the numbers of each row that are not below `least`, and some others.
+
+    The lower index wins a tie.
+    """
     # Rows have different counts, so each takes as many as the row with most: hence "and some
     # others".
     values, indices = _blockwise_topk(x, int((~(x < least)).sum(dim=1).max()))
@@ -121,7 +124,10 @@ def _sort_at_least(
 
 
 def _blockwise_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return `x.topk(k)`, several times as fast for long rows on a CPU; any of several equal numbers may be taken."""
+    """Return `x.topk(k)`, several times as fast for long rows on a CPU.
+
+    Any of several equal numbers may be taken.
+    """
     blocks = x.shape[1] // TOPK_BLOCK
     if x.is_cuda or blocks < 2 * k:
         return x.topk(k)
@@ -168,7 +174,10 @@ class FinishedHypotheses:
         self.margins.append((sentences, margins))
 
     def best_lists(self, n_best: int) -> list[list[Hypothesis]]:
-        """Return the best `n_best` hypotheses of each sentence; none where the step gave infinite or NaN numbers."""
+        """Return the best `n_best` hypotheses of each sentence.
+
+        There are none where the step gave infinite or NaN numbers.
+        """
         margins: dict[int, float] = {}
         for numbers, values in self.margins:
             margins.update(zip(numbers.tolist(), values.tolist(), strict=True))
@@ -232,10 +241,10 @@ StepObserver = Callable[[SearchStep], None]
 
 
 def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
-    """Make the rule that sentence i has no `sizes[i]` tokens in a row twice; 0 leaves a sentence alone.
+    """Make the rule that sentence i has no `sizes[i]` tokens in a row twice.
 
-    The prefix that `prefix_rule` demands of a sentence may repeat itself, as a placeholder that is
-    given twice does.
+    0 leaves a sentence alone. The prefix that `prefix_rule` demands of a sentence may repeat
+    itself, as a placeholder that is given twice does.
     """
     assert all(size >= 0 for size in sizes)
     size_of_sentence = torch.tensor(sizes, dtype=torch.int64)

@@ -81,7 +81,10 @@ class SourceReader:
 
     @property
     def translates_numbers(self) -> bool:
-        """Whether the model has learned to translate text without a letter, such as 12; it stays as it is otherwise."""
+        """Whether the model has learned to translate text without a letter, such as 12.
+
+        Otherwise such text stays as it is.
+        """
         return self.profile is not None and self.profile.translates_numbers
 
     def continues(self, sentence: str) -> bool:
@@ -94,7 +97,10 @@ class SourceReader:
         return frozenset() if self.profile is None or not self.adapts else self.profile.unknown_marks
 
     def read(self, text: str, keep_case: bool = False) -> ReadText:
-        """Return what the model reads for a text without tags; `keep_case` leaves its capitals alone."""
+        """Return what the model reads for a text without tags.
+
+        `keep_case` leaves its capitals alone.
+        """
         plain = spell_plainly(text, self.knows)
         casing = None if keep_case else self.find_casing(plain.text)
         changed = plain if plain.respelled else None

@@ -85,9 +85,10 @@ class TorchEngine:
             yield from pool.map(partial(self.search, config=config), batches)
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each request; in float32 they do not depend on the other requests of the batch.
+        """Return the hypotheses of each request.
 
-        tests/laws/test_batches.py holds it to that; in bfloat16 it is not promised.
+        In float32 they do not depend on the other requests of the batch. tests/laws/test_batches.py
+        holds it to that; in bfloat16 it is not promised.
         """
         if not requests:
             return []

@@ -11,6 +11,15 @@ from pellucid.data.context import DocumentReader, encode_with_context, join_cont
 from pellucid.data.source_profile import SourceProfile
 from pellucid.data.tokenizer import FORBIDDEN, Tokenizer
 from pellucid.decode.confidence import Calibration
+from pellucid.decode.line_segments import (
+    NOT_FOUND,
+    LengthLimits,
+    Line,
+    LineStageMaker,
+    SearchResult,
+    SearchStage,
+    Segment,
+)
 from pellucid.decode.request import (
     Engine,
     Hypothesis,
@@ -21,15 +30,6 @@ from pellucid.decode.request import (
     continue_always,
 )
 from pellucid.decode.scoring import Score, score_pairs
-from pellucid.decode.segments import (
-    NOT_FOUND,
-    LengthLimits,
-    Line,
-    LineStageMaker,
-    SearchResult,
-    SearchStage,
-    Segment,
-)
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.repetition import SearchRepetitionsAgain
 from pellucid.decode.stages.splitting import SplitLines, look_for_markup
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 
 class Translator:
-    """A model, or several that translate together, and their tokenizer; it keeps no state between calls.
+    """A model, or several that translate together, and their tokenizer.
 
-    `trained` is the length in pieces of the longest source the model was trained on: a longer
-    sentence is cut where it can be. `profile` says what the sources of its training text looked
-    like, `target_language` is the code of the language that it writes; both may be unknown. The
-    weights of a `Bundle` are read, and torch is imported, only when something needs them: another
-    `engine` than torch may answer most requests without.
+    It keeps no state between calls. `trained` is the length in pieces of the longest source the
+    model was trained on: a longer sentence is cut where it can be. `profile` says what the sources
+    of its training text looked like, `target_language` is the code of the language that it writes;
+    both may be unknown. The weights of a `Bundle` are read, and torch is imported, only when
+    something needs them: another `engine` than torch may answer most requests without.
     """
 
     def __init__(
@@ -291,7 +291,10 @@ class Translator:
         return results
 
     def explain_failure(self, segment: Segment) -> str:
-        """Return why no search found a translation of a segment; ValueError for weights that are infinite or NaN."""
+        """Return why no search found a translation of a segment.
+
+        Raises ValueError for weights that are infinite or NaN.
+        """
         # Rules can forbid everything, so an empty result with terms or a prefix says nothing about
         # the weights.
         if segment.terms or segment.request.prefix:

@@ -20,10 +20,11 @@ SPOILING_ALARMS = frozenset({"empty", "copy", "repeats", "sentences"})
 
 
 def quality_features(log_prob: float, pieces: int, source_pieces: int) -> tuple[float, ...]:
-    """Return the features from which the quality of a translation is estimated; the first feature is always 1.
+    """Return the features from which the quality of a translation is estimated.
 
-    They are 1; the log-probability of each piece, in nats; the logarithm of the number of pieces;
-    and how far the logarithm of the ratio of both lengths is above 0, and how far below.
+    The first feature is always 1. They are 1; the log-probability of each piece, in nats; the
+    logarithm of the number of pieces; and how far the logarithm of the ratio of both lengths is
+    above 0, and how far below.
     """
     ratio = log(pieces / source_pieces)
     return 1.0, log_prob / pieces, log(pieces), max(0.0, ratio), max(0.0, -ratio)

@@ -99,25 +99,35 @@ class Terms:
         return cls(exact, any_case)
 
     def with_others(self, others: "Terms") -> "Terms":
-        """Return the union of these terms and others; a source term in both gets the targets of `others`.
+        """Return the union of these terms and others.
 
-        It takes as long as the others are many, and nothing of these terms is made again.
+        A source term in both gets the targets of `others`. It takes as long as the others are many,
+        and nothing of these terms is made again.
         """
         assert others.base is None, "only terms of one source can be added to others"
         return replace(others, base=self)
 
     @cached_property
     def trie(self) -> "_TermTrie":
-        """Source terms, without the terms of `base`, as a trie that finds them in a text; made for the first text."""
+        """Source terms, without the terms of `base`, as a trie that finds them in a text.
+
+        Made for the first text.
+        """
         return _TermTrie(_split_at_edges(source, edge_positions(source)) for source in self.exact)
 
     def prepare(self, tokenizer: Tokenizer) -> None:
-        """Do at once what the first text would wait for; ValueError for targets that the model has no pieces for."""
+        """Do at once what the first text would wait for.
+
+        Raises ValueError for targets that the model has no pieces for.
+        """
         self.refuse_unwritable(tokenizer)
         _ = self.trie
 
     def matches(self, text: str) -> list[TermMatch]:
-        """Return the terms of one source sentence, in order; their spans count in the `normalize_text` of it."""
+        """Return the terms of one source sentence, in order.
+
+        Their spans count in the `normalize_text` of it.
+        """
         text = normalize_text(text)
         edges = edge_positions(text)
         tries, terms = [self.trie], self
@@ -156,7 +166,10 @@ class Terms:
         return own if self.base is None else tuple(dict.fromkeys((*self.base.terms_in_any_case(key), *own)))
 
     def refuse_unwritable(self, tokenizer: Tokenizer) -> None:
-        """Raise ValueError, naming them, for targets that the model has no pieces for; checked once for a tokenizer."""
+        """Raise ValueError, naming them, for targets that the model has no pieces for.
+
+        Checked once for a tokenizer.
+        """
         if self.base is not None:
             self.base.refuse_unwritable(tokenizer)
         if tokenizer in self.checked_for:

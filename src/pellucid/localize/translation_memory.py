@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pellucid.data.corpus import SkippedPairs, read_valid_pairs
 from pellucid.data.formats.units import Sides
-from pellucid.decode.segments import Line, LineSearch
+from pellucid.decode.line_segments import Line, LineSearch
 from pellucid.decode.translation import MemoryMatch, Translation
 
 # Least similarity of a sentence whose translation is offered: three quarters of the words, as CAT
@@ -63,9 +63,10 @@ class TranslationMemory:
         return RememberLines(self)
 
     def find(self, text: str) -> MemoryMatch | None:
-        """Return the entry of a sentence, or of the most similar one if it is similar enough; otherwise None.
+        """Return the entry of a sentence, or of the most similar one if it is similar enough.
 
-        The same sentence may differ in its white space, and in how Unicode writes its letters.
+        Otherwise None. The same sentence may differ in its white space, and in how Unicode writes
+        its letters.
         """
         key = _normalize_sentence(text)
         number = self._numbers.get(key)

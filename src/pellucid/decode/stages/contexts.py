@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from pellucid.data.context import encode_contexts
 from pellucid.data.text.sentences import sentence_ends
-from pellucid.decode.segments import Search, SearchResult, Segment
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 from pellucid.decode.source_reader import SourceReader
 
 NO_CONTEXT = "translated without the sentence before it: both together are too long"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from pellucid.decode.confidence import Calibration
-from pellucid.decode.segments import Line, LineSearch
+from pellucid.decode.line_segments import Line, LineSearch
 from pellucid.decode.translation import Translation
 from pellucid.decode.usability import choose_worst_grade
 
@@ -19,7 +19,10 @@ class GradeTranslations:
         return [self.grade(translation) for translation in search(lines)]
 
     def grade(self, translation: Translation) -> Translation:
-        """Return a translation with its grade and confidences; as it is where none was searched for or has a score."""
+        """Return a translation with its grade and confidences.
+
+        It stays as it is where nothing was searched for, and where it has no score.
+        """
         is_searched = translation.stop in ("eos", "length")
         if not is_searched or not translation.pieces or not isfinite(translation.log_prob):
             return translation

@@ -11,8 +11,8 @@ from pellucid.data.text.markup import find_tags
 from pellucid.data.text.sentences import count_sentences
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.alarms import ALARMS, count_missing_sentences, find_alarms, sort_alarms
+from pellucid.decode.line_segments import Line, SearchResult, Segment
 from pellucid.decode.request import Hypothesis, Links, SearchConfig
-from pellucid.decode.segments import Line, SearchResult, Segment
 from pellucid.decode.source_reader import SourceReader
 from pellucid.decode.stages.repetition import has_repetition
 from pellucid.decode.translation import Translation
@@ -21,9 +21,10 @@ from pellucid.decode.usability import grade_alarms
 
 @dataclass(frozen=True)
 class CutLine:
-    """A line of the user and the segments of it that are translated; none where its translation `is_known`.
+    """A line of the user and the segments of it that are translated.
 
-    The notes say how it was cut, and which of its characters the vocabulary does not have.
+    There are none where its translation `is_known`. The notes say how it was cut, and which of its
+    characters the vocabulary does not have.
     """
 
     line: Line
@@ -125,7 +126,10 @@ def _join_rank(
     reader: SourceReader,
     config: SearchConfig,
 ) -> Translation:
-    """Return the translation of a line from the hypotheses of one rank; a segment with fewer gives its last."""
+    """Return the translation of a line from the hypotheses of one rank.
+
+    A segment with fewer gives its last.
+    """
     hypotheses: list[Hypothesis] = []
     plain: list[str] = []
     tagged: list[str] = []
@@ -258,7 +262,10 @@ def word_indices_in_line(
 
 
 def _visible_letters(text: str, pictures: Collection[str]) -> list[int]:
-    """Return the indices of the characters outside of tags that are not white space; `pictures` may be tags."""
+    """Return the indices of the characters outside of tags that are not white space.
+
+    The `pictures` are tags, too.
+    """
     tags = find_tags(text)
     if pictures:
         tags += [tag for tag in find_pictures(text, lambda character: False) if tag.name in pictures]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 from pellucid.decode.request import SearchBounds, SearchConfig
-from pellucid.decode.segments import Search, SearchResult, Segment
 from pellucid.decode.terms.required import prefix_pieces, refuse_long_prefixes
 
 

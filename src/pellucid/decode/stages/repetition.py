@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pellucid.data.text.sentences import sentence_ends
-from pellucid.decode.segments import Search, SearchResult, Segment
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 
 LONGEST_BLOCK = 16  # tokens of the longest block that is looked for
 # People write "ha ha ha" and "......": fewer repetitions, or shorter ones, are no fault.

@@ -7,8 +7,8 @@ from functools import cache, partial
 
 from pellucid.data.text.protected import find_protected
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 from pellucid.decode.request import SearchConfig
-from pellucid.decode.segments import Search, SearchResult, Segment
 from pellucid.decode.terms.matches import Terminology, TermMatch, TermSpan, protected_span
 from pellucid.decode.terms.required import Term, joins_word
 from pellucid.decode.terms.spellings import target_spellings, term_spellings

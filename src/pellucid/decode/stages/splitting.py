@@ -16,8 +16,8 @@ from pellucid.data.text.line_splitting import (
 from pellucid.data.text.markup import MARKUP_SIGN, TaggedText
 from pellucid.data.text.sentences import count_sentences
 from pellucid.data.tokenizer import UNK
+from pellucid.decode.line_segments import LengthLimits, Line, Search, SearchResult, Segment
 from pellucid.decode.request import SearchConfig, SearchRequest, continue_always, refuse_long_lines
-from pellucid.decode.segments import LengthLimits, Line, Search, SearchResult, Segment
 from pellucid.decode.source_reader import ReadText, SourceReader
 from pellucid.decode.stages.joining import CutLine, join_results
 from pellucid.decode.translation import Translation
@@ -235,7 +235,10 @@ class _SourceEncoder:
         return read, self._ids[read.text]
 
     def count_pieces(self, text: str, keep_case: bool, limit: int) -> int:
-        """Count the pieces of a text; where they are at most `limit` for sure, an upper bound may be returned."""
+        """Count the pieces of a text.
+
+        Where they are at most `limit` for sure, an upper bound may be returned.
+        """
         read = self.read(text, keep_case).text
         if read in self._ids:
             return len(self._ids[read])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pellucid.data.text.line_splitting import SplitLine, SplitRules, find_pictures, split_line
 from pellucid.data.text.markup import TaggedText, extract_tags, find_tags, restore_tags
-from pellucid.decode.segments import Search, SearchResult, Segment
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 from pellucid.decode.source_reader import SourceReader
 
 
@@ -26,9 +26,10 @@ class RestoreTags:
 def extract_line_tags(
     line: str, split: SplitLine, rules: SplitRules, reader: SourceReader
 ) -> tuple[SplitLine, list[TaggedText]]:
-    """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others.
+    """Strip the tags of each segment.
 
-    The pictures of the line, which the model does not know, are tags, too.
+    Segments that contain only tags become part of the gaps between the others. The pictures of the
+    line, which the model does not know, are tags, too.
     """
     # Found in the whole line, because a pair of marks may stand around several sentences.
     line_tags = find_tags(line)

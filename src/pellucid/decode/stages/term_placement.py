@@ -7,8 +7,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.line_segments import NOT_FOUND, Search, SearchResult, Segment
 from pellucid.decode.request import SearchBounds, SearchConfig, map_in_batches
-from pellucid.decode.segments import NOT_FOUND, Search, SearchResult, Segment
 from pellucid.decode.terms.required import (
     EDGE,
     Spelling,
@@ -34,7 +34,10 @@ SEARCHES_BEFORE_ALL = 8  # searches of one translation after which all terms tha
 
 @dataclass(frozen=True)
 class _PlacementAttempt:
-    """Prefix of a search that places a term; `replaced` is the word that the last term of the prefix replaces."""
+    """Prefix of a search that places a term.
+
+    `replaced` is the word that the last term of the prefix replaces.
+    """
 
     prefix: tuple[int, ...]
     replaced: tuple[int, ...] = ()
@@ -42,10 +45,10 @@ class _PlacementAttempt:
 
 @dataclass(frozen=True)
 class PlaceTerms:
-    """The stage that searches for segments with terms until each term has its place; the others are searched once.
+    """The stage that searches for segments with terms until each term has its place.
 
-    Where the terms of a segment have no room in its translation, it is not searched for, and a note
-    says so.
+    The others are searched once. Where the terms of a segment have no room in its translation, it
+    is not searched for, and a note says so.
     """
 
     find_engine: "Callable[[], TorchEngine]"
@@ -83,7 +86,10 @@ class PlaceTerms:
         return map_in_batches(align_batch, pairs, lengths, self.config.batch or engine.batch_size)
 
     def explain_missing_room(self, segment: Segment, word_edges: WordEdges) -> str:
-        """Return why the terms of a segment have no room in its translation; an empty text where they have."""
+        """Return why the terms of a segment have no room in its translation.
+
+        The text is empty where they have.
+        """
         limit = self.bounds.max_pieces(segment.request, self.config)
         return explain_no_room(segment.request.prefix, segment.terms, limit, word_edges)
 
@@ -156,7 +162,10 @@ def _best_attempts(
 
 
 def _keep_complete(segment: Segment, result: SearchResult, word_edges: WordEdges) -> SearchResult | None:
-    """Return the hypotheses that have all terms of a segment; None where the best one lacks some."""
+    """Return the hypotheses that have all terms of a segment.
+
+    It is None where the best one lacks some.
+    """
     hypotheses, texts = [], []
     for n, (hypothesis, text) in enumerate(zip(result.hypotheses, result.texts, strict=True)):
         if not missing_terms(hypothesis.tokens, segment.terms, word_edges):
@@ -244,7 +253,10 @@ def _shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
 
 
 def _keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
-    """Return a prefix without the marks inside it; a mark at its end stays, for it says what may follow."""
+    """Return a prefix without the marks inside it.
+
+    A mark at its end stays, for it says what may follow.
+    """
     return (*(piece for piece in prefix[:-1] if piece >= 0), *prefix[-1:])
 
 

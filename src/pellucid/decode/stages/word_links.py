@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.line_segments import Search, SearchResult, Segment
 from pellucid.decode.request import Links, SearchConfig, map_in_batches
-from pellucid.decode.segments import Search, SearchResult, Segment
 
 if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine

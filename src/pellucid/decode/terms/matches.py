@@ -9,7 +9,10 @@ from pellucid.data.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TermSpan:
-    """Characters of a `normalize_text`, from start to end; `protected` if they must stay as they are."""
+    """Characters of a `normalize_text`, from start to end.
+
+    They are `protected` if they must stay as they are.
+    """
 
     start: int
     end: int
@@ -26,7 +29,10 @@ class TermSpan:
 
 @dataclass(frozen=True)
 class TermMatch:
-    """A term found in a source, its span, and its targets; the translation must contain one of the targets."""
+    """A term found in a source, its span, and its targets.
+
+    The translation must contain one of the targets.
+    """
 
     source: str
     targets: tuple[str, ...]
@@ -37,7 +43,10 @@ class Terminology(Protocol):
     """Terms of a user, as a search needs them."""
 
     def matches(self, text: str) -> list[TermMatch]:
-        """Return the terms of one source sentence, in order; their spans count in the `normalize_text` of it."""
+        """Return the terms of one source sentence, in order.
+
+        Their spans count in the `normalize_text` of it.
+        """
         ...
 
     def refuse_unwritable(self, tokenizer: Tokenizer) -> None:

@@ -27,7 +27,10 @@ _WRITTEN_WITHOUT_SPACES = re.compile(
 
 @dataclass(frozen=True)
 class WordEdges:
-    """Sets of the tokens of a vocabulary that begin or end within a word; by default no token touches another."""
+    """Sets of the tokens of a vocabulary that begin or end within a word.
+
+    By default no token touches another.
+    """
 
     ends_in_letter: frozenset[int] = frozenset()  # tokens that end in a letter or digit
     # Tokens that begin with a letter or digit, without the word-start mark.
@@ -47,7 +50,9 @@ class WordEdges:
 
 
 def _piece_character(piece: str) -> str:
-    """Return a piece as it is, or the character of a byte piece; a byte above 127 counts as part of a letter.
+    """Return a piece as it is, or the character of a byte piece.
+
+    A byte above 127 counts as part of a letter.
 
     >>> [_piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
     ['▁dog', ',', 'a', '</s>']
@@ -92,10 +97,11 @@ _MOST_COUNTS = 64
 
 
 def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges) -> list[int]:
-    """Return the indices of the terms that a text lacks; where several need the same tokens, those that come last.
+    """Return the indices of the terms that a text lacks.
 
-    A text has terms when each stands in it, in one of its spellings, without overlap: a term given
-    twice must stand there twice, and one that is part of another must stand there beside it.
+    Where several need the same tokens, those that come last are lacking. A text has terms when each
+    stands in it, in one of its spellings, without overlap: a term given twice must stand there
+    twice, and one that is part of another must stand there beside it.
     """
     totals = Counter(terms)
     distinct, shortest = (
@@ -201,7 +207,10 @@ def shortest_spelling(term: Term, words: WordEdges) -> Spelling:
 
 
 def explain_no_room(prefix: Sequence[int], terms: Sequence[Term], limit: int, words: WordEdges) -> str:
-    """Return why terms do not fit into a translation of at most `limit` tokens; an empty text where they do."""
+    """Return why terms do not fit into a translation of at most `limit` tokens.
+
+    The text is empty where they do.
+    """
     needed = pieces_needed(prefix, terms, words)
     if needed <= limit:
         return ""

@@ -31,7 +31,10 @@ def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, c
 
 
 def target_spellings(tokenizer: Tokenizer, targets: Iterable[str]) -> Term:
-    """Return the spellings of all targets of a term, as token ids; ValueError for a target that no tokens write."""
+    """Return the spellings of all targets of a term, as token ids.
+
+    Raises ValueError for a target that no tokens write.
+    """
     return tuple(spelling for target in targets for spelling in term_spellings(tokenizer, target, capital=True))
 
 

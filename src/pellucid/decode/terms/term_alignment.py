@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from pellucid.data.text.word_pieces import word_piece_ranges
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import align_sentences
-from pellucid.decode.segments import Segment
+from pellucid.decode.line_segments import Segment
 from pellucid.decode.terms.matches import normalize_text
 from pellucid.model import Transformer
 

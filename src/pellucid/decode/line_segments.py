@@ -41,12 +41,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Segment:
-    """One sentence or more that are translated together; the first `context` tokens of its source are read only.
+    """One sentence or more that are translated together.
 
-    `marked` is what the user wrote, `read` what the model reads for it, after the text
-    `context_text`. The translation has each of `terms`, in one of its spellings; `term_spans` has
-    the span of each in the text that is read. `line` is the line that it is a part of, and `notes`
-    tell the user how it was read.
+    The first `context` tokens of its source are read only. `marked` is what the user wrote, `read`
+    what the model reads for it, after the text `context_text`. The translation has each of `terms`,
+    in one of its spellings; `term_spans` has the span of each in the text that is read. `line` is
+    the line that it is a part of, and `notes` tell the user how it was read.
     """
 
     marked: TaggedText
