@@ -164,10 +164,8 @@ def draw_piece(
     elif top_p < 1.0:
         ordered, tokens = log_probs.sort(dim=1, descending=True, stable=True)
     else:  # nothing is cut, so the order does not matter
-        ordered, tokens = (
-            log_probs,
-            torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs),
-        )
+        ordered = log_probs
+        tokens = torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
 
     probs = (ordered / temperature).softmax(dim=1)
     probs_before = probs.cumsum(dim=1) - probs  # what the likelier tokens have together: the first one always stays

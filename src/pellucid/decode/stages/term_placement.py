@@ -19,6 +19,7 @@ from pellucid.decode.terms.required import (
     missing_terms,
     shortest_spelling,
     without_edges,
+    without_marks,
 )
 from pellucid.decode.terms.term_alignment import TermAlignment, align_terms
 
@@ -193,8 +194,7 @@ def _continue_with_term(
         return
 
     word, n = min(words, key=lambda word_and_term: (word_and_term[0].start, word_and_term[1]))
-    # Marks such as EDGE are negative and write nothing.
-    prefix_length = sum(piece >= 0 for piece in attempt.prefix)
+    prefix_length = len(without_marks(attempt.prefix))
     cut = max(word.start, prefix_length)
     # Protected text is put before the word, which stays.
     replaced = () if segment.term_spans[n].protected else tuple(tokens[cut : word.stop])
@@ -215,7 +215,7 @@ def _place_missing_terms(
 
     A term that is aligned with no word stands behind the term before it in the source.
     """
-    prefix_length = sum(piece >= 0 for piece in attempt.prefix)
+    prefix_length = len(without_marks(attempt.prefix))
     missing = missing_terms(tokens, segment.terms, word_edges)
     word = range(prefix_length, prefix_length)
     words: list[tuple[range, int]] = []
@@ -239,11 +239,12 @@ def _place_missing_terms(
 
 def _begin_with_terms(segment: Segment, word_edges: WordEdges) -> _PlacementAttempt:
     """Return a prefix of all terms, in the order of their sources: they have room there if they have it anywhere."""
-    prefix = [piece for piece in segment.request.prefix if piece >= 0]
+    prefix = without_marks(segment.request.prefix)
     missing = missing_terms(prefix, segment.terms, word_edges)
     order = sorted(missing, key=lambda n: segment.term_spans[n].start)
-    terms = [piece for n in order for piece in _shortest_detached_spelling(segment.terms[n], word_edges)]
-    return _PlacementAttempt(_keep_last_edge([*prefix, *terms]))
+    for n in order:
+        prefix.extend(_shortest_detached_spelling(segment.terms[n], word_edges))
+    return _PlacementAttempt(_keep_last_edge(prefix))
 
 
 def _shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
@@ -257,14 +258,14 @@ def _keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
 
     A mark at its end stays, for it says what may follow.
     """
-    return (*(piece for piece in prefix[:-1] if piece >= 0), *prefix[-1:])
+    return (*without_marks(prefix[:-1]), *prefix[-1:])
 
 
 def _skip_replaced_word(
     tokens: list[int], attempt: _PlacementAttempt, word_edges: WordEdges
 ) -> _PlacementAttempt | None:
     """Return a prefix that leaves out the word a term replaces, or None where it does not stand behind the term."""
-    prefix = tuple(piece for piece in attempt.prefix if piece >= 0)
+    prefix = without_marks(attempt.prefix)
     behind = tokens[len(prefix) :]
     same = takewhile(
         lambda pair: pair[0] == pair[1] and pair[0] in word_edges.ends_in_letter,

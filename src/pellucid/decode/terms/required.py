@@ -104,10 +104,8 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
     twice, and one that is part of another must stand there beside it.
     """
     totals = Counter(terms)
-    distinct, shortest = (
-        list(totals),
-        [len(without_edges(shortest_spelling(term, words))) for term in totals],
-    )
+    distinct = list(totals)
+    shortest = [len(without_edges(shortest_spelling(term, words))) for term in totals]
     terms_spelled: dict[Spelling, list[int]] = defaultdict(list)
     for i, term in enumerate(distinct):
         for spelling in term:
@@ -139,7 +137,8 @@ def missing_terms(tokens: Sequence[int], terms: Sequence[Term], words: WordEdges
     indices = {term: i for i, term in enumerate(distinct)}
     ranks: list[tuple[int, int]] = []
     earlier = Counter[int]()
-    for i in (indices[term] for term in terms):
+    for term in terms:
+        i = indices[term]
         ranks.append((i, earlier[i]))
         earlier[i] += 1
 
@@ -199,6 +198,11 @@ def without_edges(spelling: Spelling) -> Spelling:
     return tuple(piece for piece in spelling if piece != EDGE)
 
 
+def without_marks(prefix: Sequence[int]) -> list[int]:
+    """Return the tokens that a prefix writes: marks such as EDGE are negative, and write nothing."""
+    return [piece for piece in prefix if piece >= 0]
+
+
 def shortest_spelling(term: Term, words: WordEdges) -> Spelling:
     """Return the spelling with the fewest tokens, among the spellings of a term that can follow any piece."""
     spellings = [spelling for spelling in term if can_follow_any_piece(spelling, words)]
@@ -222,7 +226,7 @@ def explain_no_room(prefix: Sequence[int], terms: Sequence[Term], limit: int, wo
 
 def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: WordEdges) -> int:
     """Return the least number of tokens in a translation that begins with the prefix and has the terms behind it."""
-    missing = missing_terms([piece for piece in prefix if piece >= 0], terms, words)
+    missing = missing_terms(without_marks(prefix), terms, words)
     return len(prefix) + sum(len(without_edges(shortest_spelling(terms[n], words))) for n in missing)
 
 

@@ -27,10 +27,8 @@ def align_terms(
     targets: Sequence[list[int]],
 ) -> list[TermAlignment]:
     """Return the words of each translation, and which of them its terms are aligned with, from one pass over all."""
-    sources, cut_texts = (
-        [segment.request.source for segment in segments],
-        list(map(cut_at_terms, segments)),
-    )
+    sources = [segment.request.source for segment in segments]
+    cut_texts = [cut_at_terms(segment) for segment in segments]
     texts = tokenizer.decode_targets(targets)
     # A translation that was cut off at the longest length has no position left for EOS.
     ended = [[*target, EOS][: model.config.max_positions] for target in targets]
